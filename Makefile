@@ -1,0 +1,45 @@
+# Two commands for a newcomer: `make demo` and `make test`. Both set up `.venv` first and are quick when it is there.
+# Needs Python >= 3.11 and make, nothing else.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.ready
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help setup demo test test-slow check format lint types imports clean
+
+help: ## list the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+setup: $(STAMP) ## build .venv
+
+$(STAMP): pyproject.toml scripts/setup
+	@PYTHON="$(PYTHON)" VENV="$(VENV)" sh scripts/setup
+	@touch $@
+
+demo: $(STAMP) ## see it work on a handful of responses
+	@BIN="$(BIN)" sh scripts/demo
+
+test: $(STAMP) ## run the tests with the coverage gate
+	@$(BIN)/coverage run -m pytest -m "not slow"
+	@$(BIN)/coverage report
+
+test-slow: $(STAMP) ## the tests that need the labelled sets or minutes
+	@$(BIN)/python -m pytest -m slow
+
+check: format lint types imports test ## all that CI asks
+
+format: $(STAMP)
+	@$(BIN)/ruff format --check .
+
+lint: $(STAMP)
+	@$(BIN)/ruff check .
+
+types: $(STAMP)
+	@$(BIN)/mypy
+
+imports: $(STAMP)
+	@$(BIN)/lint-imports
+
+clean: ## remove what was built
+	rm -rf $(VENV) build dist .coverage .mypy_cache .pytest_cache .ruff_cache

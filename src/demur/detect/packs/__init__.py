@@ -1,0 +1,1 @@
+"""Phrase packs that ship with Demur, as data files."""

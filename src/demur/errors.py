@@ -1,0 +1,98 @@
+"""Every exception that Demur raises on purpose.
+
+    DemurError
+    ├── InputError            what was given cannot be read
+    │   ├── EmptyInputError       there is nothing in it
+    │   ├── EncodingError         it is not UTF-8
+    │   ├── JsonError             it is not JSON
+    │   ├── ShapeError            it is JSON, but no shape we know, or a field of the wrong kind
+    │   └── SizeLimitError        it is larger than the limit in force
+    ├── PackError             a phrase pack cannot be read or is not sound
+    └── UsageError            the call itself contradicts itself
+
+Laws: a message is one line, lower case, without a full stop, with the user's own words in backticks;
+facts are attributes, so that no caller parses a message; `hint` says what to do instead.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "DemurError",
+    "EmptyInputError",
+    "EncodingError",
+    "InputError",
+    "JsonError",
+    "PackError",
+    "ShapeError",
+    "SizeLimitError",
+    "UsageError",
+]
+
+
+class DemurError(Exception):
+    """Anything that went wrong and that Demur can name."""
+
+    def __init__(self, what: str, *, hint: str | None = None) -> None:
+        """Keep what happened and what to do about it."""
+        super().__init__(what)
+        self.what = what
+        self.hint = hint
+
+    def __str__(self) -> str:
+        """One line: what happened, then the hint."""
+        return f"{self.what}; {self.hint}" if self.hint else self.what
+
+
+class InputError(DemurError):
+    """What was given cannot be read; `source` and `line` say where it stands."""
+
+    def __init__(
+        self, what: str, *, source: str | None = None, line: int | None = None, hint: str | None = None
+    ) -> None:
+        """Keep the place as well as the fact."""
+        super().__init__(what, hint=hint)
+        self.source = source
+        self.line = line
+
+    def at(self, source: str, line: int | None = None) -> InputError:
+        """Return the same error with its place filled in."""
+        placed = type(self)(self.what, hint=self.hint)
+        placed.source, placed.line = source, line
+        placed.__cause__ = self.__cause__
+        return placed
+
+    def __str__(self) -> str:
+        """One line: the place, what happened there, the hint."""
+        place = f"`{self.source}`" if self.source else ""
+        if self.line is not None:
+            place += f" line {self.line}" if place else f"line {self.line}"
+        tail = super().__str__()
+        return f"{place}: {tail}" if place else tail
+
+
+class EmptyInputError(InputError):
+    """There is nothing to read: an empty file, text or run is never a pass."""
+
+
+class EncodingError(InputError):
+    """The bytes are not UTF-8."""
+
+
+class JsonError(InputError):
+    """The text is not JSON, or a line of it is not."""
+
+
+class ShapeError(InputError):
+    """The JSON is of no shape that we know, or one of its fields is of the wrong kind."""
+
+
+class SizeLimitError(InputError):
+    """The input is larger than the limit in force."""
+
+
+class PackError(DemurError):
+    """A phrase pack cannot be read or is not sound."""
+
+
+class UsageError(DemurError):
+    """The call contradicts itself."""

@@ -1,0 +1,205 @@
+"""One request to a model and its response, free of any provider's spelling.
+
+Laws: text that people read is in `TextPart`, what a model refuses with in `RefusalPart`, what it thinks in
+`ThinkingPart`; everything that we do not read is kept as `OpaquePart`, byte for byte as JSON. `finish_raw` is the
+provider's own word, `finish` ours. A response cut off mid-stream is a value (`complete=False`), not an error.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from demur.model.verdict import Signal
+
+__all__ = [
+    "Choice",
+    "Exchange",
+    "Finish",
+    "Message",
+    "OpaquePart",
+    "Part",
+    "ProviderError",
+    "RefusalPart",
+    "Request",
+    "Response",
+    "Shape",
+    "TextPart",
+    "ThinkingPart",
+    "ToolCallPart",
+    "ToolResultPart",
+    "Usage",
+]
+
+
+class Shape(StrEnum):
+    """The wire shapes that Demur reads and writes."""
+
+    OPENAI_CHAT = "openai_chat"
+    OPENAI_RESPONSES = "openai_responses"
+    AZURE = "azure"
+    ANTHROPIC = "anthropic"
+    GEMINI = "gemini"
+    BEDROCK = "bedrock"
+
+
+class Finish(StrEnum):
+    """Why an answer ended, in one vocabulary for all providers."""
+
+    STOP = "stop"
+    LENGTH = "length"
+    TOOL = "tool"
+    CONTENT_FILTER = "content_filter"
+    REFUSAL = "refusal"
+    ERROR = "error"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class TextPart:
+    """Text for the reader."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class RefusalPart:
+    """The text of a provider's own refusal field or part."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkingPart:
+    """Reasoning that the provider shows apart from the answer; never judged as the answer."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallPart:
+    """A tool that the model wants called; `arguments` is JSON as the provider sent it."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResultPart:
+    """What a tool answered."""
+
+    call_id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class OpaquePart:
+    """A part that we do not read (an image, a file, a kind from the future); `body` is its JSON."""
+
+    kind: str
+    body: bytes
+
+
+Part = TextPart | RefusalPart | ThinkingPart | ToolCallPart | ToolResultPart | OpaquePart
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One turn of a conversation. `role` is `system`, `developer`, `user`, `assistant` or `tool`."""
+
+    role: str
+    parts: tuple[Part, ...]
+    name: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The text parts, one a line."""
+        return join_text(self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What was asked. A provider's separate system field is a leading `system` message here.
+
+    `rest` is the JSON object of all top-level fields that are not spelled out here, so that writing the same shape
+    again loses nothing.
+    """
+
+    model: str
+    messages: tuple[Message, ...]
+    stream: bool = False
+    n: int = 1
+    rest: bytes = b"{}"
+
+    @property
+    def prompt(self) -> str:
+        """The text of all user turns, one a line."""
+        return "\n".join(m.text for m in self.messages if m.role == "user" and m.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens, as the provider counted them."""
+
+    input_tokens: int
+    output_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderError:
+    """An error body that a provider answered with, in band or as an HTTP error."""
+
+    message: str
+    code: str | None = None
+    kind: str | None = None
+    inner_code: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of the answers in a response."""
+
+    index: int
+    parts: tuple[Part, ...]
+    finish: Finish | None = None
+    finish_raw: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The text parts, one a line; refusals, thoughts and tool calls are not among them."""
+        return join_text(self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """What came back: choices, or an error, and all that the provider itself says about it."""
+
+    model: str
+    choices: tuple[Choice, ...] = ()
+    signals: tuple[Signal, ...] = ()
+    error: ProviderError | None = None
+    usage: Usage | None = None
+    id: str | None = None
+    created_s: int | None = None
+    status: int = 200
+    complete: bool = True
+    rest: bytes = b"{}"
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One request to a model and its response; logs often hold only one of the two."""
+
+    shape: Shape | None
+    response: Response | None
+    request: Request | None = None
+    id: str | None = None
+    session: str | None = None
+
+
+def join_text(parts: tuple[Part, ...]) -> str:
+    """Return the text parts, one a line."""
+    return "\n".join(part.text for part in parts if isinstance(part, TextPart))
