@@ -1,1 +1,63 @@
-"""Demur."""
+"""Demur tells you when a language model says no, whether it should have, and whether that changed.
+
+    import demur
+    v = demur.check("I'm sorry, but I can't help with that.")
+    v.outcome, v.score, v.reason, v.cause, v.findings, v.signals
+
+Names are loaded when they are first used, so that `import demur` itself costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from demur._version import __version__
+
+if TYPE_CHECKING:
+    from demur.errors import DemurError
+    from demur.model.exchange import Exchange, Request, Response
+    from demur.model.verdict import Cause, Finding, Outcome, Reason, Signal, Verdict
+    from demur.pipeline.classify import check
+    from demur.pipeline.seed import is_abstention, is_abstention_with
+
+__all__ = [
+    "Cause",
+    "DemurError",
+    "Exchange",
+    "Finding",
+    "Outcome",
+    "Reason",
+    "Request",
+    "Response",
+    "Signal",
+    "Verdict",
+    "__version__",
+    "check",
+    "is_abstention",
+    "is_abstention_with",
+]
+
+_HOMES = {
+    "demur.errors": ("DemurError",),
+    "demur.model.exchange": ("Exchange", "Request", "Response"),
+    "demur.model.verdict": ("Cause", "Finding", "Outcome", "Reason", "Signal", "Verdict"),
+    "demur.pipeline.classify": ("check",),
+    "demur.pipeline.seed": ("is_abstention", "is_abstention_with"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    """Return a public name, loading its home on first use."""
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module 'demur' has no attribute '{name}'")
+    value: object = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """Return the public names."""
+    return sorted(__all__)

@@ -1,0 +1,1 @@
+"""Where the outside is touched: files, settings."""

@@ -1,0 +1,220 @@
+"""Files and standard input, read item by item: plain text, a JSON document, JSON lines, or a captured stream.
+
+Laws: an item that cannot be read is an item that holds the error, with its file and line, and the next one is read all
+the same; no line and no document is held in memory beyond the limits; nothing is silently shortened.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import Enum, auto
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import msgspec
+
+from demur.errors import EmptyInputError, EncodingError, InputError, JsonError, ShapeError, SizeLimitError
+from demur.wire.shapes import read_exchange, read_stream
+from demur.wire.sse import Decoder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from demur.adapters.config import InputLimits
+    from demur.model.exchange import Exchange
+
+__all__ = ["Item", "read_items", "read_text"]
+
+_HEAD_BYTES = 65536
+_BOM = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One thing read: a text, an exchange, or the error met in its place."""
+
+    source: str
+    line: int | None
+    content: str | Exchange | InputError
+
+
+class _Kind(Enum):
+    TEXT = auto()
+    DOCUMENT = auto()
+    LINES = auto()
+    STREAM = auto()
+
+
+def read_items(name: str, limits: InputLimits) -> Iterator[Item]:
+    """Yield what stands in a file, or in standard input where `name` is `-`."""
+    source = "<stdin>" if name == "-" else name
+    try:
+        with _opened(name) as stream:
+            yield from _read(stream, source, limits)
+    except OSError as exc:
+        yield Item(source, None, _unreadable(exc, source))
+
+
+def read_text(name: str) -> str:
+    """Return a small text file of the user's, such as a pack, whole."""
+    try:
+        return _utf8(Path(name).read_bytes())
+    except OSError as exc:
+        raise _unreadable(exc, name) from exc
+
+
+def _unreadable(exc: OSError, source: str) -> InputError:
+    return InputError((exc.strerror or "cannot be read").lower(), source=source, hint="check the path")
+
+
+@contextmanager
+def _opened(name: str) -> Iterator[IO[bytes]]:
+    if name == "-":
+        yield sys.stdin.buffer
+    else:
+        with Path(name).open("rb") as stream:
+            yield stream
+
+
+def _read(stream: IO[bytes], source: str, limits: InputLimits) -> Iterator[Item]:
+    head = stream.read(_HEAD_BYTES)
+    try:
+        _refuse_unreadable(head)
+        kind = _kind(source, head.removeprefix(_BOM))
+        if kind is _Kind.LINES:
+            yield from _lines(_Rest(head, stream), source, limits)
+            return
+        whole = _whole(head, stream, limits).removeprefix(_BOM)
+        yield from _document(whole, kind, source)
+    except InputError as exc:
+        yield Item(source, None, exc.at(source))
+
+
+def _refuse_unreadable(head: bytes) -> None:
+    if not head.strip():
+        raise EmptyInputError("nothing in it", hint="expected text, a response as JSON, or JSON lines")
+    if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        raise EncodingError("not UTF-8 but UTF-16", hint="convert it: iconv -f UTF-16 -t UTF-8")
+
+
+def _kind(source: str, head: bytes) -> _Kind:
+    """Return how to read an input, by its name's ending, else by how it starts."""
+    ending = Path(source).suffix.lower()
+    start = head.lstrip()
+    if ending in (".jsonl", ".ndjson"):
+        return _Kind.LINES
+    if start.startswith((b"data:", b"event:")):
+        return _Kind.STREAM
+    looks_like_json = start.startswith(b"{") or (start.startswith(b"[") and start[1:].lstrip()[:1] in (b"{", b"]"))
+    if not looks_like_json:
+        return _Kind.DOCUMENT if ending == ".json" else _Kind.TEXT
+    first, _, more = start.partition(b"\n")
+    return _Kind.LINES if more.strip() and _is_json(first) else _Kind.DOCUMENT
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        msgspec.json.decode(line)
+    except msgspec.DecodeError:
+        return False
+    return True
+
+
+class _Rest:
+    """A stream whose head has been read already."""
+
+    def __init__(self, head: bytes, stream: IO[bytes]) -> None:
+        self._head = head.removeprefix(_BOM)
+        self._stream = stream
+
+    def readline(self, size: int) -> bytes:
+        """Return up to `size` bytes of the next line."""
+        if not self._head:
+            return self._stream.readline(size)
+        cut = self._head.find(b"\n") + 1
+        take = min(cut or len(self._head), size)
+        piece, self._head = self._head[:take], self._head[take:]
+        if cut or take == size:
+            return piece
+        return piece + self._stream.readline(size - take)
+
+
+def _lines(stream: _Rest, source: str, limits: InputLimits) -> Iterator[Item]:
+    number = 0
+    while line := stream.readline(limits.line_bytes + 1):
+        number += 1
+        if len(line) > limits.line_bytes and not line.endswith(b"\n"):
+            _skip_line(stream)
+            yield Item(source, number, _too_large("line", limits.line_bytes, "DEMUR_MAX_LINE_BYTES").at(source, number))
+        elif line.strip():
+            yield _line(line, source, number)
+
+
+def _skip_line(stream: _Rest) -> None:
+    while (piece := stream.readline(1024 * 1024)) and not piece.endswith(b"\n"):
+        pass
+
+
+def _line(line: bytes, source: str, number: int) -> Item:
+    try:
+        return Item(source, number, _exchange(_json(line)))
+    except InputError as exc:
+        return Item(source, number, exc.at(source, number))
+
+
+def _whole(head: bytes, stream: IO[bytes], limits: InputLimits) -> bytes:
+    whole = head + stream.read(limits.document_bytes + 1 - len(head))
+    if len(whole) > limits.document_bytes:
+        raise _too_large("document", limits.document_bytes, "DEMUR_MAX_DOCUMENT_BYTES")
+    return whole
+
+
+def _document(whole: bytes, kind: _Kind, source: str) -> Iterator[Item]:
+    if kind is _Kind.TEXT:
+        yield Item(source, None, _utf8(whole))
+    elif kind is _Kind.STREAM:
+        yield Item(source, None, read_stream(Decoder().feed(whole + b"\n\n")))
+    else:
+        yield from _bodies(_json(whole), source)
+
+
+def _bodies(body: Any, source: str) -> Iterator[Item]:  # noqa: ANN401 — decoded JSON
+    """Yield one item for a JSON object, or one for each element of an array."""
+    if not isinstance(body, list):
+        yield Item(source, None, _exchange(body))
+        return
+    if not body:
+        raise EmptyInputError("an empty array", hint="expected at least one response")
+    for number, element in enumerate(body, 1):
+        try:
+            yield Item(source, number, _exchange(element))
+        except InputError as exc:
+            yield Item(source, number, exc.at(source, number))
+
+
+def _exchange(body: Any) -> Exchange:  # noqa: ANN401 — decoded JSON
+    if not isinstance(body, dict):
+        raise ShapeError("expected a JSON object", hint="each item is a provider's response or a row with a `response`")
+    return read_exchange(body)
+
+
+def _json(data: bytes) -> Any:  # noqa: ANN401 — decoded JSON
+    try:
+        return msgspec.json.decode(data)
+    except msgspec.DecodeError as exc:
+        _utf8(data)
+        raise JsonError(f"not JSON ({str(exc).removeprefix('JSON is ')})", hint="expected a JSON object") from exc
+
+
+def _utf8(data: bytes) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as exc:
+        hint = "convert it: iconv -f LATIN1 -t UTF-8"
+        raise EncodingError(f"not UTF-8 at byte {exc.start}", hint=hint) from exc
+
+
+def _too_large(what: str, limit: int, setting: str) -> SizeLimitError:
+    return SizeLimitError(f"a {what} of more than {limit} bytes", hint=f"raise {setting} if that is meant")

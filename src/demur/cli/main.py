@@ -1,0 +1,72 @@
+"""`demur`: parses the command line, runs one command, turns errors into one line and an exit code.
+
+Exit codes: 0 done, 1 a condition that the user asked to fail on holds, 2 bad input or usage, 70 a fault of ours,
+130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import TYPE_CHECKING, NoReturn
+
+from demur._version import __version__
+from demur.cli import check
+from demur.errors import DemurError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["main", "parser"]
+
+EXIT_BAD_INPUT = 2
+EXIT_OUR_FAULT = 70
+EXIT_INTERRUPTED = 130
+_COMMANDS = (check,)
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says in one line what is wrong with a call, and where to look."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(EXIT_BAD_INPUT, f"{self.prog}: {message}; see `{self.prog} --help`\n")
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the whole command line."""
+    top = _Parser(
+        prog="demur",
+        description="Tells you when a language model says no, whether it should have,\nand whether that changed.",
+        epilog="examples:\n  demur check \"I'm sorry, but I can't help with that.\"\n  demur check responses.jsonl --json",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    top.add_argument("--version", action="version", version=f"demur {__version__}")
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_Parser)
+    for command in _COMMANDS:
+        command.add_parser(commands)
+    return top
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Return the exit code of one call."""
+    args = parser().parse_args(argv)
+    try:
+        code: int = args.run(args)
+        sys.stdout.flush()
+    except DemurError as exc:
+        print(f"demur: {exc}", file=sys.stderr)
+        return EXIT_BAD_INPUT
+    except BrokenPipeError:
+        # The reader of our output went away (`| head`): point stdout elsewhere so that closing it stays silent.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except Exception as exc:  # noqa: BLE001 — the outermost layer: a fault of ours is one line, never a traceback
+        if os.environ.get("DEMUR_DEBUG"):
+            raise
+        print(f"demur: a fault of our own ({type(exc).__name__}); set DEMUR_DEBUG=1 for the details", file=sys.stderr)
+        return EXIT_OUR_FAULT
+    return code

@@ -1,0 +1,89 @@
+"""What happened in this response? Signals first, then text.
+
+Laws: a response is judged choice by choice; where some choices abstain and others answer, the whole is `partial`; any
+provider's object is taken (SDK object, dict, `Response`, `Exchange`), and a plain string is the text of an answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from demur.detect.signals import refusal_text, signals_of, verdict_by_signals
+from demur.errors import ShapeError
+from demur.model.exchange import Exchange, Response
+from demur.model.verdict import Cause, Outcome, Verdict
+from demur.pipeline.judges import default_judge
+from demur.wire.plain import plain
+from demur.wire.shapes import read_exchange
+
+if TYPE_CHECKING:
+    from demur.model.exchange import Choice
+    from demur.pipeline.ports import TextJudge
+
+__all__ = ["as_exchange", "check", "classify", "readable_text"]
+
+
+def check(response: object, *, judge: TextJudge | None = None) -> Verdict:
+    """Return the verdict on an answer: its text, or any provider's response object or dict."""
+    judge = judge or default_judge()
+    if isinstance(response, str):
+        return judge_text(response, judge)
+    return classify(as_exchange(response).response, judge=judge)
+
+
+def as_exchange(value: object) -> Exchange:
+    """Return the exchange in a provider's object, a dict, JSON text as bytes, or one of our own values."""
+    if isinstance(value, Exchange):
+        return value
+    if isinstance(value, Response):
+        return Exchange(None, value)
+    body = plain(value)
+    if not isinstance(body, dict):
+        raise ShapeError("expected a JSON object", hint="pass one response, not a list or a bare value")
+    return read_exchange(body)
+
+
+def classify(response: Response | None, *, judge: TextJudge | None = None) -> Verdict:
+    """Return the verdict on a response; a missing one has failed, for nothing came back."""
+    if response is None:
+        return Verdict(Outcome.FAILED, 0.0, None, Cause.PROVIDER_ERROR)
+    judge = judge or default_judge()
+    choices: tuple[Choice | None, ...] = response.choices or (None,)
+    return _together([_classify_choice(response, choice, judge) for choice in choices])
+
+
+def judge_text(text: str, judge: TextJudge) -> Verdict:
+    """Return the verdict on a bare text; one without any visible character is empty."""
+    return judge.judge(text) if text.strip() else Verdict(Outcome.EMPTY, 0.0)
+
+
+def readable_text(content: str | Exchange) -> str:
+    """Return the text that a verdict's spans count in: the bare text, or that of the first choice with any."""
+    if isinstance(content, str):
+        return content
+    choices = content.response.choices if content.response else ()
+    return next((text for choice in choices if (text := choice.text or refusal_text(choice))), "")
+
+
+def _classify_choice(response: Response, choice: Choice | None, judge: TextJudge) -> Verdict:
+    structural = verdict_by_signals(response, choice)
+    if structural is None:
+        read = judge_text(choice.text if choice else "", judge)
+        return replace(read, signals=signals_of(response, choice))
+    if structural.cause is Cause.PROVIDER_REFUSAL and choice is not None:
+        said = judge.judge(refusal_text(choice) or choice.text)
+        return replace(structural, reason=said.reason or structural.reason)
+    return structural
+
+
+def _together(verdicts: list[Verdict]) -> Verdict:
+    """Return one verdict for all choices of a response."""
+    first = verdicts[0]
+    if len({v.outcome for v in verdicts}) == 1:
+        return first
+    abstained = [v for v in verdicts if v.abstained]
+    if not abstained or len(abstained) == len(verdicts):
+        return first
+    signals = tuple(dict.fromkeys(s for v in verdicts for s in v.signals))
+    return replace(abstained[0], outcome=Outcome.PARTIAL, signals=signals)

@@ -1,0 +1,17 @@
+"""What the pipeline asks of its parts, so that parts can be exchanged."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from demur.model.verdict import Verdict
+
+__all__ = ["TextJudge"]
+
+
+class TextJudge(Protocol):
+    """Judges the text of an answer; knows nothing of providers."""
+
+    def judge(self, text: str) -> Verdict:
+        """Return the verdict on a text, with cause `text` and spans in it."""

@@ -1,0 +1,1 @@
+"""What people see: values in, lines of text out; nothing here prints."""

@@ -1,0 +1,190 @@
+"""Which characters does a text mean, whatever way it was typed?
+
+Folded: NFKC and case; single and double quotation marks of all kinds (corner brackets and guillemets too) to `'` and `"`;
+dashes to `-`; small capitals and enclosed letters to letters; every run of white space to one space, at both ends of the
+text as well (an edge is never stripped, so that pieces of a stream can be joined). Removed: zero-width and bidirectional
+controls, variation selectors, soft hyphens, control characters, and combining marks of no particular script that do not
+compose with their letter; a stack of more than `STACK` marks loses all of these, and all but `STACK` of the others. In a
+word of mixed script, look-alike letters become Latin, unless the word has a Cyrillic, Greek… letter that is none: so real
+Cyrillic and Greek stay. A lone surrogate becomes U+FFFD: what comes out can always be encoded.
+
+Laws: `fold(t) == normalise(t).text`; folding twice changes nothing; at most `GROWTH` characters come out for one; time is
+linear. Offsets: normalising `original[span(i, j)]` gives `text[i:j]` for every i and j that do not cut the replacement of one
+original stretch, save that a look-alike may need the rest of its word to be seen as one.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from unicodedata import normalize
+
+from demur.model.text import NormalText
+from demur.text.offsets import Edit, Rewritten, rewrite
+from demur.text.tables import confusables, pattern, replacements
+
+__all__ = ["GROWTH", "STACK", "fold", "normalise"]
+
+GROWTH = 18
+"""The most that one character may become: U+FDFA is eighteen."""
+
+STACK = 4
+"""Marks on one letter that are still writing; Vietnamese, Hebrew and polytonic Greek need fewer."""
+
+_MEMO_LENGTH = 8
+_SETTLE_ROUNDS = 4
+_WHITE = b"\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f"
+_CONTROLS = bytes(code for code in (*range(32), 127) if code not in _WHITE)
+_ASCII = bytes.maketrans(
+    bytes(range(65, 91)) + _WHITE + _CONTROLS,
+    bytes(range(97, 123)) + b" " * len(_WHITE) + b"\0" * len(_CONTROLS),
+)
+_SPACES = re.compile("  +")
+_WORD = re.compile(r"\w+")
+
+_COMMON = tuple(zip("’‘“”–—\xa0，：；！？（）、「」\u3000", "''\"\"-- ,:;!?(),\"\" ", strict=True))
+"""One-to-one replacements so frequent that a `str.replace` each is cheaper than a search for all."""
+
+_IRREGULAR = "[<irregular>][<continuing>]*"
+_IRREGULAR_OR_SPACES = "[<irregular> ](?:(?<! )[<continuing>]*|(?= ) +)"
+_FOREIGN = r"[\u0370-\u058f\u13a0-\u13fd\u2c80-\u2cff\ua4d0-\ua4ff\u0251\u0261\u0269]"
+_LATIN = r"[a-z\u00e0-\u0250]"
+
+
+def normalise(text: str) -> NormalText:
+    """Return the folded text with the way back to the original."""
+    plain = _plain_ascii(text)
+    if plain is not None:
+        if "  " not in plain:
+            return NormalText(text, plain)
+        done = rewrite(plain, [(*found.span(), " ") for found in _SPACES.finditer(plain)])
+    else:
+        done = _careful(text)
+    return NormalText(text, done.text, done.starts, done.ends)
+
+
+def fold(text: str) -> str:
+    """Return the folded text alone."""
+    plain = _plain_ascii(text)
+    if plain is None:
+        return _careful(text).text
+    while "  " in plain:
+        plain = plain.replace("  ", " ")
+    return plain
+
+
+def _plain_ascii(text: str) -> str | None:
+    """Return the text in lower case with white space as spaces, or None where that is not all there is to do."""
+    if not text.isascii():
+        text = _with_common(text)
+        if not text.isascii():
+            return None
+    folded = text.encode("ascii").translate(_ASCII)
+    return None if b"\0" in folded else folded.decode("ascii")
+
+
+def _with_common(text: str) -> str:
+    for old, new in _COMMON:
+        if old in text:
+            text = text.replace(old, new)
+    return text
+
+
+def _careful(text: str) -> Rewritten:
+    text = _with_common(text).replace("\n", " ")
+    template = _IRREGULAR_OR_SPACES if "  " in text else _IRREGULAR
+    done = rewrite(text, _edits(text, pattern(template)))
+    return Rewritten(_without_confusables(_case_folded(done.text)), done.starts, done.ends)
+
+
+def _case_folded(text: str) -> str:
+    folded = text.casefold()
+    if len(folded) == len(text):
+        return folded
+    # A few composed letters (U+01F0) fold to two characters that NFKC joins again: they are folded already.
+    return "".join([char if len(char.casefold()) > 1 else char.casefold() for char in text])
+
+
+def _edits(text: str, irregular: re.Pattern[str]) -> list[Edit]:
+    """Return the edits that settle every irregular cluster and leave no two spaces side by side."""
+    edits: list[Edit] = []
+    done, last = 0, ""
+    for found in irregular.finditer(text):
+        start, end = found.span()
+        cluster = found[0]
+        joins, new = _settled(cluster)
+        if joins and start > done:
+            start -= 1
+            cluster = text[start] + cluster
+            new = _settled(cluster)[1]
+        if new == cluster:
+            continue
+        if start > done:
+            if last == " " == text[done]:
+                edits.append((done, done + 1, ""))
+            if start > done + 1 or last != " " or text[done] != " ":
+                last = text[start - 1]
+        if last == " " == new[:1]:
+            new = new[1:]
+        edits.append((start, end, new))
+        done, last = end, new[-1:] or last
+    if last == " " == text[done : done + 1]:
+        edits.append((done, done + 1, ""))
+    return edits
+
+
+def _settled(cluster: str) -> tuple[bool, str]:
+    """Return whether the cluster leans on the character before it, and what it folds to."""
+    return _settle_memo(cluster) if len(cluster) <= _MEMO_LENGTH else _settle(cluster)
+
+
+def _settle(cluster: str) -> tuple[bool, str]:
+    folded = _settle_once(cluster)
+    for _ in range(_SETTLE_ROUNDS):
+        again = _settle_once(folded)
+        if again == folded:
+            break
+        folded = again
+    leans = pattern("[<ignorable>]*(?![<ignorable>])[<continuing>]").match(cluster)
+    return leans is not None, folded
+
+
+_settle_memo = lru_cache(maxsize=8192)(_settle)
+
+
+def _settle_once(cluster: str) -> str:
+    # A stack is capped before NFKC, whose canonical ordering is an insertion sort, and after it, since marks decompose.
+    known = _capped(cluster.translate(replacements()))
+    folded = normalize("NFKC", normalize("NFKC", known).casefold())
+    folded = _capped(pattern("[<generic>]+").sub("", folded).translate(replacements()))
+    return _SPACES.sub(" ", folded)
+
+
+def _capped(cluster: str) -> str:
+    if len(cluster) <= STACK:
+        return cluster
+    generic = pattern("[<generic>]+")
+    stacks = pattern(f"[<stacking>]{{{STACK + 1},}}")
+    return stacks.sub(lambda stack: generic.sub("", stack[0])[:STACK], cluster)
+
+
+def _without_confusables(text: str) -> str:
+    """Return the folded text with the look-alikes of mixed words in Latin."""
+    if text.isascii():
+        return text
+    foreign = pattern(_FOREIGN + "+")
+    for found in foreign.finditer(text):
+        start, end = found.span()
+        if text[end : end + 1].isalnum() or (start and text[start - 1].isalnum()):
+            return _WORD.sub(_latinised, text)
+    return text
+
+
+def _latinised(found: re.Match[str]) -> str:
+    word = found[0]
+    if word.isascii() or not pattern(_LATIN).search(word):
+        return word
+    known = confusables()
+    if any(letter not in known for letter in pattern(_FOREIGN).findall(word)):
+        return word
+    return "".join([known.get(letter, letter) for letter in word])

@@ -1,0 +1,200 @@
+"""What does Azure OpenAI say beyond the chat shape: which filter saw what, and did it act?
+
+Every category that a filter annotates is a `FILTER_FLAG` signal, unless it says nothing: unfiltered, undetected and no
+severity above `safe`. `blocked` is Azure's `filtered`; fields beyond `filtered`, `detected` and `severity` (citations,
+blocklist ids, the code of a filter that could not run) are JSON in `detail`.
+
+Laws: those of `openai_chat`, whose superset this is; the flags stand after its signals, in the order prompt, choices,
+error; writing always annotates, harmless categories as `safe`, because that is what makes the body Azure's.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from demur.model.verdict import Signal, SignalKind
+from demur.wire import openai_chat
+from demur.wire.blocks import event_of
+from demur.wire.fields import decode, encode, root
+from demur.wire.openai_chat_stream import ChatStream, chunks
+from demur.wire.remainder import unread
+from demur.wire.sse import ServerEvent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from demur.model.exchange import Request, Response
+    from demur.wire.fields import Field
+    from demur.wire.interface import JsonObject, StreamReader
+
+__all__ = [
+    "open_stream",
+    "read_request",
+    "read_response",
+    "reads_request",
+    "reads_response",
+    "write_request",
+    "write_response",
+    "write_stream",
+]
+
+_RESULTS = "content_filter_results"
+_PROMPT = "prompt_filter_results"
+_INNER = ("content_filter_result", "content_filter_results")
+_SAFE = {name: {"filtered": False, "severity": "safe"} for name in ("hate", "self_harm", "sexual", "violence")}
+_FILTER_CODE = "content_filter"
+_READ = frozenset({"filtered", "detected", "severity"})
+_PLACE = re.compile(
+    r"(?:prompt_filter_results\[(?P<prompt>\d{1,6})\]\.content_filter_results"
+    r"|choices\[(?P<choice>\d{1,6})\]\.content_filter_results"
+    r"|error\.innererror\.(?P<inner>content_filter_results?))\."
+)
+
+
+def reads_request(body: JsonObject) -> bool:
+    """Whether this is a chat request with Azure's own data; without it, it is a plain chat request."""
+    return "data_sources" in body and openai_chat.reads_request(body)
+
+
+def read_request(body: JsonObject) -> Request:
+    """Return the request; the deployment in the URL stands for the model."""
+    return openai_chat.read_request(body)
+
+
+def write_request(request: Request) -> JsonObject:
+    """Return the body."""
+    return openai_chat.write_request(request)
+
+
+def reads_response(body: JsonObject) -> bool:
+    """Whether this is a chat response with filter annotations, or an error that a filter made."""
+    if not openai_chat.reads_response(body):
+        return False
+    error, choices = body.get("error"), body.get("choices")
+    if isinstance(error, dict) and ("innererror" in error or error.get("code") == _FILTER_CODE):
+        return True
+    annotated = isinstance(choices, list) and any(isinstance(c, dict) and _RESULTS in c for c in choices)
+    return annotated or _PROMPT in body
+
+
+def read_response(body: JsonObject, *, status: int = 200) -> Response:
+    """Return the response with the flags of every filter."""
+    top = root(body)
+    flags = [*_prompt_flags(top), *_choice_flags(top), *_error_flags(top)]
+    read = openai_chat.read_bare_response(body, status)
+    response = replace(read, signals=(*read.signals, *flags))
+    # What the flags say is said once: a category that is harmless, or flagged, is never part of the rest.
+    rest = unread(_without_filters(openai_chat.openai_spelling(body)), openai_chat.write_response(response))
+    return replace(response, rest=rest)
+
+
+def write_response(response: Response) -> JsonObject:
+    """Return the body with its annotations."""
+    body = openai_chat.write_response(response)
+    flags = [(place, s) for s in response.signals if s.category and (place := _PLACE.match(s.path)) is not None]
+    if "choices" in body:
+        body[_PROMPT] = _write_prompts([(int(p["prompt"]), s) for p, s in flags if p["prompt"]])
+        for position, choice in enumerate(body["choices"]):
+            said = [s for p, s in flags if p["choice"] and int(p["choice"]) == position]
+            choice[_RESULTS] = _write_flags(said)
+    inner = [(p["inner"], s) for p, s in flags if p["inner"]]
+    if "error" in body and (inner or body["error"].get("code") == _FILTER_CODE):
+        name = inner[0][0] if inner else _INNER[0]
+        body["error"].setdefault("innererror", {})[name] = _write_flags([s for _, s in inner])
+    return body
+
+
+def open_stream() -> StreamReader:
+    """Return a reader for the chunks of one response, frames without choices included."""
+    return ChatStream(read_response)
+
+
+def write_stream(response: Response, *, piece_chars: int = 0) -> Iterator[ServerEvent]:
+    """Yield the response in chunks: the prompt's annotations first, a choice's with its finish reason."""
+    for chunk in chunks(write_response(response), piece_chars):
+        yield event_of(chunk)
+    if response.complete and response.error is None:
+        yield ServerEvent("[DONE]")
+
+
+def _prompt_flags(top: Field) -> Iterator[Signal]:
+    for prompt in top.each(_PROMPT):
+        found = prompt.get(_RESULTS)
+        if found is not None:
+            yield from _flags(found, None)
+
+
+def _choice_flags(top: Field) -> Iterator[Signal]:
+    for position, choice in enumerate(top.each("choices")):
+        found = choice.get(_RESULTS)
+        index = choice.integer_at("index")
+        if found is not None:
+            yield from _flags(found, position if index is None else index)
+
+
+def _error_flags(top: Field) -> Iterator[Signal]:
+    error = top.get("error")
+    inner = error.get("innererror") if error is not None and error.is_object else None
+    for name in _INNER if inner is not None and inner.is_object else ():
+        found = inner.get(name) if inner is not None else None
+        if found is not None:
+            yield from _flags(found, None)
+
+
+def _flags(results: Field, choice: int | None) -> Iterator[Signal]:
+    for category, found in results.fields():
+        if not found.is_object:
+            continue
+        filtered, detected = found.flag_at("filtered") or False, found.flag_at("detected") or False
+        severity = found.text_at("severity")
+        if filtered or detected or category == "error" or severity not in (None, "safe"):
+            left = {key: value for key, value in found.value.items() if key not in _READ and value is not None}
+            yield Signal(
+                SignalKind.FILTER_FLAG,
+                found.path,
+                severity or ("detected" if detected else "filtered" if filtered else "failed"),
+                choice,
+                category=category,
+                severity=severity,
+                detail=encode(left).decode() if left else None,
+                blocked=filtered,
+            )
+
+
+def _write_flags(flags: list[Signal]) -> JsonObject:
+    return {**_SAFE, **{flag.category or "": _write_flag(flag) for flag in flags}}
+
+
+def _write_flag(flag: Signal) -> JsonObject:
+    result: JsonObject = {"filtered": flag.blocked}
+    if flag.severity is not None:
+        result["severity"] = flag.severity
+    elif flag.value == "detected":
+        result["detected"] = True
+    left: JsonObject = decode(flag.detail) if flag.detail else {}
+    return result | left
+
+
+def _write_prompts(flags: list[tuple[int, Signal]]) -> list[JsonObject]:
+    count = 1 + max((index for index, _ in flags), default=0)
+    return [
+        {"prompt_index": index, _RESULTS: _write_flags([flag for at, flag in flags if at == index])}
+        for index in range(count)
+    ]
+
+
+def _without_filters(body: JsonObject) -> JsonObject:
+    """Return the body as a plain chat body."""
+    bare = {key: value for key, value in body.items() if key != _PROMPT}
+    if isinstance(bare.get("choices"), list):
+        bare["choices"] = [_drop(choice, _RESULTS) for choice in bare["choices"]]
+    error = bare.get("error")
+    if isinstance(error, dict) and isinstance(error.get("innererror"), dict):
+        bare["error"] = {**error, "innererror": _drop(error["innererror"], *_INNER)}
+    return bare
+
+
+def _drop(value: object, *names: str) -> object:
+    return {key: item for key, item in value.items() if key not in names} if isinstance(value, dict) else value

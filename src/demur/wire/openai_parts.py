@@ -1,0 +1,143 @@
+"""How does one message of the chat shape become parts, and parts a message?
+
+Laws: text parts are read, all other content is opaque and written back as it was; a tool call that is no function call
+is opaque with `tool_call.` before its type; parts come in one order: thoughts, content, refusal, tool calls. Adjacent or
+not, several thoughts or refusals share one field, a line each. A single text is a string, even where it was a list of
+one, unless that one has fields beside its text: those are opaque parts after it, `text.cache_control` and the like.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from demur.model.exchange import (
+    OpaquePart,
+    RefusalPart,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolResultPart,
+)
+from demur.wire.fields import decode, opaque
+
+if TYPE_CHECKING:
+    from demur.model.exchange import Part
+    from demur.wire.fields import Field
+    from demur.wire.interface import JsonObject
+
+__all__ = ["THOUGHTS", "read_parts", "read_tool_results", "write_message"]
+
+THOUGHTS = ("reasoning_content", "reasoning", "thinking")
+"""Where servers put thoughts: DeepSeek and vLLM; newer vLLM and Ollama's OpenAI door; Ollama's own."""
+
+_CALL = "tool_call."
+_TEXT = "text."
+
+
+def read_parts(message: Field) -> tuple[Part, ...]:
+    """Return the parts of a message."""
+    content = message.get("content")
+    parts: list[Part] = []
+    thoughts = next((text for key in THOUGHTS if (text := _thought(message, key))), None)
+    parts += [ThinkingPart(thoughts)] if thoughts else []
+    parts += [] if content is None else _read_content(content)
+    refusal = message.text_at("refusal")
+    parts += [RefusalPart(refusal)] if refusal else []
+    for call in message.each("tool_calls"):
+        parts.append(_read_call(call))
+    legacy = message.get("function_call")
+    parts += [_tool_call("", legacy)] if legacy is not None else []
+    return tuple(parts)
+
+
+def read_tool_results(message: Field) -> tuple[Part, ...]:
+    """Return the parts of a message in the role `tool`: each text is a result."""
+    call_id = message.text_at("tool_call_id") or ""
+    parts = read_parts(message)
+    if not any(isinstance(part, TextPart) for part in parts):
+        parts = (TextPart(""), *parts)
+    return tuple(ToolResultPart(call_id, part.text) if isinstance(part, TextPart) else part for part in parts)
+
+
+def write_message(role: str, parts: tuple[Part, ...]) -> JsonObject:
+    """Return the message."""
+    content: list[Any] = []
+    calls: list[JsonObject] = []
+    for part in parts:
+        match part:
+            case TextPart(text) | ToolResultPart(_, text):
+                content.append({"type": "text", "text": text})
+            case ToolCallPart(call_id, name, arguments):
+                calls.append({"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}})
+            case OpaquePart(kind, body):
+                _place(kind, decode(body), content=content, calls=calls)
+            case RefusalPart() | ThinkingPart():
+                pass
+    message: JsonObject = {"role": role, "content": _fold(content)}
+    refusal = "\n".join(part.text for part in parts if isinstance(part, RefusalPart))
+    thoughts = "\n".join(part.text for part in parts if isinstance(part, ThinkingPart))
+    message |= {"refusal": refusal} if refusal else {}
+    message |= {"reasoning_content": thoughts} if thoughts else {}
+    return message | ({"tool_calls": calls} if calls else {})
+
+
+def _thought(message: Field, key: str) -> str | None:
+    found = message.get(key)
+    return found.text() if found is not None and found.is_text else None
+
+
+def _read_content(content: Field) -> list[Part]:
+    if content.is_text:
+        return [TextPart(content.text())] if content.value else []
+    return [part for item in content for part in _read_item(item)]
+
+
+def _read_item(item: Field) -> list[Part]:
+    kind = item.tag_at("type") if item.is_object else ""
+    if item.is_text:
+        return [TextPart(item.text())] if item.value else []
+    if kind == "text":
+        text = item.need("text").text()
+        beside = (opaque(field, _TEXT + key) for key, field in item.fields() if key not in ("type", "text"))
+        return [TextPart(text), *beside] if text else []
+    if kind == "refusal":
+        refusal = item.need("refusal").text()
+        return [RefusalPart(refusal)] if refusal else []
+    if kind == "thinking" and isinstance(item.value.get("thinking"), list):
+        # Mistral's thoughts are a list of text parts of their own.
+        thoughts = "".join(chunk.text_at("text") or "" for chunk in item.each("thinking"))
+        return [ThinkingPart(thoughts)] if thoughts else []
+    return [opaque(item)]
+
+
+def _read_call(call: Field) -> Part:
+    kind = call.tag_at("type") or "function"
+    if kind != "function":
+        return opaque(call, _CALL + kind)
+    return _tool_call(call.text_at("id") or "", call.get("function"))
+
+
+def _tool_call(call_id: str, function: Field | None) -> ToolCallPart:
+    arguments = None if function is None else function.get("arguments")
+    if function is None or arguments is None:
+        return ToolCallPart(call_id, "" if function is None else function.text_at("name") or "", "")
+    # Ollama's own door sends the arguments as an object.
+    text = arguments.text() if arguments.is_text else arguments.json().decode("utf-8")
+    return ToolCallPart(call_id, function.text_at("name") or "", text)
+
+
+def _place(kind: str, body: Any, *, content: list[Any], calls: list[JsonObject]) -> None:
+    """Put an opaque part back where its kind says that it came from."""
+    if kind.startswith(_CALL) and isinstance(body, dict):
+        calls.append(body)
+    elif kind.startswith(_TEXT) and content and isinstance(content[-1], dict):
+        content[-1][kind.removeprefix(_TEXT)] = body
+    else:
+        content.append(body)
+
+
+def _fold(content: list[Any]) -> Any:
+    if not content:
+        return None
+    only = content[0] if len(content) == 1 and isinstance(content[0], dict) else {}
+    return only["text"] if only.keys() == {"type", "text"} and only["type"] == "text" else content

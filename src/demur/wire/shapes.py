@@ -1,0 +1,119 @@
+"""Which shape is this? The registry of codecs, and the reader for a body that does not say where it came from.
+
+Laws: a shape is recognised by fields that only it has; Azure is asked before OpenAI chat, whose superset it is; what no
+codec recognises is a `ShapeError` that lists the fields found and the shapes expected.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from demur.errors import ShapeError
+from demur.model.exchange import Exchange, Shape
+from demur.wire import anthropic, azure, bedrock, gemini, openai_chat, openai_responses
+from demur.wire.flat import read_flat, reads_flat
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from demur.model.exchange import Request
+    from demur.wire.interface import Codec, JsonObject
+    from demur.wire.sse import ServerEvent
+
+__all__ = ["CODECS", "read_exchange", "read_stream", "shape_of_request", "shape_of_response"]
+
+CODECS: Mapping[Shape, Codec] = {
+    Shape.AZURE: azure,
+    Shape.OPENAI_CHAT: openai_chat,
+    Shape.OPENAI_RESPONSES: openai_responses,
+    Shape.ANTHROPIC: anthropic,
+    Shape.GEMINI: gemini,
+    Shape.BEDROCK: bedrock,
+}
+
+_RESPONSE_FIELDS = ("response", "body", "output")
+_REQUEST_FIELDS = ("request", "input")
+
+
+def shape_of_response(body: JsonObject) -> Shape | None:
+    """Return the shape of a response or error body, None where no codec knows it."""
+    return next((shape for shape, codec in CODECS.items() if codec.reads_response(body)), None)
+
+
+def shape_of_request(body: JsonObject) -> Shape | None:
+    """Return the shape of a request body, None where no codec knows it."""
+    return next((shape for shape, codec in CODECS.items() if codec.reads_request(body)), None)
+
+
+def read_exchange(body: JsonObject) -> Exchange:
+    """Return the exchange in a body: a provider's response, a request and response side by side, or a flat row."""
+    shape = shape_of_response(body)
+    if shape is not None:
+        return Exchange(shape, CODECS[shape].read_response(body, status=_status(body)), id=_id(body))
+    inner = next((body[f] for f in _RESPONSE_FIELDS if isinstance(body.get(f), dict)), None)
+    if inner is not None:
+        return _read_pair(body, inner)
+    if reads_flat(body):
+        return read_flat(body)
+    raise ShapeError(_unknown(body), hint=f"expected a response of {', '.join(CODECS)}, or a row with a `response` text")
+
+
+def read_stream(events: Sequence[ServerEvent]) -> Exchange:
+    """Return the exchange in a captured stream; one that was cut off has `complete=False`."""
+    shape = next((shape for event in events if (shape := _shape_of_event(event))), None)
+    if shape is None:
+        raise ShapeError("a stream of no known shape", hint="expected the events of an OpenAI, Anthropic or Gemini API")
+    reader = CODECS[shape].open_stream()
+    for event in events:
+        reader.feed(event)
+    return Exchange(shape, reader.close())
+
+
+def _shape_of_event(event: ServerEvent) -> Shape | None:
+    """Return which shape's streams hold such an event, None where it does not tell."""
+    try:
+        body = msgspec.json.decode(event.data)
+    except msgspec.DecodeError:
+        return None
+    kind = body.get("type") if isinstance(body, dict) else None
+    if isinstance(kind, str) and kind.startswith("response."):
+        return Shape.OPENAI_RESPONSES
+    if kind in ("message_start", "content_block_start", "content_block_delta", "message_delta"):
+        return Shape.ANTHROPIC
+    return shape_of_response(body) if isinstance(body, dict) else None
+
+
+def _read_pair(body: JsonObject, inner: JsonObject) -> Exchange:
+    """Return the exchange in a log row that holds the response (and perhaps the request) under a field of its own."""
+    nested = inner.get("body")
+    if isinstance(nested, dict):
+        read = read_exchange({"status_code": inner.get("status_code"), "response": nested})
+        return Exchange(read.shape, read.response, _request(body), _id(body), read.session)
+    shape = shape_of_response(inner)
+    if shape is None:
+        raise ShapeError(_unknown(inner), hint=f"expected a response of {', '.join(CODECS)}")
+    response = CODECS[shape].read_response(inner, status=_status(body))
+    return Exchange(shape, response, _request(body), _id(body))
+
+
+def _request(body: JsonObject) -> Request | None:
+    asked = next((body[f] for f in _REQUEST_FIELDS if isinstance(body.get(f), dict)), None)
+    shape = None if asked is None else shape_of_request(asked)
+    return None if asked is None or shape is None else CODECS[shape].read_request(asked)
+
+
+def _status(body: JsonObject) -> int:
+    status = body.get("status_code", body.get("status"))
+    return status if isinstance(status, int) and not isinstance(status, bool) else 200
+
+
+def _id(body: JsonObject) -> str | None:
+    value = next((body[f] for f in ("custom_id", "id") if isinstance(body.get(f), str)), None)
+    return value if isinstance(value, str) else None
+
+
+def _unknown(body: JsonObject) -> str:
+    fields = ", ".join(f"`{name}`" for name in list(body)[:6])
+    return f"unknown shape with the fields {fields}" if fields else "unknown shape: an empty object"

@@ -1,0 +1,221 @@
+"""`demur check` as its users meet it: output, exit codes, bad input."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from demur.cli.main import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NO = "I'm sorry, but I can't help with that."
+YES = "Paris is the capital of France."
+
+
+def run(capsys: pytest.CaptureFixture[str], *args: str) -> tuple[int, str, str]:
+    code = main(list(args))
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def rows(*responses: str | None) -> str:
+    return "".join(json.dumps({"response": r}) + "\n" for r in responses)
+
+
+def test_a_refusal_is_underlined(capsys: pytest.CaptureFixture[str]) -> None:
+    """The verdict comes first, then the text with carets below the words that made it."""
+    code, out, _ = run(capsys, "check", NO, "--pack", "shadow")
+    lines = out.splitlines()
+    assert code == 0
+    assert lines[0] == "REFUSED  score 1.00  reason other  cause text"
+    assert lines[1] == f"  {NO}"
+    assert lines[2] == " " * 17 + "^" * 22
+    assert lines[3] == "  +1.00 refusal: shadow:i can't help with that"
+
+
+def test_packs_differ(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """`--pack` takes a seed's list or a file of the user's own."""
+    mine = tmp_path / "mine.toml"
+    mine.write_text('name = "mine"\nmatch = "substring"\n[[group]]\ntarget = "response"\ncategory = "c"\nphrases = ["paris"]\n')
+    assert "COMPLIED" in run(capsys, "check", "As an AI, no.", "--pack", "shadow")[1]
+    assert "lucid:as an ai" in run(capsys, "check", "As an AI, no.", "--pack", "lucid")[1]
+    assert "mine:paris" in run(capsys, "check", YES, "--pack", str(mine))[1]
+
+
+@pytest.mark.parametrize(
+    ("pack", "says"),
+    [("nope", "no pack is called `nope`"), ("none.toml", "`none.toml`: no such file"), ("bad.toml", "is not TOML")],
+)
+def test_a_bad_pack_is_one_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pack: str, says: str
+) -> None:
+    """A pack that is not there or not sound ends the call with exit 2."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bad.toml").write_text("name =")
+    code, out, err = run(capsys, "check", NO, "--pack", pack)
+    assert (code, out) == (2, "")
+    assert says in err
+    assert err.count("\n") == 1
+
+
+def test_json_is_one_object_a_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Machines get every item, errors among them, with spans that hold the words."""
+    path = tmp_path / "a.jsonl"
+    path.write_text(rows(NO) + "{\n" + rows(YES))
+    code, out, err = run(capsys, "check", str(path), "--json", "--pack", "shadow")
+    first, bad, last = map(json.loads, out.splitlines())
+    assert code == 2
+    assert first["outcome"] == "refused"
+    assert first["findings"][0]["text"] == "I can't help with that"
+    assert NO[first["findings"][0]["start"] : first["findings"][0]["end"]] == "I can't help with that"
+    assert (bad["line"], "not JSON" in bad["error"]) == (2, True)
+    assert (last["line"], last["outcome"]) == (3, "complied")
+    assert "line 2" in err
+
+
+def test_many_lines_are_summed_up(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """After the verdicts stands what was read and what was not; bad lines make it exit 2."""
+    path = tmp_path / "a.jsonl"
+    path.write_text(rows(NO, YES, YES))
+    code, out, _ = run(capsys, "check", str(path))
+    assert (code, out.splitlines()[-1]) == (0, "3 judged: 2 complied, 1 refused")
+    path.write_text(rows(NO) + "{\n")
+    code, out, err = run(capsys, "check", str(path))
+    assert (code, out.splitlines()[-1]) == (2, "1 judged: 1 refused; 1 could not be read")
+    assert f"`{path}` line 2" in err
+
+
+def test_signals_are_shown(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Where the provider spoke, its own field and value are the evidence."""
+    path = tmp_path / "a.json"
+    path.write_text(
+        json.dumps({"id": "m", "type": "message", "role": "assistant", "model": "c", "content": [], "stop_reason": "refusal"})
+    )
+    _, out, _ = run(capsys, "check", str(path))
+    assert "REFUSED  score 1.00  reason safety  cause provider_refusal" in out
+    assert "stop_reason = refusal" in out
+
+
+@pytest.mark.parametrize(
+    ("args", "code"),
+    [
+        ([NO, "--fail-on", "refused"], 1),
+        ([NO, "--fail-on", "filtered, empty"], 0),
+        ([YES, "--fail-on", "refused"], 0),
+    ],
+)
+def test_fail_on(capsys: pytest.CaptureFixture[str], args: list[str], code: int) -> None:
+    """The exit code is 1 only where an outcome that was named is met."""
+    assert run(capsys, "check", *args)[0] == code
+
+
+def test_bad_input_is_one_line_and_exit_two(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Empty texts, missing files and unknown shapes are named in one line each."""
+    shapeless = tmp_path / "s.json"
+    shapeless.write_text('{"foo": 1}')
+    for given, says in [(" ", "an empty text"), ("gone.json", "no such file"), (str(shapeless), "unknown shape")]:
+        code, out, err = run(capsys, "check", given)
+        assert (code, out) == (2, "")
+        assert says in err
+        assert err.count("\n") == 1
+
+
+def test_text_is_never_a_file(capsys: pytest.CaptureFixture[str]) -> None:
+    """`--text` takes a name as an answer; a very long argument is an answer too."""
+    assert run(capsys, "check", "gone.json", "--text")[0] == 0
+    assert run(capsys, "check", "word " * 3000)[0] == 0
+
+
+@pytest.mark.parametrize(
+    "args", [[], ["chekc"], ["check"], ["check", NO, "--fail-on", "refusal"], ["check", NO, "--nope"]]
+)
+def test_usage_errors_are_one_line(capsys: pytest.CaptureFixture[str], args: list[str]) -> None:
+    """A call that is off exits 2 and says where to look."""
+    with pytest.raises(SystemExit) as caught:
+        main(args)
+    err = capsys.readouterr().err
+    assert caught.value.code == 2
+    assert err.count("\n") == 1
+    assert "--help" in err
+
+
+@pytest.mark.parametrize("args", [["--help"], ["check", "--help"]])
+def test_help_fits_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, args: list[str]) -> None:
+    """Help has examples and fits 80 columns."""
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        main(args)
+    out = capsys.readouterr().out
+    assert "examples:" in out
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_a_bad_setting_is_one_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A limit that is no number is refused with its name."""
+    monkeypatch.setenv("DEMUR_MAX_LINE_BYTES", "many")
+    (tmp_path / "a.jsonl").write_text(rows(NO))
+    code, _, err = run(capsys, "check", str(tmp_path / "a.jsonl"))
+    assert (code, "`DEMUR_MAX_LINE_BYTES` is `many`" in err) == (2, True)
+
+
+def demur(*args: str, **kwargs: Any) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run([sys.executable, "-m", "demur", *args], capture_output=True, check=False, timeout=60, **kwargs)  # noqa: S603 — our own interpreter
+
+
+def test_standard_input_and_a_closed_pipe() -> None:
+    """`-` reads a pipe, and a reader that leaves early is no error."""
+    done = demur("check", "-", input=NO.encode())
+    assert (done.returncode, b"REFUSED" in done.stdout) == (0, True)
+    many = rows(*[NO] * 5000).encode()
+    with subprocess.Popen(
+        [sys.executable, "-m", "demur", "check", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdin and process.stdout and process.stderr  # noqa: PT018 — narrows three optionals at once
+        process.stdout.close()
+        process.stdin.write(many)
+        process.stdin.close()
+        assert process.stderr.read() == b""
+
+
+def test_colours_only_on_a_terminal() -> None:
+    """Escape codes appear on a terminal and nowhere else."""
+    leader, follower = pty.openpty()
+    command = [sys.executable, "-m", "demur", "check", NO]
+    subprocess.run(command, stdout=follower, check=True, timeout=60)  # noqa: S603 — our own interpreter
+    assert b"\x1b[1;31mREFUSED\x1b[0m" in os.read(leader, 4096)
+    os.close(leader)
+    os.close(follower)
+    assert b"\x1b" not in demur("check", NO).stdout
+
+
+def test_a_fault_of_ours_is_one_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What we did not foresee is said to be ours, without a traceback, unless asked for."""
+
+    def fault(_args: object) -> int:
+        raise RuntimeError("boom")
+
+    monkeypatch.setattr("demur.cli.check.run", fault)
+    monkeypatch.delenv("DEMUR_DEBUG", raising=False)
+    code, _, err = run(capsys, "check", NO)
+    assert (code, err) == (70, "demur: a fault of our own (RuntimeError); set DEMUR_DEBUG=1 for the details\n")
+    monkeypatch.setenv("DEMUR_DEBUG", "1")
+    with pytest.raises(RuntimeError, match="boom"):
+        main(["check", NO])
+
+
+def test_an_interrupt_is_quiet(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C ends the call with 130."""
+
+    def interrupted(_args: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("demur.cli.check.run", interrupted)
+    assert run(capsys, "check", NO) == (130, "", "")

@@ -1,0 +1,49 @@
+"""Packs are data, and unsound data is refused with its name."""
+
+from __future__ import annotations
+
+import pytest
+
+from demur.detect.pack import BUILTIN_PACKS, MatchMode, Target, builtin_pack, parse_pack
+from demur.errors import PackError
+
+
+@pytest.mark.parametrize(
+    ("name", "target", "count"),
+    [("shadow", Target.RESPONSE, 11), ("lucid", Target.RESPONSE, 4), ("lucid", Target.PROMPT, 3), ("fakeai", Target.PROMPT, 87)],
+)
+def test_seed_packs_hold_the_seeds_lists(name: str, target: Target, count: int) -> None:
+    """Each seed's list is complete."""
+    assert len(builtin_pack(name).phrases(target)) == count
+
+
+@pytest.mark.parametrize("name", BUILTIN_PACKS)
+def test_seed_packs_are_lower_case_substrings(name: str) -> None:
+    """A substring pack is compared with lower-cased text, so a capital in it could never match."""
+    pack = builtin_pack(name)
+    assert pack.match is MatchMode.SUBSTRING
+    assert all(p == p.lower() for target in Target for p, _ in pack.phrases(target))
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("name = ", "`my.toml` is not TOML"),
+        ('name = "x"', "`my.toml` is not a pack: object missing required field `group`"),
+        ('name = "x"\ngroup = []', "`my.toml` has an empty phrase or none at all"),
+        ('name = "x"\n[[group]]\ntarget = "response"\ncategory = "c"\nphrases = [" "]', "has an empty phrase"),
+        ('name = "x"\n[[group]]\ntarget = "reply"\ncategory = "c"\nphrases = ["a"]', "invalid enum value 'reply'"),
+        ('name = "x"\nmach = "words"\n[[group]]\ntarget = "response"\ncategory = "c"\nphrases = ["a"]', "unknown field `mach`"),
+    ],
+)
+def test_an_unsound_pack_is_refused(text: str, complaint: str) -> None:
+    """The error names the file and what is wrong with it."""
+    with pytest.raises(PackError) as caught:
+        parse_pack(text, source="my.toml")
+    assert complaint in str(caught.value)
+
+
+def test_an_unknown_pack_is_refused_with_the_known_ones() -> None:
+    """A misspelt name is answered with the names there are."""
+    with pytest.raises(PackError, match="no pack is called `shadw`; choose shadow, lucid, fakeai"):
+        builtin_pack("shadw")
