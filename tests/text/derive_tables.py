@@ -69,7 +69,11 @@ def is_irregular(char: str, replaced: frozenset[str]) -> bool:
     folded = char.casefold()
     if folded in replaced:
         return True
-    return len(folded) != 1 or unicodedata.normalize("NFKC", char) != char or unicodedata.normalize("NFKC", folded) != folded
+    return (
+        len(folded) != 1
+        or unicodedata.normalize("NFKC", char) != char
+        or unicodedata.normalize("NFKC", folded) != folded
+    )
 
 
 def ranges(codes: list[int]) -> str:

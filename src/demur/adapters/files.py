@@ -51,7 +51,7 @@ def read_items(name: str, limits: InputLimits) -> Iterator[Item]:
     """Yield what stands in a file, or in standard input where `name` is `-`."""
     source = "<stdin>" if name == "-" else name
     try:
-        with _opened(name) as stream:
+        with _open_source(name) as stream:
             yield from _read(stream, source, limits)
     except OSError as exc:
         yield Item(source, None, _unreadable(exc, source))
@@ -70,7 +70,7 @@ def _unreadable(exc: OSError, source: str) -> InputError:
 
 
 @contextmanager
-def _opened(name: str) -> Iterator[IO[bytes]]:
+def _open_source(name: str) -> Iterator[IO[bytes]]:
     if name == "-":
         yield sys.stdin.buffer
     else:
@@ -86,7 +86,7 @@ def _read(stream: IO[bytes], source: str, limits: InputLimits) -> Iterator[Item]
         if kind is _Kind.LINES:
             yield from _lines(_Rest(head, stream), source, limits)
             return
-        whole = _whole(head, stream, limits).removeprefix(_BOM)
+        whole = _document_bytes(head, stream, limits).removeprefix(_BOM)
         yield from _document(whole, kind, source)
     except InputError as exc:
         yield Item(source, None, exc.at(source))
@@ -116,8 +116,8 @@ def _kind(source: str, head: bytes) -> _Kind:
 
 def _is_json(line: bytes) -> bool:
     try:
-        msgspec.json.decode(line)
-    except msgspec.DecodeError:
+        _json(line)
+    except InputError:
         return False
     return True
 
@@ -164,7 +164,7 @@ def _line(line: bytes, source: str, number: int) -> Item:
         return Item(source, number, exc.at(source, number))
 
 
-def _whole(head: bytes, stream: IO[bytes], limits: InputLimits) -> bytes:
+def _document_bytes(head: bytes, stream: IO[bytes], limits: InputLimits) -> bytes:
     whole = head + stream.read(limits.document_bytes + 1 - len(head))
     if len(whole) > limits.document_bytes:
         raise _too_large("document", limits.document_bytes, "DEMUR_MAX_DOCUMENT_BYTES")
@@ -203,9 +203,12 @@ def _exchange(body: Any) -> Exchange:  # noqa: ANN401 — decoded JSON
 def _json(data: bytes) -> Any:  # noqa: ANN401 — decoded JSON
     try:
         return msgspec.json.decode(data)
-    except msgspec.DecodeError as exc:
+    except UnicodeError:
         _utf8(data)
-        raise JsonError(f"not JSON ({str(exc).removeprefix('JSON is ')})", hint="expected a JSON object") from exc
+        raise
+    except (msgspec.DecodeError, RecursionError) as exc:
+        why = "nested too deeply" if isinstance(exc, RecursionError) else str(exc).removeprefix("JSON is ").lower()
+        raise JsonError(f"not JSON ({why})", hint="expected a JSON object") from exc
 
 
 def _utf8(data: bytes) -> str:

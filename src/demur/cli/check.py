@@ -54,6 +54,7 @@ _COLOURS = {
     Outcome.FAILED: "\x1b[1;36m",
 }
 _PLAIN = "\x1b[0m"
+_NEW_LINE = "\n"
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -194,10 +195,11 @@ class _Person:
         self._width = min(shutil.get_terminal_size((80, 24)).columns, _MAX_COLUMNS)
 
     def verdict(self, item: Item, verdict: Verdict) -> None:
-        place = f"{item.source}:{item.line}  " if item.line else "" if item.source == "text" else f"{item.source}  "
-        word = verdict.outcome.upper()
+        place = f"{item.source}:{item.line}" if item.line else "" if item.source == "text" else item.source
+        word, facts = verdict.outcome.upper(), self._facts(verdict)
         shown = f"{_COLOURS[verdict.outcome]}{word}{_PLAIN}" if self._colour else word
-        print(f"{place}{shown}  {self._facts(verdict)}")
+        fits = len(place) + len(word) + len(facts) + len("    ") <= self._width
+        print(f"{place}{('  ' if fits else _NEW_LINE) if place else ''}{shown}  {facts}")
         for line in self._evidence(item, verdict):
             print(" " * _INDENT + line)
         print()

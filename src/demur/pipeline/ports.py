@@ -5,9 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from demur.model.prompt import PromptVerdict
     from demur.model.verdict import Verdict
 
-__all__ = ["TextJudge"]
+__all__ = ["PromptJudge", "TextJudge"]
+
+
+class PromptJudge(Protocol):
+    """Judges the text of a prompt; knows nothing of providers."""
+
+    def judge(self, text: str) -> PromptVerdict:
+        """Return what a prompt tries, with spans in it."""
 
 
 class TextJudge(Protocol):

@@ -39,48 +39,47 @@ _ASCII = bytes.maketrans(
     bytes(range(65, 91)) + _WHITE + _CONTROLS,
     bytes(range(97, 123)) + b" " * len(_WHITE) + b"\0" * len(_CONTROLS),
 )
+_ASCII_LINES = _ASCII[:10] + b"\n" + _ASCII[11:]
+_LINE = "\uf8ff"
+"""Stands for a line feed on the careful path: a private character that no rule touches."""
 _SPACES = re.compile("  +")
 _WORD = re.compile(r"\w+")
 
-_COMMON = tuple(zip("’‘“”–—\xa0，：；！？（）、「」\u3000", "''\"\"-- ,:;!?(),\"\" ", strict=True))
+_COMMON = tuple(zip("’‘“”–—\xa0，：；！？（）「」\u3000", '\'\'""-- ,:;!?()"" ', strict=True))
 """One-to-one replacements so frequent that a `str.replace` each is cheaper than a search for all."""
 
 _IRREGULAR = "[<irregular>][<continuing>]*"
 _IRREGULAR_OR_SPACES = "[<irregular> ](?:(?<! )[<continuing>]*|(?= ) +)"
-_FOREIGN = r"[\u0370-\u058f\u13a0-\u13fd\u2c80-\u2cff\ua4d0-\ua4ff\u0251\u0261\u0269]"
+_SAMPLE = 64
+_SCRIPTS = r"\u0370-\u058f\u13a0-\u13fd\u2c80-\u2cff\ua4d0-\ua4ff\u0251\u0261\u0269"
+_FOREIGN = f"[{_SCRIPTS}]"
 _LATIN = r"[a-z\u00e0-\u0250]"
+_FROM_FOREIGN = rf"[{_SCRIPTS}](?:(?=[^\W{_SCRIPTS}])|(?<=[^\W{_SCRIPTS}].))"
+_FROM_LATIN = rf"[^\W{_SCRIPTS}](?:(?=[{_SCRIPTS}])|(?<=[{_SCRIPTS}].))"
 
 
-def normalise(text: str) -> NormalText:
-    """Return the folded text with the way back to the original."""
-    plain = _plain_ascii(text)
-    if plain is not None:
-        if "  " not in plain:
-            return NormalText(text, plain)
-        done = rewrite(plain, [(*found.span(), " ") for found in _SPACES.finditer(plain)])
+def normalise(text: str, *, lines: bool = False) -> NormalText:
+    """Return the folded text with the way back to the original; with `lines`, line feeds stay what they are."""
+    common = text if text.isascii() else _with_common(text)
+    plain = _plain_ascii(common, _ASCII_LINES if lines else _ASCII)
+    if plain is None:
+        done = _careful(common, lines=lines)
+    elif "  " in plain:
+        done = rewrite(plain, _space_edits(plain))
     else:
-        done = _careful(text)
+        return NormalText(text, plain)
     return NormalText(text, done.text, done.starts, done.ends)
 
 
-def fold(text: str) -> str:
+def fold(text: str, *, lines: bool = False) -> str:
     """Return the folded text alone."""
-    plain = _plain_ascii(text)
+    common = text if text.isascii() else _with_common(text)
+    plain = _plain_ascii(common, _ASCII_LINES if lines else _ASCII)
     if plain is None:
-        return _careful(text).text
+        return _careful(common, lines=lines).text
     while "  " in plain:
         plain = plain.replace("  ", " ")
     return plain
-
-
-def _plain_ascii(text: str) -> str | None:
-    """Return the text in lower case with white space as spaces, or None where that is not all there is to do."""
-    if not text.isascii():
-        text = _with_common(text)
-        if not text.isascii():
-            return None
-    folded = text.encode("ascii").translate(_ASCII)
-    return None if b"\0" in folded else folded.decode("ascii")
 
 
 def _with_common(text: str) -> str:
@@ -90,8 +89,32 @@ def _with_common(text: str) -> str:
     return text
 
 
-def _careful(text: str) -> Rewritten:
-    text = _with_common(text).replace("\n", " ")
+def _plain_ascii(text: str, table: bytes) -> str | None:
+    """Return the text in lower case with white space as spaces, or None where that is not all there is to do."""
+    if not text.isascii():
+        return None
+    folded = text.encode("ascii").translate(table)
+    return None if b"\0" in folded else folded.decode("ascii")
+
+
+def _space_edits(text: str) -> list[Edit]:
+    """Return the edits that leave one space of each run: `str.find` skips the words faster than a pattern does."""
+    edits: list[Edit] = []
+    run, find = _SPACES.match, text.find
+    start = find("  ")
+    while start >= 0:
+        end = found.end() if (found := run(text, start)) else start
+        edits.append((start, end, " "))
+        start = find("  ", end)
+    return edits
+
+
+def _careful(text: str, *, lines: bool) -> Rewritten:
+    """Return the rewriting of any text whose common characters have been replaced."""
+    if lines:
+        done = _careful(text.replace(_LINE, " ").replace("\n", _LINE), lines=False)
+        return Rewritten(done.text.replace(_LINE, "\n"), done.starts, done.ends)
+    text = text.replace("\n", " ")
     template = _IRREGULAR_OR_SPACES if "  " in text else _IRREGULAR
     done = rewrite(text, _edits(text, pattern(template)))
     return Rewritten(_without_confusables(_case_folded(done.text)), done.starts, done.ends)
@@ -112,11 +135,11 @@ def _edits(text: str, irregular: re.Pattern[str]) -> list[Edit]:
     for found in irregular.finditer(text):
         start, end = found.span()
         cluster = found[0]
-        joins, new = _settled(cluster)
-        if joins and start > done:
+        leans, new = _settle_memo(cluster) if end - start <= _MEMO_LENGTH else _settle(cluster)
+        if leans and start > done:
             start -= 1
             cluster = text[start] + cluster
-            new = _settled(cluster)[1]
+            new = (_settle_memo if len(cluster) <= _MEMO_LENGTH else _settle)(cluster)[1]
         if new == cluster:
             continue
         if start > done:
@@ -133,12 +156,8 @@ def _edits(text: str, irregular: re.Pattern[str]) -> list[Edit]:
     return edits
 
 
-def _settled(cluster: str) -> tuple[bool, str]:
-    """Return whether the cluster leans on the character before it, and what it folds to."""
-    return _settle_memo(cluster) if len(cluster) <= _MEMO_LENGTH else _settle(cluster)
-
-
 def _settle(cluster: str) -> tuple[bool, str]:
+    """Return whether the cluster leans on the character before it, and what it folds to."""
     folded = _settle_once(cluster)
     for _ in range(_SETTLE_ROUNDS):
         again = _settle_once(folded)
@@ -172,12 +191,10 @@ def _without_confusables(text: str) -> str:
     """Return the folded text with the look-alikes of mixed words in Latin."""
     if text.isascii():
         return text
-    foreign = pattern(_FOREIGN + "+")
-    for found in foreign.finditer(text):
-        start, end = found.span()
-        if text[end : end + 1].isalnum() or (start and text[start - 1].isalnum()):
-            return _WORD.sub(_latinised, text)
-    return text
+    # Either pattern finds the same seam; the search is short where the letters that it starts from are few.
+    sample = text[:_SAMPLE]
+    rare = _FROM_LATIN if len(pattern(_FOREIGN).findall(sample)) > len(sample) // 2 else _FROM_FOREIGN
+    return _WORD.sub(_latinised, text) if pattern(rare).search(text) else text
 
 
 def _latinised(found: re.Match[str]) -> str:

@@ -1,10 +1,10 @@
 """Which original characters stand behind each character of a rewritten text?
 
 An `Edit` replaces one stretch of a text; `rewrite` makes all edits of a text at once and keeps the way back. The map is
-stored as pieces, not as a number for each character: between two edits an offset is a shift, inside one it is the
+the edits themselves, not a number for each character: between two edits an offset is a shift, inside one it is the
 whole stretch. So a map costs as much as there are edits, and a look-up is one bisection.
 
-Laws: edits are sorted and do not overlap; both maps are monotone; one character replaced by one character needs no piece.
+Laws: edits are sorted and do not overlap; both maps are monotone; edits of one character to one need no map.
 """
 
 from __future__ import annotations
@@ -12,13 +12,16 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, overload
+from typing import Literal, NamedTuple, overload
 
 from demur.model.text import NormalText
 
-__all__ = ["Edit", "Offsets", "Through", "compose", "rewrite"]
+__all__ = ["Edit", "Offsets", "Rewritten", "Through", "compose", "rewrite"]
 
 Edit = tuple[int, int, str]
+"""The start and end of a stretch, and what stands there instead."""
+
+_NOTHING: Edit = (0, 0, "")
 
 
 class _Indexed(Sequence[int]):
@@ -47,19 +50,26 @@ class _Indexed(Sequence[int]):
 
 @dataclass(frozen=True, slots=True)
 class Offsets(_Indexed):
-    """Offsets in pieces: piece `k` begins at index `at[k]` with `base[k]` and climbs by one, or stays where `flat[k]`."""
+    """Original starts, or ends, by index of the new text: `at[k]` is where the replacement of `edits[k]` begins in it.
+
+    The first edit is the empty one at 0, so that every index has an edit at or before it.
+    """
 
     length: int
     at: tuple[int, ...]
-    base: tuple[int, ...]
-    flat: tuple[bool, ...]
+    edits: tuple[Edit, ...]
+    side: Literal["start", "end"]
 
     def __len__(self) -> int:
         return self.length
 
     def _find(self, index: int) -> int:
-        piece = bisect_right(self.at, index) - 1
-        return self.base[piece] if self.flat[piece] else self.base[piece] + index - self.at[piece]
+        nearest = bisect_right(self.at, index) - 1
+        start, end, new = self.edits[nearest]
+        beyond = index - self.at[nearest] - len(new)
+        if self.side == "start":
+            return start if beyond < 0 else end + beyond
+        return end if beyond < 0 else end + beyond + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,29 +98,24 @@ class Rewritten(NamedTuple):
 def rewrite(text: str, edits: Sequence[Edit]) -> Rewritten:
     """Return the text with all edits made, and its maps."""
     parts: list[str] = []
-    at, starts, ends, flat = [0], [0], [1], [False]
+    at = [0]
     done = size = 0
+    moved = False
     for start, end, new in edits:
         parts.append(text[done:start])
         parts.append(new)
         size += start - done
-        done = end
-        if len(new) == end - start == 1:
-            size += 1
-            continue
-        if at[-1] == size:
-            del at[-1], starts[-1], ends[-1], flat[-1]
-        if new:
-            at.append(size), starts.append(start), ends.append(end), flat.append(True)
+        at.append(size)
         size += len(new)
-        at.append(size), starts.append(end), ends.append(end + 1), flat.append(False)
+        moved = moved or len(new) != 1 or end - start != 1
+        done = end
     parts.append(text[done:])
     whole = "".join(parts)
-    if len(at) == 1 and starts[0] == 0:
+    if not moved:
         return Rewritten(whole, None, None)
-    pieces, level = tuple(at), tuple(flat)
+    begins, made = tuple(at), (_NOTHING, *edits)
     length = len(whole)
-    return Rewritten(whole, Offsets(length, pieces, tuple(starts), level), Offsets(length, pieces, tuple(ends), level))
+    return Rewritten(whole, Offsets(length, begins, made, "start"), Offsets(length, begins, made, "end"))
 
 
 def compose(outer: NormalText, inner: NormalText) -> NormalText:

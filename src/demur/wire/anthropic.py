@@ -172,9 +172,7 @@ def _messages_request(request: Request) -> JsonObject:
 
 def _message_body(response: Response) -> JsonObject:
     choice = response.choices[0] if response.choices else Choice(0, ())
-    refusal = next(
-        (s for s in response.signals if s.kind is SignalKind.REFUSAL_STOP and (s.category or s.detail)), None
-    )
+    refusal = next((signal for signal in response.signals if signal.kind is SignalKind.REFUSAL_STOP), None)
     usage = response.usage
     return present(
         id=response.id,

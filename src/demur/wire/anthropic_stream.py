@@ -149,7 +149,7 @@ def _opened(block: JsonObject, piece_chars: int) -> tuple[JsonObject, list[JsonO
     """Return the block as it starts and the deltas that fill it; blocks that do not grow start whole."""
     match block.get("type"):
         case "text":
-            cited: list[Any] = block.get("citations") or []
+            cited = block["citations"] if isinstance(block.get("citations"), list) else []
             deltas: list[JsonObject] = [
                 {"type": "text_delta", "text": text} for text in cut(block["text"], piece_chars)
             ]

@@ -19,7 +19,7 @@ from demur.wire import openai_chat
 from demur.wire.blocks import event_of
 from demur.wire.fields import decode, encode, root
 from demur.wire.openai_chat_stream import ChatStream, chunks
-from demur.wire.remainder import unread
+from demur.wire.remainder import restore, unread
 from demur.wire.sse import ServerEvent
 
 if TYPE_CHECKING:
@@ -43,7 +43,8 @@ __all__ = [
 _RESULTS = "content_filter_results"
 _PROMPT = "prompt_filter_results"
 _INNER = ("content_filter_result", "content_filter_results")
-_SAFE = {name: {"filtered": False, "severity": "safe"} for name in ("hate", "self_harm", "sexual", "violence")}
+_HARMS = ("hate", "self_harm", "sexual", "violence")
+_SAFE = {"filtered": False, "severity": "safe"}
 _FILTER_CODE = "content_filter"
 _READ = frozenset({"filtered", "detected", "severity"})
 _PLACE = re.compile(
@@ -85,14 +86,12 @@ def read_response(body: JsonObject, *, status: int = 200) -> Response:
     flags = [*_prompt_flags(top), *_choice_flags(top), *_error_flags(top)]
     read = openai_chat.read_bare_response(body, status)
     response = replace(read, signals=(*read.signals, *flags))
-    # What the flags say is said once: a category that is harmless, or flagged, is never part of the rest.
-    rest = unread(_without_filters(openai_chat.openai_spelling(body)), openai_chat.write_response(response))
-    return replace(response, rest=rest)
+    return replace(response, rest=unread(openai_chat.openai_spelling(body), write_response(response)))
 
 
 def write_response(response: Response) -> JsonObject:
     """Return the body with its annotations."""
-    body = openai_chat.write_response(response)
+    body = openai_chat.write_response(replace(response, rest=b"{}"))
     flags = [(place, s) for s in response.signals if s.category and (place := _PLACE.match(s.path)) is not None]
     if "choices" in body:
         body[_PROMPT] = _write_prompts([(int(p["prompt"]), s) for p, s in flags if p["prompt"]])
@@ -103,7 +102,7 @@ def write_response(response: Response) -> JsonObject:
     if "error" in body and (inner or body["error"].get("code") == _FILTER_CODE):
         name = inner[0][0] if inner else _INNER[0]
         body["error"].setdefault("innererror", {})[name] = _write_flags([s for _, s in inner])
-    return body
+    return restore(body, response.rest)
 
 
 def open_stream() -> StreamReader:
@@ -115,7 +114,7 @@ def write_stream(response: Response, *, piece_chars: int = 0) -> Iterator[Server
     """Yield the response in chunks: the prompt's annotations first, a choice's with its finish reason."""
     for chunk in chunks(write_response(response), piece_chars):
         yield event_of(chunk)
-    if response.complete and response.error is None:
+    if response.complete and (response.choices or response.error is None):
         yield ServerEvent("[DONE]")
 
 
@@ -123,7 +122,7 @@ def _prompt_flags(top: Field) -> Iterator[Signal]:
     for prompt in top.each(_PROMPT):
         found = prompt.get(_RESULTS)
         if found is not None:
-            yield from _flags(found, None)
+            yield from _category_flags(found, None)
 
 
 def _choice_flags(top: Field) -> Iterator[Signal]:
@@ -131,7 +130,7 @@ def _choice_flags(top: Field) -> Iterator[Signal]:
         found = choice.get(_RESULTS)
         index = choice.integer_at("index")
         if found is not None:
-            yield from _flags(found, position if index is None else index)
+            yield from _category_flags(found, position if index is None else index)
 
 
 def _error_flags(top: Field) -> Iterator[Signal]:
@@ -140,10 +139,10 @@ def _error_flags(top: Field) -> Iterator[Signal]:
     for name in _INNER if inner is not None and inner.is_object else ():
         found = inner.get(name) if inner is not None else None
         if found is not None:
-            yield from _flags(found, None)
+            yield from _category_flags(found, None)
 
 
-def _flags(results: Field, choice: int | None) -> Iterator[Signal]:
+def _category_flags(results: Field, choice: int | None) -> Iterator[Signal]:
     for category, found in results.fields():
         if not found.is_object:
             continue
@@ -164,7 +163,8 @@ def _flags(results: Field, choice: int | None) -> Iterator[Signal]:
 
 
 def _write_flags(flags: list[Signal]) -> JsonObject:
-    return {**_SAFE, **{flag.category or "": _write_flag(flag) for flag in flags}}
+    said = {flag.category or "": _write_flag(flag) for flag in flags}
+    return {category: dict(_SAFE) for category in _HARMS} | said
 
 
 def _write_flag(flag: Signal) -> JsonObject:
@@ -183,18 +183,3 @@ def _write_prompts(flags: list[tuple[int, Signal]]) -> list[JsonObject]:
         {"prompt_index": index, _RESULTS: _write_flags([flag for at, flag in flags if at == index])}
         for index in range(count)
     ]
-
-
-def _without_filters(body: JsonObject) -> JsonObject:
-    """Return the body as a plain chat body."""
-    bare = {key: value for key, value in body.items() if key != _PROMPT}
-    if isinstance(bare.get("choices"), list):
-        bare["choices"] = [_drop(choice, _RESULTS) for choice in bare["choices"]]
-    error = bare.get("error")
-    if isinstance(error, dict) and isinstance(error.get("innererror"), dict):
-        bare["error"] = {**error, "innererror": _drop(error["innererror"], *_INNER)}
-    return bare
-
-
-def _drop(value: object, *names: str) -> object:
-    return {key: item for key, item in value.items() if key not in names} if isinstance(value, dict) else value

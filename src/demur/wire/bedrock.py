@@ -4,6 +4,7 @@ Laws: every content block is one part; text inside `guardContent` and `citations
 `stopReason` guardrail_intervened or content_filtered; what the guardrail found is summarised from `trace.guardrail`,
 one flag a topic, filter or entity, never the words that matched. The model and the request's id are no part of a body
 (they are in the URL and in a header); what boto3 adds about HTTP is read for the id and not written.
+The shape cannot leave out `usage` and `metrics`: what is unknown is written as zeros.
 """
 
 from __future__ import annotations

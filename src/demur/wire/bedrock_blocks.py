@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from demur.errors import ShapeError
 from demur.model.exchange import OpaquePart, RefusalPart, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
 from demur.wire.blocks import arguments_of, input_of
 from demur.wire.fields import Field, decode, opaque, root
@@ -43,20 +44,25 @@ def write_block(part: Part) -> JsonObject:
 
 def settle(block: JsonObject) -> JsonObject:
     """Return the block with one name: its text, or what was kept beside it where that still says the same."""
-    if "toolResult" in block:
-        content = [_settle_result(item) for item in block["toolResult"]["content"]]
-        return {"toolResult": {**block["toolResult"], "content": content}}
-    name = next((name for name in _WRAPPERS if name in block), None)
-    if name is None or "text" not in block:
-        return block
-    wrapper = {name: block[name]}
-    return wrapper if _wrapped_text(Field(wrapper)) == block["text"] else {"text": block["text"]}
+    match block:
+        case {"toolResult": {"content": list(content), **result}}:
+            return {"toolResult": {**result, "content": [_settle_result(item) for item in content]}}
+        case {"text": str(text), **kept} if not kept.keys().isdisjoint(_WRAPPERS):
+            return kept if _wrapped_text(Field(kept)) == text else {"text": text}
+        case _:
+            return block
 
 
 def _settle_result(item: JsonObject) -> JsonObject:
     if not {"json", "text"} <= item.keys():
         return item
-    return {"json": item["json"]} if arguments_of(Field(item["json"])) == item["text"] else {"text": item["text"]}
+    # The text has the fields in the order in which they came; what was kept is sorted.
+    text = item["text"]
+    try:
+        value = text if item["json"] == text else decode(text)
+    except ShapeError:
+        return {"text": text}
+    return {"json": value} if value == item["json"] else {"text": text}
 
 
 def _part(block: Field) -> Part:
@@ -73,7 +79,7 @@ def _part(block: Field) -> Part:
         arguments = arguments_of(call.get("input"))
         return ToolCallPart(call.need("toolUseId").text(), call.need("name").text(), arguments)
     if result is not None:
-        return ToolResultPart(result.need("toolUseId").text(), _result_text(result))
+        return ToolResultPart(result.need("toolUseId").text(), _tool_text(result))
     return opaque(block, next((name for name, _ in block.fields()), "unknown"))
 
 
@@ -87,7 +93,7 @@ def _wrapped_text(block: Field) -> str | None:
     return "".join(text for item in cited.each("content") if (text := item.text_at("text")) is not None)
 
 
-def _result_text(result: Field) -> str:
+def _tool_text(result: Field) -> str:
     return "\n".join(
         arguments_of(item.get("json")) if item.get("json") is not None else item.text_at("text") or ""
         for item in result.each("content")

@@ -99,7 +99,7 @@ class ConverseStream:
                 self._message = _unpadded(body)
             case "contentBlockStart":
                 block = self._block(body)
-                block.start = {name: item.object() for name, item in body.need("start").fields()}
+                block.start = {name: item.value for name, item in body.need("start").fields()}
             case "contentBlockDelta":
                 return tuple(self._block(body).grow(body.need("delta")))
             case "messageStop":
@@ -183,7 +183,7 @@ def _unannounced(block: JsonObject, piece_chars: int) -> Iterator[JsonObject]:
             yield from ({"reasoningContent": {"text": piece}} for piece in pieces)
             yield from ({"reasoningContent": {name: value}} for name, value in more.items())
         case {"citationsContent": {"content": content, "citations": citations}}:
-            text = "".join(item.get("text", "") for item in content)
+            text = "".join(item.get("text") or "" for item in content)
             yield from ({"text": piece} for piece in cut(text, piece_chars))
             yield from ({"citation": citation} for citation in citations)
         case _:

@@ -4,9 +4,9 @@ A message is a prelude (total length, headers length, CRC-32 of both), headers, 
 it; numbers are big-endian. The limits are those of botocore: 128 KiB of headers, 24 MiB of payload.
 
 Laws: any chunking of the same bytes gives the same events; a wrong checksum or a malformed header is a `ShapeError`, a
-length beyond the limits a `SizeLimitError`, before anything of that size is held; a stream that ends inside a message
-is a value, `StreamEnd(complete=False)`; an exception or error of the service is an event that bears its name;
-`decode(encode(e)) == e` for events with a name.
+length beyond the limits a `SizeLimitError`, before anything of that size is held, and either is raised again by every
+later `feed`; a stream that ends inside a message is a value, `StreamEnd(complete=False)`; an exception or error of the
+service is an event that bears its name; `decode(frame(e)) == e` for events with a name.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import struct
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from demur.errors import ShapeError, SizeLimitError
+from demur.errors import InputError, ShapeError, SizeLimitError
 from demur.wire.blocks import event_of
 from demur.wire.fields import decode
 from demur.wire.sse import ServerEvent, StreamEnd
@@ -23,7 +23,7 @@ from demur.wire.sse import ServerEvent, StreamEnd
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["MEDIA_TYPE", "Decoder", "encode"]
+__all__ = ["MEDIA_TYPE", "Decoder", "frame"]
 
 MEDIA_TYPE = "application/vnd.amazon.eventstream"
 
@@ -55,9 +55,14 @@ class Decoder:
         self._held += chunk
         events: list[ServerEvent] = []
         start = 0
-        while (end := self._end_of_message(start)) is not None:
-            events.append(_event(bytes(self._held[start:end])))
-            start = end
+        try:
+            while (end := self._end_of_message(start)) is not None:
+                events.append(_event(bytes(self._held[start:end])))
+                start = end
+        except InputError:
+            # Good messages before a bad one come out first, or what is read would depend on the chunking.
+            if not events:
+                raise
         del self._held[:start]
         return tuple(events)
 
@@ -81,7 +86,7 @@ class Decoder:
         return start + total if len(self._held) - start >= total else None
 
 
-def encode(event: ServerEvent) -> bytes:
+def frame(event: ServerEvent) -> bytes:
     """Return the event as one message; names that end in `Exception` are the service's exceptions."""
     name = event.event or "unknown"
     if name == "error":

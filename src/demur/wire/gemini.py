@@ -96,8 +96,9 @@ def write_request(request: Request) -> JsonObject:
     for content in body["contents"]:
         for part in content["parts"]:
             # A result is matched by name where no call says which name its id belongs to.
-            if "functionResponse" in part:
-                part["functionResponse"].setdefault("name", part["functionResponse"]["id"])
+            result = part.get("functionResponse")
+            if isinstance(result, dict) and "id" in result:
+                result.setdefault("name", result["id"])
     return body
 
 

@@ -65,7 +65,7 @@ def read_part(part: Field) -> Part:
         name = call.text_at("name") or ""
         return ToolCallPart(call.text_at("id") or name, name, arguments_of(call.get("args")))
     if result is not None:
-        return ToolResultPart(result.text_at("id") or result.text_at("name") or "", _result_text(result))
+        return ToolResultPart(result.text_at("id") or result.text_at("name") or "", _output_text(result))
     if text is not None:
         return ThinkingPart(text) if part.flag_at("thought") else TextPart(text)
     return opaque(part, next((name for name, field in part.fields() if field.is_object), "unknown"))
@@ -112,19 +112,18 @@ def _camel(value: Any, places: _Places) -> Any:
     return {name: _camel(item, places[name]) if name in places else item for name, item in named}
 
 
-def _result_text(result: Field) -> str:
+def _output_text(result: Field) -> str:
     """Return a result's text: the lone `output` where it is one, otherwise all of the response as JSON."""
     response = result.get("response")
-    if response is None:
-        return ""
-    output = response.value.get("output") if response.is_object and len(response.value) == 1 else None
-    return (
-        output if isinstance(output, str) and output and isinstance(input_of(output), str) else arguments_of(response)
-    )
+    match None if response is None else response.value:
+        case {"output": str(output), **more} if not more and _result(output) == {"output": output}:
+            return output
+        case _:
+            return arguments_of(response)
 
 
 def _result(text: str) -> JsonObject:
-    value = input_of(text)
+    value = input_of(text) if text else text
     return value if isinstance(value, dict) else {"output": text}
 
 

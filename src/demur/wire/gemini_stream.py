@@ -121,7 +121,7 @@ def content_events(body: JsonObject | None, *, error: JsonObject | None, piece_c
         always: JsonObject = {name: body[name] for name in ("modelVersion", "responseId") if name in body}
         for candidate in body.get("candidates", ()):
             content = candidate.get("content", {})
-            for part in _fragments(content.get("parts", ()), piece_chars):
+            for part in _fragments(content.get("parts") or [], piece_chars):
                 fragment = {"content": {**content, "parts": [part]}, "index": candidate["index"]}
                 yield event_of({"candidates": [fragment], **always})
         yield event_of({**body, **_without_parts(body)})
@@ -146,7 +146,8 @@ def _delta(part: Field, index: int) -> Iterator[Delta]:
 
 def _fragments(parts: list[JsonObject], piece_chars: int) -> Iterator[JsonObject]:
     for part in parts:
-        pieces = list(cut(part["text"], piece_chars)) if "text" in part else []
+        text = part.get("text")
+        pieces = list(cut(text, piece_chars)) if isinstance(text, str) else []
         head = {name: value for name, value in part.items() if name in ("text", "thought")}
         for piece in pieces[:-1]:
             yield {**head, "text": piece}

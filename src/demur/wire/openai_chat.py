@@ -91,7 +91,8 @@ def read_request(body: JsonObject) -> Request:
         stream=top.flag_at("stream") or False,
         n=top.integer_at("n") or 1,
     )
-    return replace(request, rest=unread(body, write_request(request)))
+    modern = {**body, "messages": [_modern(message) for message in body["messages"]]}
+    return replace(request, rest=unread(modern, write_request(request)))
 
 
 def write_request(request: Request) -> JsonObject:
@@ -109,7 +110,8 @@ def reads_response(body: JsonObject) -> bool:
         return True
     error = body.get("error")
     if isinstance(error, dict):
-        return body.get("type") != "error" and "status" not in error and "output" not in body
+        # Gemini's status is a word, Azure's the number of the HTTP status.
+        return body.get("type") != "error" and not isinstance(error.get("status"), str) and "output" not in body
     return isinstance(body.get("message"), dict) and not body.keys().isdisjoint({"finish_reason", "done_reason"})
 
 
@@ -138,8 +140,10 @@ def read_bare_response(body: JsonObject, status: int) -> Response:
 
 
 def openai_spelling(body: JsonObject) -> JsonObject:
-    """Return the body without the fields that a dialect has in place of `choices` and `error`."""
-    if "choices" in body or "error" in body:
+    """Return the body without what a dialect has in place of `choices` and `error`, and old calls in place of new."""
+    if "choices" in body:
+        return {**body, "choices": [_modern_choice(choice) for choice in body["choices"]]}
+    if "error" in body:
         return body
     return {key: value for key, value in body.items() if key not in _DIALECT_FIELDS}
 
@@ -165,10 +169,10 @@ def open_stream() -> StreamReader:
 
 
 def write_stream(response: Response, *, piece_chars: int = 0) -> Iterator[ServerEvent]:
-    """Yield the response in chunks; `[DONE]` ends it unless an error or a cut-off did."""
+    """Yield the response in chunks; `[DONE]` ends it unless it was cut off, or is an error alone."""
     for chunk in chunks(write_response(response), piece_chars):
         yield event_of(chunk)
-    if response.complete and response.error is None:
+    if response.complete and (response.choices or response.error is None):
         yield ServerEvent("[DONE]")
 
 
@@ -197,10 +201,10 @@ def _write_messages(message: Message) -> Iterator[JsonObject]:
     # A lone result takes what stands beside it along, so that a tool's image stays with the tool's text.
     if len(results) == 1 and message.role == "tool":
         call_id = next(iter(results))
-        yield write_message("tool", message.parts) | {"tool_call_id": call_id} | name
+        yield _say_nothing(write_message("tool", message.parts)) | {"tool_call_id": call_id} | name
         return
     for call_id, parts in results.items():
-        yield write_message("tool", tuple(parts)) | {"tool_call_id": call_id}
+        yield _say_nothing(write_message("tool", tuple(parts))) | {"tool_call_id": call_id}
     if others or not results:
         yield _say_nothing(write_message(message.role, tuple(others))) | name
 
@@ -208,6 +212,16 @@ def _write_messages(message: Message) -> Iterator[JsonObject]:
 def _say_nothing(message: JsonObject) -> JsonObject:
     """Return the message with an empty text where the API does not take null."""
     return message if message["content"] is not None or "tool_calls" in message else message | {"content": ""}
+
+
+def _modern(message: JsonObject) -> JsonObject:
+    """Return the message without the old single function call, which is written as one of the tool calls."""
+    return {key: value for key, value in message.items() if key != "function_call"}
+
+
+def _modern_choice(choice: JsonObject) -> JsonObject:
+    message = choice.get("message")
+    return {**choice, "message": _modern(message)} if isinstance(message, dict) else choice
 
 
 def _choices(top: Field, failure: Failure | None) -> list[Field]:
@@ -258,7 +272,7 @@ def _write_choice(choice: Choice) -> JsonObject:
     return {
         "index": choice.index,
         "message": {"refusal": None, **write_message("assistant", choice.parts)},
-        "finish_reason": finish_word(choice, _FINISH, _WORD),
+        "finish_reason": finish_word(choice, _FINISH, defaults=_WORD),
     }
 
 

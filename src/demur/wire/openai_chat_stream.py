@@ -1,7 +1,7 @@
 """How do the chunks of a streamed chat completion become one response, and a response chunks?
 
 Laws: the reader assembles the body that the same answer would have had unstreamed and reads that, so both ways give
-one value; it is complete after `[DONE]` or an error in band, not before; feeding is linear, nothing is joined until
+one value; it is complete after `[DONE]`, or where it is an error alone; feeding is linear, nothing is joined until
 `close`; texts that only a part of another kind separates stay apart, adjacent texts are one, a line each when written.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
+from demur.errors import ShapeError
 from demur.model.stream import Channel, Delta
 from demur.wire.blocks import cut
 from demur.wire.fields import decode, root
@@ -90,15 +91,21 @@ class ChatStream:
                 self._fields.setdefault(key, []).append(found.value)
         if chunk.get("usage") is not None:
             self._head["usage"] = chunk.value["usage"]
-        self._done = self._done or bool(chunk.value.get("error"))
         return tuple(delta for choice in chunk.each("choices") for delta in self._feed_choice(choice))
 
     def close(self) -> Response:
         """Return what has arrived."""
+        try:
+            return self._close()
+        except RecursionError as exc:
+            raise ShapeError("a field of the stream is nested too deeply") from exc
+
+    def _close(self) -> Response:
         fields = {key: _fold(key, values) for key, values in self._fields.items()}
         body: JsonObject = {**self._head, **fields}
-        if self._choices or not body.get("error"):
-            body["choices"] = [_whole(index, choice) for index, choice in sorted(self._choices.items())]
+        if not self._choices and body.get("error"):
+            return self._read(body)
+        body["choices"] = [_whole(index, choice) for index, choice in sorted(self._choices.items())]
         return replace(self._read(body), complete=self._done)
 
     def _feed_choice(self, found: Field) -> Iterator[Delta]:
@@ -209,14 +216,19 @@ def _feed_delta(delta: Field, choice: _Growing, index: int) -> Iterator[Delta]:
 def _feed_content(content: Field, choice: _Growing, index: int) -> Iterator[Delta]:
     for item in [content] if content.is_text else content:
         text = item.value if item.is_text else _plain_text(item.value)
-        if text:
-            yield _say(choice, index, text)
-        elif text is None and item.is_object and isinstance(item.value.get("thinking"), list):
-            thought = "".join(chunk.text_at("text") or "" for chunk in item.each("thinking"))
-            choice.thoughts.append(thought)
-            yield Delta(index, Channel.THINKING, thought)
-        elif text is None:
+        if text is not None:
+            yield from [_say(choice, index, text)] if text else ()
+            continue
+        is_thought = item.is_object and isinstance(item.value.get("thinking"), list)
+        if is_thought:
+            said = "".join(chunk.text_at("text") or "" for chunk in item.each("thinking"))
+            choice.thoughts.append(said)
+        else:
+            # A text with fields beside it is kept whole, and is news all the same.
+            said = (item.text_at("text") or "") if item.is_object and item.tag_at("type") == "text" else ""
             choice.content.append(item)
+        if said:
+            yield Delta(index, Channel.THINKING if is_thought else Channel.TEXT, said)
 
 
 def _say(choice: _Growing, index: int, text: str) -> Delta:
@@ -259,7 +271,8 @@ def _whole(index: int, choice: _Growing) -> JsonObject:
     message["content"] = content[0] if len(content) == 1 and isinstance(content[0], str) else content or None
     message["refusal"] = "".join(choice.refusal) or None
     message["reasoning_content"] = "".join(choice.thoughts) or None
-    message["tool_calls"] = [_whole_call(call) for _, call in sorted(choice.calls.items())]
+    if choice.calls:
+        message["tool_calls"] = [_whole_call(call) for _, call in sorted(choice.calls.items())]
     kept = {key: _fold(key, values) for key, values in choice.choice.items()}
     return {"index": index, "message": message, "finish_reason": choice.finish, **kept}
 
@@ -267,10 +280,7 @@ def _whole(index: int, choice: _Growing) -> JsonObject:
 def _whole_call(call: _Call) -> JsonObject:
     if call.head.get("type", "function") != "function":
         return call.head
-    return {
-        "id": call.head.get("id"),
-        "function": {"name": call.head.get("name"), "arguments": "".join(call.arguments)},
-    }
+    return {**call.head, "function": {**call.head.get("function", {}), "arguments": "".join(call.arguments)}}
 
 
 def _fold(key: str, values: list[Any]) -> Any:

@@ -66,7 +66,7 @@ def write_message(role: str, parts: tuple[Part, ...]) -> JsonObject:
     for part in parts:
         match part:
             case TextPart(text) | ToolResultPart(_, text):
-                content.append({"type": "text", "text": text})
+                content += [{"type": "text", "text": text}] if text else []
             case ToolCallPart(call_id, name, arguments):
                 calls.append({"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}})
             case OpaquePart(kind, body):

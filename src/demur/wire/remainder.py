@@ -97,7 +97,8 @@ def _fill(parent: JsonObject, key: str, *, value: Any) -> None:
 
 
 def _words(items: list[Any]) -> str:
-    return "\n".join(str(item["text"]) for item in items if isinstance(item, dict) and "text" in item)
+    texts = (item.get("text") for item in items if isinstance(item, dict))
+    return "\n".join(text for text in texts if isinstance(text, str))
 
 
 def _child(node: Any, step: Step) -> Any:

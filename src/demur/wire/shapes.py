@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from demur.errors import ShapeError
 from demur.model.exchange import Exchange, Shape
 from demur.wire import anthropic, azure, bedrock, gemini, openai_chat, openai_responses
+from demur.wire.fields import decode
 from demur.wire.flat import read_flat, reads_flat
 
 if TYPE_CHECKING:
@@ -73,9 +72,11 @@ def read_stream(events: Sequence[ServerEvent]) -> Exchange:
 
 def _shape_of_event(event: ServerEvent) -> Shape | None:
     """Return which shape's streams hold such an event, None where it does not tell."""
+    if event.event == "messageStart":
+        return Shape.BEDROCK
     try:
-        body = msgspec.json.decode(event.data)
-    except msgspec.DecodeError:
+        body = decode(event.data)
+    except ShapeError:
         return None
     kind = body.get("type") if isinstance(body, dict) else None
     if isinstance(kind, str) and kind.startswith("response."):

@@ -1,0 +1,225 @@
+"""`demur evaluate`: the detector, and any pack beside it, against a labelled set."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+
+from demur.adapters.config import input_limits
+from demur.adapters.files import read_text
+from demur.adapters.labelled import LeftOut, read_labelled, source_name
+from demur.detect.pack import Target, builtin_pack, parse_pack
+from demur.errors import EmptyInputError, InputError, UsageError
+from demur.measure.quality import Options, label_counts, prompt_quality, response_quality
+from demur.model.evaluation import Evaluation, Side, SideReport
+from demur.pipeline.classify import judge_text
+from demur.pipeline.judges import PackJudge, default_judge
+from demur.pipeline.prompt_packs import PromptPackJudge
+from demur.report.evaluation_html import evaluation_page
+from demur.report.evaluation_json import evaluation_object
+from demur.report.evaluation_text import evaluation_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from demur.detect.pack import Pack
+    from demur.model.evaluation import JudgeReport, LabelledText
+    from demur.pipeline.ports import PromptJudge, TextJudge
+
+__all__ = ["add_parser"]
+
+_DETECTOR = "demur"
+_MOST_NAMED = 5
+_CHUNK = 256
+_MICROS = 1e6
+_EXAMPLES = """\
+examples:
+  demur evaluate xstest.jsonl                the detector alone
+  demur evaluate xstest.jsonl --pack shadow --pack lucid
+                                             and the seeds' lists beside it
+  demur evaluate mine.csv --html report.html a page with plots
+  demur evaluate prompts.jsonl responses.jsonl --json
+
+a row: {"text": …, "label": …} as JSON lines, or CSV with a header.
+labels of responses: refusal, partial, compliance; of prompts: attack
+(jailbreak, injection, extraction), harmful, benign. Optional: id, source,
+lang, model, category, trap, reason (in the row or in its `meta`).
+
+exit codes: 0 evaluated, 2 bad input (what could be read is still judged)
+"""
+_V = TypeVar("_V")
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """What was read, and what was not."""
+
+    rows: tuple[LabelledText, ...]
+    left_out: Counter[str]
+    errors: tuple[InputError, ...]
+
+    def of(self, side: Side) -> list[LabelledText]:
+        return [row for row in self.rows if row.label.side is side]
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to the command line."""
+    command = commands.add_parser(
+        "evaluate",
+        help="measure the detector against a labelled set",
+        description="Measures the detector, and any pack beside it, against a labelled set.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    command.add_argument("files", nargs="+", metavar="FILE", help="labelled rows: .jsonl, .csv, or - for JSON lines")
+    command.add_argument(
+        "--pack",
+        action="append",
+        default=[],
+        metavar="NAME|FILE",
+        help="measure a phrase pack too: shadow, lucid, fakeai, or a .toml file",
+    )
+    command.add_argument("--side", choices=["auto", *Side], default="auto", help="which labels count (auto: all)")
+    command.add_argument("--json", action="store_true", help="one JSON object")
+    command.add_argument("--html", metavar="OUT", help="write a page with plots")
+    command.add_argument("--worst", metavar="N", type=_whole_number, default=3, help="worst errors of each kind (3)")
+    command.add_argument(
+        "--threshold", metavar="T", type=_share, help="call it at this score, in place of each judge's own"
+    )
+    command.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Return the exit code of one call."""
+    packs = list(dict.fromkeys(_pack(name) for name in args.pack))
+    read = _read(args.files, args.side)
+    for error in read.errors[:_MOST_NAMED]:
+        print(f"demur: {error}", file=sys.stderr)
+    if len(read.errors) > _MOST_NAMED:
+        print(f"demur: … and {len(read.errors) - _MOST_NAMED:,} more rows that could not be read", file=sys.stderr)
+    options = Options(args.worst, args.threshold)
+    sides = [_side_report(side, read.of(side), packs=packs, options=options) for side in Side if read.of(side)]
+    if not sides:
+        why = ", ".join(f"{count:,} {reason}" for reason, count in read.left_out.items())
+        raise EmptyInputError(
+            "nothing to judge" + (f" ({why} left out)" if why else ""), hint="see `demur evaluate --help`"
+        )
+    left_out = tuple(sorted(read.left_out.items()))
+    evaluation = Evaluation(
+        tuple(map(source_name, args.files)), tuple(sides), left_out, len(read.errors), args.threshold
+    )
+    _show(evaluation, as_json=args.json)
+    if args.html:
+        _write(args.html, evaluation_page(evaluation))
+    return 2 if read.errors else 0
+
+
+def _whole_number(word: str) -> int:
+    if not word.isdecimal():
+        raise argparse.ArgumentTypeError(f"`{word}` is no whole number")
+    return int(word)
+
+
+def _share(word: str) -> float:
+    try:
+        value = float(word)
+    except ValueError:
+        value = -1.0
+    if not 0 < value <= 1:
+        raise argparse.ArgumentTypeError(f"`{word}` is no number above 0 and up to 1")
+    return value
+
+
+def _pack(name: str) -> Pack:
+    return parse_pack(read_text(name), source=name) if name.endswith(".toml") else builtin_pack(name)
+
+
+def _read(names: Sequence[str], wanted: str) -> _Rows:
+    rows: list[LabelledText] = []
+    errors: list[InputError] = []
+    left_out: Counter[str] = Counter()
+    for name in names:
+        for item in read_labelled(name, input_limits()):
+            if isinstance(item, InputError):
+                errors.append(item)
+            elif isinstance(item, LeftOut):
+                left_out[item.why] += 1
+            elif wanted not in ("auto", item.label.side):
+                left_out[f"labelled as {item.label.side}s"] += 1
+            else:
+                rows.append(item)
+    return _Rows(tuple(rows), left_out, tuple(errors))
+
+
+def _side_report(side: Side, rows: list[LabelledText], *, packs: Sequence[Pack], options: Options) -> SideReport:
+    measure = _measured_responses if side is Side.RESPONSE else _measured_prompts
+    target = Target.RESPONSE if side is Side.RESPONSE else Target.PROMPT
+    fitting = [pack for pack in packs if pack.phrases(target)]
+    for pack in packs:
+        if pack not in fitting:
+            print(f"demur: pack `{pack.name}` has no phrases for {side}s; left out there", file=sys.stderr)
+    return SideReport(side, label_counts(rows, side), tuple(measure(rows, fitting, options)))
+
+
+def _measured_responses(rows: list[LabelledText], packs: Sequence[Pack], options: Options) -> list[JudgeReport]:
+    judges: list[tuple[str, TextJudge]] = [(_DETECTOR, default_judge())]
+    judges += [(pack.name, PackJudge(pack)) for pack in packs]
+    reports = []
+    for name, judge in judges:
+        verdicts, micros = _timed(rows, partial(judge_text, judge=judge), name=name)
+        reports.append(response_quality(rows, verdicts, judge=name, options=options, micros_per_text=micros))
+    return reports
+
+
+def _measured_prompts(rows: list[LabelledText], packs: Sequence[Pack], options: Options) -> list[JudgeReport]:
+    from demur.pipeline.judges import default_prompt_judge  # type: ignore[attr-defined]  # noqa: PLC0415 — responses alone need no prompt packs
+
+    judges: list[tuple[str, PromptJudge]] = [(_DETECTOR, default_prompt_judge())]
+    judges += [(pack.name, PromptPackJudge(pack)) for pack in packs]
+    reports = []
+    for name, judge in judges:
+        verdicts, micros = _timed(rows, judge.judge, name=name)
+        reports.append(prompt_quality(rows, verdicts, judge=name, options=options, micros_per_text=micros))
+    return reports
+
+
+def _timed(rows: Sequence[LabelledText], judge: Callable[[str], _V], *, name: str) -> tuple[list[_V], float]:
+    """Return the verdicts and the mean time of one in microseconds; the first call, which loads data, is not counted."""
+    progress = sys.stderr.isatty()
+    judge(rows[0].text)
+    verdicts: list[_V] = []
+    seconds = 0.0
+    for start in range(0, len(rows), _CHUNK):
+        texts = [row.text for row in rows[start : start + _CHUNK]]
+        before = time.perf_counter()
+        verdicts += [judge(text) for text in texts]
+        seconds += time.perf_counter() - before
+        if progress:
+            print(f"\r{name}: {len(verdicts):,} of {len(rows):,}\x1b[K", end="", file=sys.stderr, flush=True)
+    if progress:
+        print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+    return verdicts, seconds / len(rows) * _MICROS
+
+
+def _show(evaluation: Evaluation, *, as_json: bool) -> None:
+    if as_json:
+        print(msgspec.json.encode(evaluation_object(evaluation)).decode())
+    else:
+        print("\n".join(evaluation_lines(evaluation)))
+
+
+def _write(name: str, page: str) -> None:
+    try:
+        Path(name).write_text(page, encoding="utf-8", errors="replace")
+    except OSError as exc:
+        what = (exc.strerror or "cannot be written").lower()
+        raise UsageError(f"`{name}` cannot be written: {what}", hint="check the folder") from exc

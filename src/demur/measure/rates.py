@@ -1,0 +1,93 @@
+"""A share of what, and how sure? Intervals for shares, F1 and macro-F1, closed forms without random numbers.
+
+Laws: 0 <= low <= high <= 1 and the value lies between; n = 0 knows nothing, so the interval is [0, 1]; at k = 0 the
+low end is exactly 0, at k = n the high end exactly 1, and the other end stays away from them.
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+from statistics import NormalDist
+from typing import TYPE_CHECKING
+
+from demur.model.estimate import Interval, Rate
+from demur.model.evaluation import Score
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["f1_score", "macro_f1", "wilson"]
+
+
+def wilson(count: int, n: int, *, level: float = 0.95) -> Rate:
+    """Return `count` of `n` with Wilson's score interval (Wilson 1927).
+
+    Assumes independent rows. n = 0: [0, 1]; k = 0: low is 0; k = n: high is 1.
+    """
+    low, high = _bounds(count / n if n else 0.0, n, level=level)
+    return Rate(count, n, Interval(low, high, "wilson", level))
+
+
+def f1_score(true_positives: int, false_positives: int, *, false_negatives: int, level: float = 0.95) -> Score:
+    """Return F1 with its interval.
+
+    F1 = 2J / (1 + J) rises with J = TP / (TP + FP + FN), a plain share of the rows that are positive by label or by
+    the judge, so Wilson's interval for J maps to one for F1. Assumes independent rows and takes the number of those
+    rows as given. TP = 0: low is 0; no errors: high is 1. No positive by label: there is nothing to find, so the value
+    is None, n is 0 and the interval [0, 1]; the false-positive rate tells of such a set.
+    """
+    to_find = true_positives + false_negatives
+    n = to_find + false_positives if to_find else 0
+    share = wilson(true_positives, n, level=level)
+    low, high = (2 * end / (1 + end) for end in (share.interval.low, share.interval.high))
+    value = 2 * true_positives / (n + true_positives) if n else None
+    return Score(value, n, Interval(low, high, "wilson of the Jaccard share", level))
+
+
+def macro_f1(counts: Sequence[Sequence[int]], *, level: float = 0.95) -> Score:
+    """Return the mean F1 of the classes of a confusion table with its interval.
+
+    Row i is the label of class i, column i the answer of the same class; further columns are answers of no class. A class
+    that no label names is left out of the mean. The variance is that of the delta method for a multinomial table
+    (Takahashi et al. 2022); it gives an effective n = F(1-F)/variance, and the interval is Wilson's at that n, so that
+    it never leaves [0, 1]. Where the variance is 0 (all right or all wrong) the n is that of the smallest class.
+    No rows: value None, interval [0, 1].
+    """
+    sizes = [sum(row) for row in counts]
+    total = sum(sizes)
+    classes = [k for k, size in enumerate(sizes) if size]
+    if not classes:
+        return Score(None, 0, Interval(0.0, 1.0, "delta", level))
+    spread = {k: sizes[k] + sum(row[k] for row in counts) for k in classes}
+    scores = {k: 2 * counts[k][k] / spread[k] for k in classes}
+    value = sum(scores.values()) / len(classes)
+    variance = _delta_variance(counts, scores, spread)
+    effective = value * (1 - value) / variance if variance > 0 else min(sizes[k] for k in classes)
+    low, high = _bounds(value, effective, level=level)
+    return Score(value, total, Interval(low, high, "delta", level))
+
+
+def _delta_variance(counts: Sequence[Sequence[int]], scores: dict[int, float], spread: dict[int, int]) -> float:
+    """Return the variance of the mean of `scores`, by the gradient of each in the cells of the table."""
+    first = second = 0.0
+    for i, row in enumerate(counts):
+        for j, cell in enumerate(row):
+            slope = sum((2 * (i == j == k) - scores[k] * ((i == k) + (j == k))) / spread[k] for k in scores) / len(
+                scores
+            )
+            first += cell * slope
+            second += cell * slope * slope
+    total = sum(map(sum, counts))
+    return max(0.0, second - first * first / total)
+
+
+def _bounds(share: float, n: float, *, level: float) -> tuple[float, float]:
+    if n <= 0:
+        return 0.0, 1.0
+    z = NormalDist().inv_cdf((1 + level) / 2)
+    centre = share + z * z / (2 * n)
+    reach = z * sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    scale = 1 + z * z / n
+    low = 0.0 if share <= 0 else max(0.0, (centre - reach) / scale)
+    high = 1.0 if share >= 1 else min(1.0, (centre + reach) / scale)
+    return low, high

@@ -1,0 +1,112 @@
+"""Which disguises does a text seem to wear, and by which edits do they come off?
+
+| method | what it looks like | and what it is not |
+|---|---|---|
+| `leet` | digits or symbols between letters: h0w, w34p0n (twice where `1` may be i or l) | 401k, b2b, mp3, addresses, long ids |
+| `spacing` | four or more single characters with little between them: k i l l, k.i.l.l | I a m, U.S., 1 2 3 4 |
+| `base64` | long runs, hexadecimal too, that decode to printable UTF-8, either alphabet | words, hashes, paths, keys |
+| `escapes` | `%68`, `&#104;`, `\\x68`, `\\u0068` of a letter or digit | `%20`, `&amp;`, `\\n` |
+| `rot13`, `reversed` | a stretch with common English words only that way round | anything else |
+
+Laws: edits are sorted and do not overlap; every search is linear; an ASCII text without any of these costs microseconds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from demur.text.decoders import base64_edits, escape_edits
+from demur.text.scrambles import reversed_edits, rot13_edits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from demur.text.offsets import Edit
+
+__all__ = ["disguises"]
+
+_SYMBOLS = b"@$!|"
+_SEPARATORS = b" \t\n\r.-_*+~/"
+_RUN = b"x" * 16
+_FEW_LETTERS = 3
+
+
+def _classes() -> tuple[bytes, bytes]:
+    """Return two tables: letters `a`, digits and symbols `0`, separators blank, and characters of a code `x`."""
+    kinds, code = bytearray(b"." * 256), bytearray(b"." * 256)
+    for byte in range(128):
+        letter = chr(byte).isalpha()
+        if letter or chr(byte).isdigit() or byte in b"+/_-":
+            code[byte] = ord("x")
+        if letter:
+            kinds[byte] = ord("a")
+        elif byte in _SEPARATORS:
+            kinds[byte] = ord(" ")
+        elif chr(byte).isdigit() or byte in _SYMBOLS:
+            kinds[byte] = ord("0")
+    return bytes(kinds), bytes(code)
+
+
+_KINDS, _CODE = _classes()
+
+_LEET = dict(zip("01345789@$!|", "oieastbgasil", strict=True))
+_LEET_TOKEN = re.compile(r"(?<![\w/.=#%&:\\@$!|-])[a-zA-Z01345789@$!|]{2,16}+(?![\w@$/=\\]|[.:]\w)")
+_LEET_INSIDE = re.compile(r"[a-zA-Z][01345789@$!|]{1,2}(?=[a-zA-Z])")
+_SPACED = re.compile(
+    r"(?<![^\W_])[A-Za-z0-9@$!](?![^\W_])(?:[\s._\-*+~/·•]{1,3}[A-Za-z0-9@$!](?![^\W_])){3,}+",
+)
+_GAP = re.compile(r"[\s._\-*+~/·•]+")
+
+
+def disguises(text: str) -> Iterator[tuple[str, list[Edit]]]:
+    """Yield each disguise that the text seems to wear, with the edits that take it off."""
+    raw = text.encode("ascii", "replace")
+    kinds = raw.translate(_KINDS)
+    if b"0" in kinds and b"a0" in kinds and b"0a" in kinds:
+        yield from _leet(text)
+    if b" a a " in kinds:
+        yield from _offered("spacing", _spacing(text))
+    if "%" in text or "&#" in text or "\\" in text:
+        yield from _offered("escapes", escape_edits(text))
+    if _RUN in raw.translate(_CODE):
+        yield from _offered("base64", base64_edits(text))
+    folded = raw.lower()
+    yield from _offered("rot13", rot13_edits(text, folded))
+    yield from _offered("reversed", reversed_edits(text, folded))
+
+
+def _offered(method: str, edits: list[Edit]) -> Iterator[tuple[str, list[Edit]]]:
+    if edits:
+        yield method, edits
+
+
+def _leet(text: str) -> Iterator[tuple[str, list[Edit]]]:
+    tokens = [token for token in _LEET_TOKEN.finditer(text) if not token[0].isalpha()]
+    if not any(_LEET_INSIDE.search(token[0]) for token in tokens):
+        return
+    for one in "il":
+        letters = str.maketrans(_LEET | {"1": one})
+        edits = [
+            (token.start() + at, token.start() + at + 1, char.translate(letters))
+            for token in tokens
+            if any(map(str.isalpha, token[0]))
+            for at, char in enumerate(token[0])
+            if char in _LEET
+        ]
+        yield "leet", edits
+        if not any(text[at] == "1" for at, _, _ in edits):
+            return
+
+
+def _spacing(text: str) -> list[Edit]:
+    edits: list[Edit] = []
+    for chain in _SPACED.finditer(text):
+        if sum(map(str.isalpha, chain[0])) < _FEW_LETTERS:
+            continue
+        gaps = [gap.span() for gap in _GAP.finditer(text, *chain.span())]
+        marks = Counter(text[start:end] for start, end in gaps)
+        usual = min(marks, key=lambda mark: (len(mark), -marks[mark]))
+        edits += [(start, end, "" if text[start:end] == usual else " ") for start, end in gaps]
+    return edits

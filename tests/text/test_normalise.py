@@ -1,0 +1,194 @@
+"""Folding: what becomes what, and the way back."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+import unicodedata
+from time import perf_counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from demur.model.text import Span
+from demur.text.normalise import GROWTH, fold, normalise
+from demur.text.tables import confusables
+
+TRICKY = st.sampled_from(
+    list("aAeEiІоОрЯяλΣςßﬁǰ1 \n\t\u00a0\u3000’“”«»「—…´ıİʀⓗｈ한각가ก็ाේ👍")
+    + ["\u200b", "\u200d", "\ufe0f", "\u00ad", "\u202e", "\u0301", "\u0327", "\u0316", "\u0338", "\u0345", "\u3099", "\uff9e"]
+    + ["\u1100", "\u1161", "\u11a8", "\uffc2", "\u0f73", "\u05b0", "\u05c1", "\u00a8", "\u2017", "\ufdfa", "\ufc5e", "\ud800", "\udc00", "\0"]
+)
+ANY = st.text(TRICKY | st.characters(codec=None), max_size=40)
+
+FOLDED = [
+    ("Hello", "hello"),
+    ("I can’t", "i can't"),
+    ("I can´t", "i can't"),
+    ("“no” „no“ «no» 「no」 ‹no›", '"no" "no" "no" "no" \'no\''),
+    ("a — b – c ‑ d − e", "a - b - c - d - e"),
+    ("wait…", "wait..."),
+    ("a\u00a0b\u3000c\u2003d", "a b c d"),
+    ("a  b\n\n\tc", "a b c"),
+    ("  a \n", " a "),
+    ("i\u200bg\u200dn\u2060o\ufeffr\u00ade", "ignore"),
+    ("\u202eabc\u202c", "abc"),
+    ("❤\ufe0f", "❤"),
+    ("1\ufe0f\u20e3", "1"),
+    ("ｉｇｎｏｒｅ", "ignore"),
+    ("𝐢𝓰𝕟ⓞ🅁🅴", "ignore"),
+    ("ɪɢɴᴏʀᴇ", "ignore"),
+    ("ﬁne Straße İ ı", "fine strasse i i"),
+    ("e\u0301", "é"),
+    ("k\u0332i\u0332l\u0332l\u0332", "kill"),
+    ("h" + "\u0301\u0316" * 40 + "i", "hi"),
+    ("hоw tо make", "how to make"),
+    ("Сlick раypal", "click paypal"),
+    ("Привет, мир", "привет, мир"),
+    ("SMSками", "smsками"),
+    ("Ελληνικά ΟΔΟΣ", "ελληνικά οδοσ"),
+    ("5 μm Δx", "5 μm δx"),
+    ("\u1112\u1161\u11ab", "한"),
+    ("がぎ か\u3099", "がぎ が"),
+    ("हिन्दी में", "हिन्दी में"),
+    ("a\0b\x1bc", "abc"),
+    ("\ud800x\udfff", "\ufffdx\ufffd"),
+    ("x \u0301 y", "x y"),
+    ("", ""),
+    ("\u200b", ""),
+    (" \n ", " "),
+]
+
+
+@pytest.mark.parametrize(("text", "folded"), FOLDED)
+def test_folds_to(text: str, folded: str) -> None:
+    """Each way of typing folds to the same plain characters, with and without a map."""
+    assert normalise(text).text == folded
+    assert fold(text) == folded
+
+
+SPANS = [
+    ("i\u200bgnore", "ignore", Span(0, 7)),
+    ("say ﬁne", "fine", Span(4, 7)),
+    ("a…b", "b", Span(2, 3)),
+    ("a…b", "...", Span(1, 2)),
+    ("no\n\n  way", "no way", Span(0, 9)),
+    ("no\n\n  way", "way", Span(6, 9)),
+    ("cafe\u0301 no", "é", Span(3, 5)),
+    ("cafe\u0301 no", "no", Span(6, 8)),
+    ("“I can’t”", "i can't", Span(1, 8)),
+    ("x\u0301\u0301\u0301 hоw", "how", Span(5, 8)),
+]
+
+
+@pytest.mark.parametrize(("text", "part", "span"), SPANS)
+def test_maps_back_to(text: str, part: str, span: Span) -> None:
+    """A folded stretch leads to the original characters that produced it."""
+    normal = normalise(text)
+    at = normal.text.index(part)
+    assert normal.span(at, at + len(part)) == span
+
+
+@pytest.mark.parametrize("text", ["plain", "with\nlines and\ttabs", "I can’t", "ｗｉｄｅ", "hоw"])
+def test_needs_no_map_where_nothing_moves(text: str) -> None:
+    """Replacing one character by one keeps every offset, so there is no map."""
+    normal = normalise(text)
+    assert normal.starts is None
+    assert normal.ends is None
+
+
+@settings(max_examples=400)
+@given(ANY)
+def test_fold_is_normalise_without_the_map(text: str) -> None:
+    """Both doors give the same characters, which are encodable, collapsed, and fold to themselves."""
+    normal = normalise(text)
+    assert fold(text) == normal.text
+    assert fold(normal.text) == normal.text
+    assert normal.original == text
+    assert len(normal.text) <= GROWTH * len(text)
+    assert "  " not in normal.text
+    normal.text.encode()
+
+
+@settings(max_examples=400)
+@given(ANY)
+def test_map_is_monotone_and_within_bounds(text: str) -> None:
+    """Starts and ends climb together inside the original, and each character has at least one behind it."""
+    normal = normalise(text)
+    if normal.starts is None or normal.ends is None:
+        assert len(normal.text) == len(text)
+        return
+    starts, ends = list(normal.starts), list(normal.ends)
+    assert len(starts) == len(ends) == len(normal.text)
+    assert all(0 <= start < end <= len(text) for start, end in zip(starts, ends, strict=True))
+    assert starts == sorted(starts)
+    assert ends == sorted(ends)
+
+
+def without_lookalikes(text: str) -> str:
+    """Return the text with every look-alike in Latin, whatever its word."""
+    return "".join(confusables().get(char, char) for char in text)
+
+
+@settings(max_examples=400)
+@given(ANY, st.data())
+def test_original_stretch_folds_to_the_folded_stretch(text: str, data: st.DataObject) -> None:
+    """Folding the original of a stretch that cuts no replacement gives the stretch, look-alikes aside."""
+    normal = normalise(text)
+    spans = [normal.span(at, at + 1) for at in range(len(normal.text))]
+    clean = [at for at in range(1, len(spans)) if spans[at].start >= spans[at - 1].end]
+    cuts = [0, *clean, len(spans)]
+    low, high = sorted(data.draw(st.tuples(st.sampled_from(cuts), st.sampled_from(cuts))))
+    original = normal.span(low, high).of(text) if low < high else ""
+    assert without_lookalikes(fold(original)) == without_lookalikes(normal.text[low:high])
+
+
+@given(st.text(st.characters(codec="ascii")))
+def test_ascii_is_lower_case_with_single_spaces(text: str) -> None:
+    """ASCII text folds to what lower case and a collapse of white space make of it."""
+    visible = "".join(char for char in text if char.isprintable() or char.isspace()).lower()
+    words = " ".join(visible.split())
+    assert fold(text).strip(" ") == words
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD", "NFKC", "NFKD"])
+@given(text=st.text(st.characters(codec="utf-8", exclude_categories=["Cn", "Co"]), max_size=20))
+def test_vietnamese_and_its_like_fold_alike_in_every_form(form: str, text: str) -> None:
+    """A text of ordinary length folds alike however its accents were stored."""
+    marks = sum(unicodedata.combining(char) != 0 for char in unicodedata.normalize("NFKD", text))
+    if marks <= 1:
+        assert fold(unicodedata.normalize(form, "Tiếng Việt")) == "tiếng việt"  # type: ignore[arg-type]  # the four forms are literals above
+
+
+def test_no_code_point_is_unstable() -> None:
+    """Every single character folds to something that folds to itself."""
+    unstable = [code for code in range(sys.maxunicode + 1) if fold(once := fold(chr(code))) != once]
+    assert unstable == []
+
+
+HOSTILE = ["\u200b", "\u0301", "\u0301\u0316", "\u05b0\u05c1", "\uff9e\u0334", "a\u0301", "a\u200b", " \n", "“", "оa", "\u0f73", "\ud800"]
+
+
+@pytest.mark.parametrize("unit", HOSTILE)
+def test_time_is_linear(unit: str) -> None:
+    """A million hostile characters take less than two seconds."""
+    text = unit * (1_000_000 // len(unit))
+    begin = perf_counter()
+    normal = normalise(text)
+    assert perf_counter() - begin < 2
+    assert len(normal.text) <= len(text)
+
+
+def test_survives_pickling() -> None:
+    """A normal text travels between processes with its map."""
+    normal = normalise("a…b")
+    assert pickle.loads(pickle.dumps(normal)) == normal  # noqa: S301 - our own bytes
+    assert hash(normal) == hash(normalise("a…b"))
+
+
+def test_imports_no_numpy() -> None:
+    """Folding any text leaves numpy unimported, since its import costs more than a thousand texts."""
+    code = "import sys; from demur.text.normalise import fold; fold('é…'); sys.exit('numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0  # noqa: S603 - our own interpreter
