@@ -26,6 +26,8 @@ Item = LabelledText | LeftOut | InputError
 
 @pytest.fixture
 def read(tmp_path: Path) -> Callable[..., list[Item]]:
+    """Writes a file and reads it as a labelled set."""
+
     def reads(content: str | bytes, name: str = "set.jsonl", limits: InputLimits = LIMITS) -> list[Item]:
         path = tmp_path / name
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -35,6 +37,7 @@ def read(tmp_path: Path) -> Callable[..., list[Item]]:
 
 
 def line(**fields: object) -> str:
+    """One row as a JSON line."""
     return json.dumps(fields) + "\n"
 
 

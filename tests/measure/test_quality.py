@@ -15,11 +15,13 @@ HIT = (Finding("r", "refusal", 1.0, Span(0, 1)),)
 
 
 def row(label: Label, at: int = 1, **facets: str) -> LabelledText:
+    """A row with a label and facets by name."""
     found = tuple((Dimension(name), value) for name, value in facets.items())
     return LabelledText(f"r{at}", f"text {at}", label, "set.jsonl", at, found)
 
 
 def said(outcome: Outcome, score: float | None = None) -> Verdict:
+    """A verdict on a response; sure of itself where no score is given."""
     return Verdict(outcome, (outcome is Outcome.REFUSED) * 1.0 if score is None else score, findings=HIT)
 
 
@@ -39,6 +41,7 @@ RESPONSES = [
 
 
 def responses() -> tuple[list[LabelledText], list[Verdict]]:
+    """The table above, spelt out."""
     pairs = [(label, verdict) for label, verdict, times in RESPONSES for _ in range(times)]
     return [row(label, at) for at, (label, _) in enumerate(pairs)], [verdict for _, verdict in pairs]
 
@@ -167,6 +170,7 @@ def test_the_worst_mistakes_come_first() -> None:
 
 
 def flags(*, attack: float = 0.0, harm: float = 0.0) -> PromptVerdict:
+    """A verdict on a prompt that flags from 0.5 on."""
     return PromptVerdict(attack >= 0.5, attack, harm=("violence",) if harm >= 0.5 else (), harm_score=harm)
 
 
@@ -183,6 +187,7 @@ PROMPTS = [
 
 
 def prompts() -> tuple[list[LabelledText], list[PromptVerdict]]:
+    """The table above, spelt out."""
     pairs = [(label, verdict) for label, verdict, times in PROMPTS for _ in range(times)]
     return [row(label, at) for at, (label, _) in enumerate(pairs)], [verdict for _, verdict in pairs]
 

@@ -49,6 +49,9 @@ def test_confusables_are_folded_letters() -> None:
 
 def test_replacements_are_ascii_or_the_replacement_character() -> None:
     """What replaces a character is never replaced in turn."""
-    assert all(new is None or new == "\ufffd" or ord(new) not in replacements() or new == " " for new in replacements().values())
+    assert all(
+        new is None or new == "\ufffd" or ord(new) not in replacements() or new == " "
+        for new in replacements().values()
+    )
     assert table("space").startswith("\\U00000009")
     assert sys.maxunicode not in replacements()

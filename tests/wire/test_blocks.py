@@ -6,8 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demur.model.exchange import Choice, Finish, Message, TextPart, Usage
-from demur.wire.blocks import arguments_of, cut, finish_word, input_of, leading_system, tool_input, usage_of
+from demur.model.exchange import Choice, Finish, Message, Response, TextPart, Usage
+from demur.model.verdict import Signal, SignalKind
+from demur.wire.blocks import (
+    arguments_of,
+    cut,
+    finish_word,
+    input_of,
+    leading_system,
+    only_choice,
+    tool_input,
+    usage_of,
+)
 from demur.wire.fields import Field
 
 WORDS = {"end": Finish.STOP, "halt": Finish.STOP}
@@ -53,3 +63,11 @@ def test_counts_that_are_absent_are_zero() -> None:
     """Usage without one of its counts has a zero there; no usage is none."""
     assert usage_of(Field({"a": 2}), asked="a", answered="b") == Usage(2, 0)
     assert usage_of(None, asked="a", answered="b") is None
+
+
+def test_a_blocked_prompt_stays_visible_without_a_choice() -> None:
+    """A shape that has one choice is given a filtered one for a blocked prompt, and an open one for nothing at all."""
+    block = Signal(SignalKind.PROMPT_BLOCK, "promptFeedback.blockReason", "SAFETY")
+    assert only_choice(Response("m", signals=(block,))).finish is Finish.CONTENT_FILTER
+    assert only_choice(Response("m")).finish is None
+    assert only_choice(Response("m", (Choice(0, (TextPart("a"),)),))).text == "a"

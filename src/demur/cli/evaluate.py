@@ -105,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
     for error in read.errors[:_MOST_NAMED]:
         print(f"demur: {error}", file=sys.stderr)
     if len(read.errors) > _MOST_NAMED:
-        print(f"demur: … and {len(read.errors) - _MOST_NAMED:,} more rows that could not be read", file=sys.stderr)
+        print(f"demur: … and {len(read.errors) - _MOST_NAMED:,} more that could not be read", file=sys.stderr)
     options = Options(args.worst, args.threshold)
     sides = [_side_report(side, read.of(side), packs=packs, options=options) for side in Side if read.of(side)]
     if not sides:
@@ -181,7 +181,7 @@ def _measured_responses(rows: list[LabelledText], packs: Sequence[Pack], options
 
 
 def _measured_prompts(rows: list[LabelledText], packs: Sequence[Pack], options: Options) -> list[JudgeReport]:
-    from demur.pipeline.judges import default_prompt_judge  # type: ignore[attr-defined]  # noqa: PLC0415 — responses alone need no prompt packs
+    from demur.pipeline.judges import default_prompt_judge  # type: ignore[attr-defined]
 
     judges: list[tuple[str, PromptJudge]] = [(_DETECTOR, default_prompt_judge())]
     judges += [(pack.name, PromptPackJudge(pack)) for pack in packs]

@@ -2,7 +2,8 @@
 
 The text is a *view* (see `demur.text.view`): folded, and every non-ASCII character in it is a letter, a digit or a mark.
 So a word ends exactly where an ASCII character that is no letter and no digit stands, or the text itself does, and
-the same byte table decides for one text and for a whole column of them.
+the same byte table decides for one text and for a whole column of them. An apostrophe before a letter goes on with
+the word: "but i can" does not stand in "but i can't".
 
 Laws: a phrase that asks for a word's edge is found only there; hits come in the order of their ends; one text and the
 same text inside a buffer give the same hits; a matcher can be pickled.
@@ -26,6 +27,7 @@ __all__ = ["Hit", "Matcher", "Phrase"]
 Hit = tuple[int, int, int]
 """The index of a phrase, and where it starts and ends."""
 
+_APOSTROPHE, _NINE = ord("'"), ord("9")
 _WORD = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
 
 
@@ -53,14 +55,18 @@ class Matcher:
             for hit in self._automaton.find_matches_as_indexes(view, overlapping=True)
             if not (
                 (left[hit[0]] and hit[1] and ((char := view[hit[1] - 1]) in _WORD or char > "\x7f"))
-                or (right[hit[0]] and hit[2] < last and ((char := view[hit[2]]) in _WORD or char > "\x7f"))
+                or (
+                    right[hit[0]]
+                    and hit[2] < last
+                    and ((char := view[hit[2]]) in _WORD or char > "\x7f" or (char == "'" and view[hit[2] + 1 : hit[2] + 2] > "9"))
+                )
             )
         ]
 
     def find_in_buffer(self, buffer: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """Return phrase indexes, starts and ends of the hits in a buffer of views, in bytes; the GIL is released.
 
-        The buffer starts and ends with a byte that is no part of a word, as do the views in it.
+        The buffer starts with a byte that is no part of a word and ends with two, as do the views in it.
         """
         import numpy as np
 
@@ -69,7 +75,9 @@ class Matcher:
         ids, starts, ends = flat[:, 0], flat[:, 1], flat[:, 2]
         around = np.frombuffer(buffer, dtype=np.uint8)
         left, right, word = self._edge_arrays
-        kept = ~((left[ids] & word[around[starts - 1]]) | (right[ids] & word[around[ends]]))
+        after = around[ends]
+        goes_on = word[after] | ((after == _APOSTROPHE) & (around[ends + 1] > _NINE))
+        kept = ~((left[ids] & word[around[starts - 1]]) | (right[ids] & goes_on))
         return ids[kept], starts[kept], ends[kept]
 
     def __reduce__(self) -> tuple[type[Matcher], tuple[tuple[Phrase, ...]]]:

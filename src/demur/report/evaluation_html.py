@@ -6,11 +6,11 @@ word of the set is escaped; the same evaluation gives the same bytes.
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING
 
 from demur.model.evaluation import Dimension, Question, Side
 from demur.report.evaluation_plots import Bar, bars, reliability
+from demur.report.markup import escaped
 from demur.report.numbers import UNKNOWN, fraction, percent, points, spread
 
 if TYPE_CHECKING:
@@ -41,13 +41,13 @@ svg { max-width: 100%; height: auto; } svg text { font-size: 11px; fill: var(--i
 pre { white-space: pre-wrap; overflow-wrap: anywhere; border-left: 3px solid var(--line); padding-left: .8rem; }
 mark { background: var(--mark); color: inherit; }
 figure { display: inline-block; margin: 0 1rem 1rem 0; } article { break-inside: avoid; }
-@media print { :root { --ink: #000; --paper: #fff; } body { max-width: none; margin: 0; } details > * { display: block; } }
+@media print { :root { --ink: #000; --paper: #fff; } body { max-width: none; margin: 0; } }
 """
 
 
 def evaluation_page(evaluation: Evaluation) -> str:
     """Return the whole page."""
-    names = ", ".join(_shown(name) for name in evaluation.sources)
+    names = ", ".join(escaped(name) for name in evaluation.sources)
     return "\n".join(
         [
             '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
@@ -64,7 +64,7 @@ def evaluation_page(evaluation: Evaluation) -> str:
 def _notes(evaluation: Evaluation) -> Iterator[str]:
     yield "<h2>Notes</h2>\n<ul>"
     for why, count in evaluation.left_out:
-        yield f"<li>Left out: {count:,} {_shown(why)}.</li>"
+        yield f"<li>Left out: {count:,} {escaped(why)}.</li>"
     if evaluation.unreadable:
         yield f"<li>Not readable: {evaluation.unreadable:,}.</li>"
     if evaluation.threshold is not None:
@@ -103,7 +103,7 @@ def _figures_table(judges: Sequence[JudgeReport], number: int) -> str:
         macro = spread(judge.macro_f1) if judge.macro_f1 else UNKNOWN
         micros = UNKNOWN if judge.micros_per_text is None else f"{judge.micros_per_text:,.1f}"
         figures = [*_quality_cells(q), fraction(c.brier), fraction(c.expected_error), macro, micros]
-        rows.append([_shown(judge.judge), *figures])
+        rows.append([escaped(judge.judge), *figures])
     return _html_table(f"Question: {judges[0].qualities[number].question}", head, rows)
 
 
@@ -121,7 +121,7 @@ def _html_table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]]
 
 
 def _judge_section(judge: JudgeReport) -> Iterator[str]:
-    yield f"<h3>{_shown(judge.judge)}</h3>"
+    yield f"<h3>{escaped(judge.judge)}</h3>"
     yield _confusion_table(judge.confusion)
     for c in judge.calibrations:
         if c.bins:
@@ -157,8 +157,8 @@ def _slices_section(dimension: Dimension, slices: Sequence[Slice]) -> Iterator[s
         "",
         *(f"{label}: {answer}" for label in slices[0].confusion.labels for answer in slices[0].confusion.answers),
     ]
-    cells = [[_shown(s.value), *(f"{count:,}" for row in s.confusion.counts for count in row)] for s in slices]
-    yield f"<details><summary>Confusion by {dimension}</summary>{_html_table('', head, cells)}</details>"
+    cells = [[escaped(s.value), *(f"{count:,}" for row in s.confusion.counts for count in row)] for s in slices]
+    yield f"<details open><summary>Confusion by {dimension}</summary>{_html_table('', head, cells)}</details>"
 
 
 def _slice_plots(pairs: Sequence[tuple[str, Quality]], name: str) -> Iterator[tuple[str, str]]:
@@ -178,15 +178,15 @@ def _slices_table(name: str, pairs: Sequence[tuple[str, Quality]]) -> str:
     for value, q in pairs:
         bias = points(q.bias) + ("*" if q.leans else "")
         shares = [percent(q.labelled.value), spread(q.said, percent), bias]
-        rows.append([_shown(value), f"{q.n:,}", *shares, *_quality_cells(q)])
+        rows.append([escaped(value), f"{q.n:,}", *shares, *_quality_cells(q)])
     return _html_table(name, head, rows)
 
 
 def _mistake_article(mistake: Mistake) -> str:
     row = mistake.row
     facts = f"score {fraction(mistake.score)}, labelled {row.label}, said {mistake.answer}"
-    place = f"{_shown(row.id)}, {_shown(row.source)}:{row.line}"
-    rules = "".join(f"<li>{f.weight:+.2f} {_shown(f.category)}: {_shown(f.rule)}</li>" for f in mistake.findings)
+    place = f"{escaped(row.id)}, {escaped(row.source)}:{row.line}"
+    rules = "".join(f"<li>{f.weight:+.2f} {escaped(f.category)}: {escaped(f.rule)}</li>" for f in mistake.findings)
     text = _marked_text(row.text, [f.span for f in mistake.findings])
     listed = f"<ul>{rules}</ul>" if rules else ""
     return f'<article><p><b>{mistake.kind}</b>, {facts} <span class="soft">({place})</span></p><pre>{text}</pre>{listed}</article>'
@@ -204,12 +204,7 @@ def _marked_text(text: str, spans: Sequence[Span]) -> str:
     parts, start = [], 0
     for at in range(1, len(text) + 1):
         if at == len(text) or (kept[at], marked[at]) != (kept[start], marked[start]):
-            shown = _shown(text[start:at])
+            shown = escaped(text[start:at])
             parts.append(f"<mark>{shown}</mark>" if marked[start] else shown if kept[start] else " […] ")
             start = at
     return "".join(parts)
-
-
-def _shown(text: str) -> str:
-    """Return text as HTML: escaped, control characters replaced."""
-    return escape("".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text))

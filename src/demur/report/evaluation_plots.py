@@ -7,9 +7,9 @@ mark has a title that says its numbers; every word is escaped; no interval is le
 from __future__ import annotations
 
 from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING
 
+from demur.report.markup import escaped
 from demur.report.numbers import fraction, percent, spread
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def reliability(bins: Sequence[Bin], title: str) -> str:
     return "".join(
         [
             f'<svg class="reliability" viewBox="0 0 {size} {size}" width="{size}" height="{size}" role="img">',
-            f"<title>{escape(title)}</title>",
+            f"<title>{escaped(title)}</title>",
             *_square(),
             *(_point(b, max(c.positives.n for c in bins)) for b in bins),
             "</svg>",
@@ -89,7 +89,7 @@ def bars(rows: Sequence[Bar], title: str, *, in_percent: bool = False) -> str:
     form = percent if in_percent else fraction
     drawn = (_bar(row, 4 + _ROW * at, top=top, form=form) for at, row in enumerate(known))
     head = f'<svg class="bars" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img">'
-    return head + f"<title>{escape(title)}</title>" + "".join(drawn) + "</svg>" if known else ""
+    return head + f"<title>{escaped(title)}</title>" + "".join(drawn) + "</svg>" if known else ""
 
 
 def _bar(row: Bar, y: int, *, top: float, form: Callable[[float | None], str]) -> str:
@@ -101,8 +101,8 @@ def _bar(row: Bar, y: int, *, top: float, form: Callable[[float | None], str]) -
     told = spread(figure, form)
     length = round(at(figure.value or 0.0) - _LABEL, 1)
     parts = [
-        f"<g><title>{escape(row.name)}: {told}, n {figure.n}</title>",
-        f'<text x="{_LABEL - 6}" y="{middle + 4}" text-anchor="end">{escape(_shortened(row.name))}</text>',
+        f"<g><title>{escaped(row.name)}: {told}, n {figure.n}</title>",
+        f'<text x="{_LABEL - 6}" y="{middle + 4}" text-anchor="end">{escaped(_shortened(row.name))}</text>',
         f'<rect class="bar" x="{_LABEL}" y="{y + 4}" width="{length}" height="{_ROW - 8}"/>',
         f'<line class="whisker" x1="{low}" x2="{high}" y1="{middle}" y2="{middle}"/>',
     ]

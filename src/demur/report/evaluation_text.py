@@ -54,13 +54,11 @@ def printable(text: str, *, most: int) -> str:
     clean = "".join(c if c.isprintable() else "\ufffd" for c in text)
     if _columns_of(clean) <= most:
         return clean
-    head, tail = clean[: most // 2], ""
+    head, tail = clean[: most // 2], clean[-most:]
     while _columns_of(head) > most // 2:
         head = head[:-1]
-    for char in reversed(clean):
-        if _columns_of(head + "…" + char + tail) > most:
-            break
-        tail = char + tail
+    while _columns_of(f"{head}…{tail}") > most:
+        tail = tail[1:]
     return f"{head}…{tail}"
 
 
@@ -170,8 +168,8 @@ def _slices(dimension: Dimension, slices: Sequence[Slice]) -> Iterator[str]:
     if draw is _refusal_slice:
         yield f"  {title:<18}{'rows':>6}{'label%':>7}{'said%':>6}{'bias':>7}  {'F1':<15}false positives %"
     else:
-        yield f"  {title:<19}{'rows':>6}   {'adversarial':<26}{'harm'}"
-        yield f"  {'':<25}   {'recall':<15}{'FP %':<11}{'recall':<15}FP %"
+        yield f"  {title:<19}{'rows':>6}  {'adversarial':<26}{'harm'}"
+        yield f"  {'':<25}  {'recall':<15}{'FP %':<11}{'recall':<15}FP %"
     shown = sorted(slices, key=lambda s: (-s.n, s.value)) if len(slices) <= _MOST_SLICES else _worst_slices(slices)
     for part in shown:
         yield draw(part).rstrip()
@@ -197,7 +195,7 @@ def _prompt_slice(part: Slice) -> str:
     for q in part.qualities[:2]:
         rate = q.false_positive_rate
         cells += f"{spread(q.recall):<15}{_short(rate.value, rate.interval.high):<11}"
-    return f"  {_cell(part.value, 19)}{part.n:>6,}   {cells}"
+    return f"  {_cell(part.value, 19)}{part.n:>6,}  {cells}"
 
 
 def _short(value: float | None, high: float) -> str:

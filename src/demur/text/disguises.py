@@ -1,11 +1,11 @@
-"""Which disguises does a text seem to wear, and by which edits do they come off?
+r"""Which disguises does a text seem to wear, and by which edits do they come off?
 
 | method | what it looks like | and what it is not |
 |---|---|---|
 | `leet` | digits or symbols between letters: h0w, w34p0n (twice where `1` may be i or l) | 401k, b2b, mp3, addresses, long ids |
 | `spacing` | four or more single characters with little between them: k i l l, k.i.l.l | I a m, U.S., 1 2 3 4 |
 | `base64` | long runs, hexadecimal too, that decode to printable UTF-8, either alphabet | words, hashes, paths, keys |
-| `escapes` | `%68`, `&#104;`, `\\x68`, `\\u0068` of a letter or digit | `%20`, `&amp;`, `\\n` |
+| `escapes` | `%68`, `&#104;`, `\x68`, `\u0068` of a letter or digit | `%20`, `&amp;`, `\n` |
 | `rot13`, `reversed` | a stretch with common English words only that way round | anything else |
 
 Laws: edits are sorted and do not overlap; every search is linear; an ASCII text without any of these costs microseconds.

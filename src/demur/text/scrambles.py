@@ -25,8 +25,8 @@ __all__ = ["reversed_edits", "rot13_edits"]
 
 _ENOUGH = 2
 _WORD = re.compile(r"[a-z]{3,12}+")
-_TURNED_SIGNS = (b"gur ", b"lbh", b"naq")
-_BACKWARD_SIGNS = (b"eht ", b"dna", b"noit", b"uoy")
+_TURNED_SIGNS = (b"gur ", b"lbh")
+_BACKWARD_SIGNS = (b"eht ", b"noit")
 _CONSONANTS = bytes(ord("c") if chr(byte) in "bcdfghjklmnpqrstvwxz" else ord(".") for byte in range(256))
 _CLUSTER = b"ccccc"
 

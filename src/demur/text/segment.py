@@ -50,8 +50,13 @@ _BREAKS = re.compile(rf"[\n{_MARKS}](?:(?<!\n)[{_MARKS}]*+[\"'”’»)\]」』*
 _UNSPACED = frozenset("。！？｡")  # noqa: RUF001 - enders of scripts that set no space after them
 _WRAPPERS = "([{\"'“‘«*_"  # noqa: RUF001 - marks that may stand before an abbreviation
 _ABBREVIATIONS = frozenset(
-    "approx cf dept dr ed eds esp est etc fig figs inc jr ltd messrs mr mrs ms no nos op pp prof rev sr st vol vs bzw ca dra"
-    " evtl sra sta usw vgl ".split()
+    re.findall(
+        r"\w+",
+        """
+    approx bzw ca cf dept dr dra ed eds esp est etc evtl fig figs inc jr ltd messrs
+    mr mrs ms no nos op pp prof rev sr sra st sta usw vgl vol vs
+""",
+    )
 )
 _QUOTES = {
     opener: re.compile(source)

@@ -1,8 +1,9 @@
 """What does a detector look at? The folded text in which punctuation of every script is plain, and lines are kept.
 
-A view is the fold with three further rules. A line feed stays a line feed. Sentence ends of other scripts become `?` or a line
-feed, their commas a comma, bullets a hyphen. Every other character that is not ASCII and neither letter, digit
-nor mark (emoji, arrows, box drawing) becomes a space. So the edge of a word can be read off the ASCII characters alone.
+A view is the fold with four further rules. A line feed stays a line feed. Sentence ends of other scripts become `?` or a line
+feed, their commas a comma, bullets a hyphen. Markdown's asterisks are gone, a bullet among them is a hyphen. Every other
+character that is not ASCII and neither letter, digit nor mark (emoji, arrows, box drawing) becomes a space. So the
+edge of a word can be read off the ASCII characters alone.
 
 Laws: `view(t) == view_of(t).text`; every non-ASCII character of a view is a letter, a digit or a mark; offsets map back as
 those of `normalise` do.
@@ -16,9 +17,12 @@ from functools import lru_cache
 
 from demur.model.text import NormalText
 from demur.text.normalise import fold, normalise
+from demur.text.offsets import compose, rewrite
 
 __all__ = ["view", "view_of"]
 
+_BULLET = re.compile(r"(?m)^( ?)\*(?= )")
+_STARS = re.compile(r"\*+")
 _SYMBOL = re.compile(r"[^\w\x00-\x7f]")
 _PLAIN = {"。": "\n", "।": "\n", "॥": "\n", "۔": "\n", "؟": "?", "¿": "?", "¡": "!", "、": ",", "،": ",", "؛": ";"}
 _PLAIN |= dict.fromkeys("•·‣▪●○◦■□▶➤‧・✓✔➢", "-")
@@ -27,15 +31,20 @@ _PLAIN |= dict.fromkeys("•·‣▪●○◦■□▶➤‧・✓✔➢", "-")
 def view_of(text: str) -> NormalText:
     """Return the view with the way back to the original."""
     folded = normalise(text, lines=True)
-    if folded.text.isascii():
+    plain = folded.text if folded.text.isascii() else _SYMBOL.sub(_plain, folded.text)
+    folded = NormalText(text, plain, folded.starts, folded.ends)
+    if "*" not in plain:
         return folded
-    return NormalText(text, _SYMBOL.sub(_plain, folded.text), folded.starts, folded.ends)
+    bulleted = _BULLET.sub(r"\1-", plain)
+    bare = rewrite(bulleted, [(found.start(), found.end(), "") for found in _STARS.finditer(bulleted)])
+    return compose(folded, NormalText(plain, bare.text, bare.starts, bare.ends))
 
 
 def view(text: str) -> str:
     """Return the view alone."""
     folded = fold(text, lines=True)
-    return folded if folded.isascii() else _SYMBOL.sub(_plain, folded)
+    plain = folded if folded.isascii() else _SYMBOL.sub(_plain, folded)
+    return _BULLET.sub(r"\1-", plain).replace("*", "") if "*" in plain else plain
 
 
 def _plain(found: re.Match[str]) -> str:

@@ -27,7 +27,7 @@ from demur.model.exchange import (
 )
 from demur.model.verdict import Signal, SignalKind
 from demur.wire.anthropic_stream import MessageStream, message_events
-from demur.wire.blocks import arguments_of, finish_word, input_of, leading_system, present, usage_of
+from demur.wire.blocks import arguments_of, finish_word, input_of, leading_system, only_choice, present, usage_of
 from demur.wire.fields import Field, decode, opaque, root
 from demur.wire.remainder import restore, unread
 
@@ -171,7 +171,7 @@ def _messages_request(request: Request) -> JsonObject:
 
 
 def _message_body(response: Response) -> JsonObject:
-    choice = response.choices[0] if response.choices else Choice(0, ())
+    choice = only_choice(response)
     refusal = next((signal for signal in response.signals if signal.kind is SignalKind.REFUSAL_STOP), None)
     usage = response.usage
     return present(

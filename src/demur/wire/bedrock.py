@@ -17,7 +17,7 @@ from demur.model.verdict import Signal, SignalKind
 from demur.wire.bedrock_blocks import read_blocks, settle, write_block
 from demur.wire.bedrock_guardrail import guardrail_flags, write_flag
 from demur.wire.bedrock_stream import ConverseStream, converse_events
-from demur.wire.blocks import finish_word, leading_system, present, usage_of
+from demur.wire.blocks import finish_word, leading_system, only_choice, present, usage_of
 from demur.wire.fields import Field, root
 from demur.wire.remainder import put, restore, unread
 
@@ -204,7 +204,7 @@ def _read_exception(top: Field, status: int) -> Response:
 
 
 def _message_body(response: Response) -> JsonObject:
-    choice = response.choices[0] if response.choices else Choice(0, ())
+    choice = only_choice(response)
     usage = response.usage
     body = present(
         output={"message": {"role": "assistant", "content": [write_block(part) for part in choice.parts]}},

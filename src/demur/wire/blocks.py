@@ -10,14 +10,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from demur.errors import ShapeError
-from demur.model.exchange import Finish, Usage
+from demur.model.exchange import Choice, Finish, Usage
+from demur.model.verdict import SignalKind
 from demur.wire.fields import Field, decode, encode, root
 from demur.wire.sse import ServerEvent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from demur.model.exchange import Choice, Message, Part
+    from demur.model.exchange import Message, Part, Response
     from demur.wire.interface import JsonObject
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "finish_word",
     "input_of",
     "leading_system",
+    "only_choice",
     "present",
     "tool_input",
     "usage_of",
@@ -86,6 +88,14 @@ def finish_word(choice: Choice, words: Mapping[str, Finish], *, defaults: Mappin
     if raw is not None and words.get(raw, Finish.UNKNOWN) == choice.finish:
         return raw
     return defaults[choice.finish]
+
+
+def only_choice(response: Response) -> Choice:
+    """Return the choice for a shape that has one; a blocked prompt without an answer is one that a filter cut off."""
+    if response.choices:
+        return response.choices[0]
+    blocked = any(signal.kind is SignalKind.PROMPT_BLOCK for signal in response.signals)
+    return Choice(0, (), Finish.CONTENT_FILTER if blocked else None)
 
 
 def leading_system(messages: tuple[Message, ...]) -> tuple[tuple[Part, ...], tuple[Message, ...]]:

@@ -1,0 +1,141 @@
+"""What does the trained pack for prompts hold, and how is it made ready for scanning?
+
+A *group* is a list of phrases that play the same part: a slot of frames ("verbs of ignoring") or a class by itself. A *class* is
+what is scored: a group of its own name, or frames of slots. Attack and harm classes stand in one automaton, so that a text is
+scanned once for both.
+
+Laws: a phrase is in folded form and has at most six words; a `*` at its end says that the word may go on there; the pack
+that ships is read once and lives as long as the process; a broken pack is a `PackError`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from demur.detect.matcher import Matcher, Phrase
+from demur.errors import PackError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["Domain", "Frame", "LinearModel", "PackFile", "PromptClass", "PromptPack", "compile_pack", "prompt_pack"]
+
+Domain = Literal["attack", "harm"]
+
+
+class PromptClass(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A scored class: what it is about, its family, the weight set by hand, and whether it is an attack by itself."""
+
+    domain: Domain
+    family: str
+    prior: float
+    strong: bool = False
+
+
+class LinearModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The learned weights by feature, and what turns a score into a probability."""
+
+    bias: float
+    threshold: float
+    slope: float
+    offset: float
+    weights: dict[str, float]
+
+
+class FrameFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A sequence of groups that makes a class, with at most `gap` characters between neighbours."""
+
+    name: str
+    slots: tuple[str, ...]
+    gap: int
+
+
+class PackFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The pack as it is written."""
+
+    trained_on: dict[str, str]
+    groups: dict[str, tuple[str, ...]]
+    classes: dict[str, PromptClass]
+    frames: tuple[FrameFile, ...]
+    attack: LinearModel
+    harm: LinearModel
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A frame with its slots as indexes of groups; `needs` has a bit for each of them."""
+
+    name: str
+    slots: tuple[int, ...]
+    gap: int
+    needs: int
+
+
+@dataclass(frozen=True, slots=True)
+class PromptPack:
+    """The pack, ready for scanning: `members[p]` are the groups of phrase `p`."""
+
+    matcher: Matcher
+    members: tuple[tuple[int, ...], ...]
+    groups: Mapping[str, int]
+    classes: Mapping[str, PromptClass]
+    simple: Mapping[int, str]
+    frames: tuple[Frame, ...]
+    attack: LinearModel
+    harm: LinearModel
+
+
+def compile_pack(read: PackFile) -> PromptPack:
+    """Return the pack ready for scanning; raise `PackError` where a frame names what is not there."""
+    groups = {name: index for index, name in enumerate(read.groups)}
+    members: dict[Phrase, list[int]] = {}
+    for name, phrases in read.groups.items():
+        for written in phrases:
+            members.setdefault(_phrase(written), []).append(groups[name])
+    try:
+        frames = tuple(_frame(frame, groups) for frame in read.frames)
+    except KeyError as exc:
+        raise PackError(f"a frame of the pack names {exc}, which is no group of it") from exc
+    return PromptPack(
+        matcher=Matcher(tuple(members)),
+        members=tuple(tuple(found) for found in members.values()),
+        groups=groups,
+        classes=read.classes,
+        simple={groups[name]: name for name in read.classes if name in groups},
+        frames=frames,
+        attack=read.attack,
+        harm=read.harm,
+    )
+
+
+@cache
+def prompt_pack() -> PromptPack:
+    """Return the pack that ships with Demur."""
+    data = resources.files("demur.detect.packs").joinpath("prompts.json").read_bytes()
+    return compile_pack(parse_prompt_pack(data))
+
+
+def parse_prompt_pack(data: bytes) -> PackFile:
+    """Return the pack in a JSON text; raise `PackError` where it is not sound."""
+    try:
+        return msgspec.json.decode(data, type=PackFile)
+    except msgspec.DecodeError as exc:
+        raise PackError(f"the pack for prompts cannot be read: {str(exc).lower()}") from exc
+
+
+def _phrase(written: str) -> Phrase:
+    text = written.strip("*")
+    return Phrase(text, left=not written.startswith("*"), right=not written.endswith("*"))
+
+
+def _frame(read: FrameFile, groups: Mapping[str, int]) -> Frame:
+    slots = tuple(groups[name] for name in read.slots)
+    needs = 0
+    for slot in slots:
+        needs |= 1 << slot
+    return Frame(read.name, slots, read.gap, needs)
