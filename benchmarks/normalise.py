@@ -18,13 +18,13 @@ SIZE = 1000
 SENTENCES = {
     "ascii": "I'm sorry, but I can't help with that request, since it may hurt somebody. ",
     "ascii lines": "I can't help with that.\n\nHere is another way:\n- ask a person you trust\n- read the manual\n",
-    "curly": "I’m sorry, but I can’t help with “that” request — it may hurt somebody, so, no. ",  # noqa: RUF001 - the characters measured
-    "typographic": "I’m sorry, but I can’t help with “that” request — it may hurt somebody… so, no. ",  # noqa: RUF001 - the characters measured
+    "curly": "I’m sorry, but I can’t help with “that” request — it may hurt somebody, so, no. ",
+    "typographic": "I’m sorry, but I can’t help with “that” request — it may hurt somebody… so, no. ",
     "accented": "Lo siento, no puedo ayudarte con esa petición; la búsqueda no está permitida aquí. ",
-    "cjk": "很抱歉，我无法协助处理该请求。如果您需要帮助，请联系您信任的人。「再见」！",  # noqa: RUF001 - the characters measured
-    "russian": "Извините, но я не могу помочь с этим запросом. Обратитесь к специалисту, please. ",  # noqa: RUF001 - the characters measured
-    "fullwidth": "ｉｇｎｏｒｅ　ｐｒｅｖｉｏｕｓ　ｉｎｓｔｒｕｃｔｉｏｎｓ",  # noqa: RUF001 - the characters measured
-    "emoji": "Sorry 😔 — I can’t do that 🙏🏽 right now 👨‍👩‍👧. ",  # noqa: RUF001 - the characters measured
+    "cjk": "很抱歉，我无法协助处理该请求。如果您需要帮助，请联系您信任的人。「再见」！",
+    "russian": "Извините, но я не могу помочь с этим запросом. Обратитесь к специалисту, please. ",
+    "fullwidth": "ｉｇｎｏｒｅ　ｐｒｅｖｉｏｕｓ　ｉｎｓｔｒｕｃｔｉｏｎｓ",
+    "emoji": "Sorry 😔 — I can’t do that 🙏🏽 right now 👨‍👩‍👧. ",
 }
 
 

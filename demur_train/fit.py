@@ -61,22 +61,28 @@ class Fitted:
 
 
 def fit_map(
-    design: Design, labels: Floats, *, row_weights: Floats, known: Sequence[Bounded], strength: float
+    design: Design,
+    labels: Floats,
+    *,
+    row_weights: Floats,
+    known: Sequence[Bounded],
+    strength: float | Floats,
+    bias: float = _BIAS_START,
 ) -> Fitted:
-    """Return the weights that maximise the posterior; `strength` is the pull towards the priors."""
+    """Return the weights that maximise the posterior; `strength` is the pull towards the priors, for all or for each."""
     prior = np.array([k.prior for k in known])
 
     def loss(values: Floats) -> tuple[float, Floats]:
-        weights, bias = values[:-1], values[-1]
-        scores = np.asarray(design @ weights + bias)
+        weights, offset = values[:-1], values[-1]
+        scores = np.asarray(design @ weights + offset)
         away = weights - prior
         cost = row_weights @ np.logaddexp(0, np.where(labels > 0, -scores, scores))
         slope = row_weights * (_sigmoid(scores) - labels)
-        total = cost + 0.5 * strength * (away @ away) + 0.5 * _BIAS_PULL * (bias - _BIAS_START) ** 2
-        to_bias = slope.sum() + _BIAS_PULL * (bias - _BIAS_START)
+        total = cost + 0.5 * ((strength * away) @ away) + 0.5 * _BIAS_PULL * (offset - bias) ** 2
+        to_bias = slope.sum() + _BIAS_PULL * (offset - bias)
         return float(total), np.append(design.T @ slope + strength * away, to_bias)
 
-    start = np.append([k.start for k in known], _BIAS_START)
+    start = np.append([k.start for k in known], bias)
     bounds = [(k.lower, k.upper) for k in known] + [(None, None)]
     done = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": _ITERATIONS})
     return Fitted(done.x[:-1], float(done.x[-1]))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
+import io
 import json
-import os
-import pty
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -213,14 +211,21 @@ def test_help_fits_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: p
     assert max(map(len, out.splitlines())) <= 80
 
 
-def test_progress_only_on_a_terminal(responses: str) -> None:
-    """How far it is stands on standard error while a person looks on, and nowhere else."""
-    command = [sys.executable, "-m", "demur", "evaluate", responses]
-    leader, follower = pty.openpty()
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=follower, check=True, timeout=60)  # noqa: S603 — our own interpreter
-    assert b"demur: 5 of 5" in os.read(leader, 4096)
-    assert b"5 of 5" not in done.stdout
-    os.close(leader)
-    os.close(follower)
-    quiet = subprocess.run(command, capture_output=True, check=True, timeout=60)  # noqa: S603 — our own interpreter
-    assert quiet.stderr == b""
+class Terminal(io.StringIO):
+    """A stream that a person looks at."""
+
+    def isatty(self) -> bool:
+        """Return that it is a terminal."""
+        return True
+
+
+def test_progress_only_on_a_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, responses: str
+) -> None:
+    """How far it is stands on standard error while a person looks on, is wiped at the end, and stands nowhere else."""
+    assert run(capsys, responses)[2] == ""
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    code, out, _ = run(capsys, responses)
+    assert (code, "5 of 5" in out) == (0, False)
+    assert screen.getvalue() == "\rdemur: 5 of 5\x1b[K\r\x1b[K"

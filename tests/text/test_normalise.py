@@ -1,5 +1,4 @@
 """Folding: what becomes what, and the way back."""
-# ruff: noqa: RUF001 - ambiguous characters are the subject
 
 from __future__ import annotations
 
@@ -17,39 +16,10 @@ from demur.model.text import Span
 from demur.text.normalise import GROWTH, fold, normalise
 from demur.text.tables import confusables
 
-TRICKY = st.sampled_from(
-    list("aAeEiІоОрЯяλΣςßﬁǰ1 \n\t\u00a0\u3000’“”«»「—…´ıİʀⓗｈ한각가ก็ाේ👍")
-    + [
-        "\u200b",
-        "\u200d",
-        "\ufe0f",
-        "\u00ad",
-        "\u202e",
-        "\u0301",
-        "\u0327",
-        "\u0316",
-        "\u0338",
-        "\u0345",
-        "\u3099",
-        "\uff9e",
-    ]
-    + [
-        "\u1100",
-        "\u1161",
-        "\u11a8",
-        "\uffc2",
-        "\u0f73",
-        "\u05b0",
-        "\u05c1",
-        "\u00a8",
-        "\u2017",
-        "\ufdfa",
-        "\ufc5e",
-        "\ud800",
-        "\udc00",
-        "\0",
-    ]
-)
+LETTERS = "aAeEiІоОрЯяλΣςßﬁǰ1 \n\t\u00a0\u3000’“”«»「—…´ıİʀⓗｈ한각가ก็ाේ👍"
+CONTROLS = "\u200b\u200d\ufe0f\u00ad\u202e\0\ud800\udc00"
+MARKS = "\u0301\u0327\u0316\u0338\u0345\u3099\uff9e\u0f73\u05b0\u05c1\u00a8\u2017\ufdfa\ufc5e\u1100\u1161\u11a8\uffc2"
+TRICKY = st.sampled_from(LETTERS + CONTROLS + MARKS)
 ANY = st.text(TRICKY | st.characters(codec=None), max_size=40)
 
 FOLDED = [
@@ -221,12 +191,14 @@ HOSTILE = [
 
 @pytest.mark.parametrize("unit", HOSTILE)
 def test_time_is_linear(unit: str) -> None:
-    """A million hostile characters take less than two seconds."""
-    text = unit * (1_000_000 // len(unit))
-    begin = perf_counter()
-    normal = normalise(text)
-    assert perf_counter() - begin < 2
-    assert len(normal.text) <= len(text)
+    """A million hostile characters take about ten times what a hundred thousand take, or next to nothing."""
+    times = []
+    for size in (100_000, 1_000_000):
+        text = unit * (size // len(unit))
+        begin = perf_counter()
+        assert len(normalise(text).text) <= len(text)
+        times.append(perf_counter() - begin)
+    assert times[1] < max(2, 40 * times[0])
 
 
 def test_survives_pickling() -> None:

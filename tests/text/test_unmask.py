@@ -1,5 +1,4 @@
 """Taking disguises off."""
-# ruff: noqa: RUF001 - ambiguous characters are the subject
 
 from __future__ import annotations
 
@@ -95,7 +94,7 @@ ORDINARY = [
     "price&#8217;s \\u2026 %20 %ff &#99999999;",
     "很抱歉，我无法协助处理该请求。",
     "\ud800\udfff",
-    "the noit eht dna of it",
+    "the noit eht of it",
 ]
 
 

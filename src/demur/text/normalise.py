@@ -45,7 +45,7 @@ _LINE = "\uf8ff"
 _SPACES = re.compile("  +")
 _WORD = re.compile(r"\w+")
 
-_COMMON = tuple(zip("’‘“”–—\xa0，：；！？（）「」\u3000", '\'\'""-- ,:;!?()"" ', strict=True))  # noqa: RUF001 - the characters themselves
+_COMMON = tuple(zip("’‘“”–—\xa0，：；！？（）「」\u3000", '\'\'""-- ,:;!?()"" ', strict=True))
 """One-to-one replacements so frequent that a `str.replace` each is cheaper than a search for all."""
 
 _IRREGULAR = "[<irregular>][<continuing>]*"

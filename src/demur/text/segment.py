@@ -38,17 +38,17 @@ Stretch = tuple[int, int]
 _FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})([^\n]*)", re.MULTILINE)
 _TICKS = re.compile("`+")
 _BLOCK_QUOTE = re.compile(r"^[ \t]{0,3}>[^\n]*(?:\n[ \t]{0,3}>[^\n]*)*", re.MULTILINE)
-_BULLET = r"(?:[-*+•‣◦▪●–—·](?=[ \t])|\(?(?:\d{1,3}|[A-Za-z])[.)](?=[ \t])|\d{1,3}[、．]|[①-⑳])"  # noqa: RUF001 - real bullets
+_BULLET = r"(?:[-*+•‣◦▪●–—·](?=[ \t])|\(?(?:\d{1,3}|[A-Za-z])[.)](?=[ \t])|\d{1,3}[、．]|[①-⑳])"
 _FIRST_ITEM = re.compile(rf"[ \t]*+{_BULLET}")
 _ITEM = re.compile(rf"\n[ \t]*+{_BULLET}")
 _UNDER_ITEM = re.compile(r"[^\n]*+(?:\n[ \t]*+(?=\n)|\n(?:  |\t)[^\n]*+)*+")
 _LINE_MARKERS = re.compile(rf"[\s>#]*+(?:{_BULLET}[\s>#]*+)?+")
 _GAP = re.compile(r"[^\S\n]*+")
 _ARTEFACTS = re.compile(r"(?:<[^<>\s]{1,24}>|\[/?[A-Z][A-Z_ /]{0,20}\]|[\W_])*+")
-_MARKS = ".!?…。！？｡؟۔।॥։።"  # noqa: RUF001 - enders of other scripts
-_BREAKS = re.compile(rf"[\n{_MARKS}](?:(?<!\n)[{_MARKS}]*+[\"'”’»)\]」』*_]*+)?+")  # noqa: RUF001 - closing marks
-_UNSPACED = frozenset("。！？｡")  # noqa: RUF001 - enders of scripts that set no space after them
-_WRAPPERS = "([{\"'“‘«*_"  # noqa: RUF001 - marks that may stand before an abbreviation
+_MARKS = ".!?…。！？｡؟۔।॥։።"
+_BREAKS = re.compile(rf"[\n{_MARKS}](?:(?<!\n)[{_MARKS}]*+[\"'”’»)\]」』*_]*+)?+")
+_UNSPACED = frozenset("。！？｡")
+_WRAPPERS = "([{\"'“‘«*_"
 _ABBREVIATIONS = frozenset(
     re.findall(
         r"\w+",
@@ -64,12 +64,12 @@ _QUOTES = {
         "“": f"“[^“”]{{1,{QUOTATION_LIMIT}}}”",
         "„": f"„[^„“”]{{1,{QUOTATION_LIMIT}}}[“”]",
         "«": f"«[^«»]{{1,{QUOTATION_LIMIT}}}»",
-        "‹": f"‹[^‹›]{{1,{QUOTATION_LIMIT}}}›",  # noqa: RUF001 - guillemets
+        "‹": f"‹[^‹›]{{1,{QUOTATION_LIMIT}}}›",
         "「": f"「[^「」]{{1,{QUOTATION_LIMIT}}}」",
         "『": f"『[^『』]{{1,{QUOTATION_LIMIT}}}』",
         '"': rf'"(?<!\w")(?=\S)[^"\n]{{1,{QUOTATION_LIMIT}}}"',
         "'": r"'(?<!\w')(?=\w)[^'\n]{0,200}(?:'(?=\w)[^'\n]{0,200}){0,5}'(?!\w)",
-        "‘": r"‘(?=\S)[^‘’\n]{0,200}(?:’(?=\w)[^‘’\n]{0,200}){0,5}’(?!\w)",  # noqa: RUF001 - single quotes
+        "‘": r"‘(?=\S)[^‘’\n]{0,200}(?:’(?=\w)[^‘’\n]{0,200}){0,5}’(?!\w)",
     }.items()
 }
 

@@ -1,0 +1,1 @@
+"""The training of the pack for prompts: grammar, sets, fit, report."""

@@ -1,0 +1,1 @@
+"""Training of the refusal pack: grammar → phrases → features of the product itself → weights → packs/refusals.json."""

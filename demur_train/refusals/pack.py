@@ -1,0 +1,67 @@
+"""The pack as a file: an untrained one to read features with, the trained one to ship."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from demur.detect.refusal_pack import CUES, RefusalPack, Zone, parse_refusal_pack
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from demur_train.refusals.grammar import Grammar
+
+__all__ = ["pack_bytes", "untrained"]
+
+_DIGITS = 4
+
+
+def untrained(grammar: Grammar) -> RefusalPack:
+    """Return a pack whose weights are all zero: good for reading features."""
+    partial = {"bias": 0.0, "features": {}, "bands": [0.0] * 5, "instead_of_refused": 1.0, "instead_of_complied": 1.0}
+    return parse_refusal_pack(pack_bytes(grammar, {}, bias=0.0, calibration=(1.0, 0.0), partial=partial, trained_on={}))
+
+
+def pack_bytes(
+    grammar: Grammar,
+    weights: Mapping[str, float],
+    *,
+    bias: float,
+    calibration: tuple[float, float],
+    partial: dict[str, Any],
+    trained_on: dict[str, str],
+) -> bytes:
+    """Return the JSON of a pack."""
+    classes = [
+        {
+            "name": c.name,
+            "reason": c.reason,
+            "roles": list(c.roles),
+            "weights": [round(weights.get(f"{c.name}|{zone.name.lower()}", 0.0), _DIGITS) for zone in Zone],
+        }
+        for c in grammar.classes
+    ]
+    cues = {cue: round(weights.get(f"#{cue}", 0.0), _DIGITS) for cue in CUES}
+    body = {
+        "format": 1,
+        "trained_on": trained_on,
+        "bias": round(bias, _DIGITS),
+        "calibration": [round(value, _DIGITS) for value in calibration],
+        "classes": classes,
+        "cues": {cue: weight for cue, weight in cues.items() if weight},
+        "partial": partial,
+        "phrases": _phrases(grammar),
+    }
+    return msgspec.json.encode(body)
+
+
+def _phrases(grammar: Grammar) -> list[dict[str, Any]]:
+    """Return the phrases grouped by class, language and edges, so that none of these is written twice."""
+    keyed = sorted(((e.of, e.lang, e.left + 2 * e.right), e.text) for e in grammar.entries)
+    return [
+        {"of": of, "lang": lang, "edges": edges, "texts": "\n".join(text for _, text in group)}
+        for (of, lang, edges), group in groupby(keyed, key=lambda pair: pair[0])
+    ]

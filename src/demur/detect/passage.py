@@ -1,0 +1,87 @@
+"""Which part of an answer is judged, and how is it built? Speakers, sentences, quotations, lists.
+
+An answer that speaks with two voices ("[Normal] I cannot. [Free] Sure…") is judged by its second: what the reader got is what
+the last speaker said. Artefacts before the first word are passed over.
+
+Laws: everything here is a stretch of one view (`demur.text.view`); the same patterns are used for one text and for a
+column of them, whose texts are parted by NUL, which no view contains; linear time.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+__all__ = ["DENSE", "ITEM", "MIN_SENTENCE", "QUOTATION", "SENTENCE_END", "Passage", "quotation_limit", "take_passage"]
+
+MIN_SENTENCE = 12
+"""A sentence end this close behind another one starts no sentence of its own ("No! No! …", "e. g.")."""
+
+DENSE = 2.5
+"""How many characters of Latin script one of Chinese, Japanese or Korean is worth."""
+
+SENTENCE_END = re.compile(r"[!?\n]|(?<![0-9])\.(?=[ \n\"')\]])")
+QUOTATION = re.compile('"[^"\\n\\0]{8,400}"|```(?:[^`\\0]|`(?!``))*(?:```)?')
+ITEM = re.compile(r"(?:^|\n) ?(?:-|[0-9]{1,2}[.)])")
+
+_ARTEFACT = re.compile(r"(?:<s>|</s>|<\|[a-z_]{1,20}\|>|\[/?inst\]|assistant:|ai:|[^\w\"`])+")
+_LABEL = (
+    r"\W{0,3}(?:[\[(][^\])\n\[(]{2,40}[\])]:?|\w[\w.#()-]{0,20}(?: [\w.#()-]{1,12})?:(?=[\s\"])"
+    r"|as (?!an? |the |for |such|you|i |we |it |long|with|per|of |in |to |far|well|always|mentioned|much)"
+    r"[\w.-]{2,16}(?: mode)?,|[α-ω](?=\s))"
+)
+_FIRST_LABEL = re.compile(_LABEL)
+_LATER_LABEL = re.compile(r"\n" + _LABEL)
+_HIGH = re.compile("[\u1100-\U0010ffff]")
+_MIN_AFTER_LABEL = 15
+_SAMPLE = 400
+_DENSE_SHARE = 0.3
+_QUOTED_SHARE = 0.97
+_QUOTED_SHARE_OF_VOICES = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """The stretch of a view that is judged: where it starts, its text, and how many voices speak in the whole."""
+
+    start: int
+    text: str
+    speakers: int
+    density: float
+    before: str
+
+
+def take_passage(view: str) -> Passage:
+    """Return the part of a view that is judged; the whole of it where one voice speaks."""
+    speakers, cut = _speakers(view)
+    cut = cut if len(view) - cut > _MIN_AFTER_LABEL else 0
+    before = view[:cut] if speakers > 1 else ""
+    artefact = _ARTEFACT.match(view, cut)
+    if artefact and artefact.end() < len(view):
+        cut = artefact.end()
+    text = view[cut:].rstrip(" \n")
+    return Passage(cut, text, speakers, _density(text), before)
+
+
+def quotation_limit(passage: Passage) -> float:
+    """Return the length from which on a quotation is the answer itself, not something quoted in it."""
+    return len(passage.text) * (_QUOTED_SHARE_OF_VOICES if passage.speakers > 1 else _QUOTED_SHARE)
+
+
+def _speakers(view: str) -> tuple[int, int]:
+    """Return how many voices speak (0 where none is named) and where the words of the judged one begin."""
+    first = _FIRST_LABEL.match(view)
+    if first is None:
+        return 0, 0
+    name = first[0].strip(' \n[]():"')
+    for later in _LATER_LABEL.finditer(view, first.end()):
+        if later[0].strip(' \n[]():"') != name:
+            return 2, later.end()
+    return 1, first.end()
+
+
+def _density(text: str) -> float:
+    if text.isascii():
+        return 1.0
+    sample = text[:_SAMPLE]
+    return DENSE if len(_HIGH.findall(sample)) > _DENSE_SHARE * len(sample) else 1.0

@@ -1,0 +1,117 @@
+"""What does the shape of a prompt say, apart from its words?
+
+Above all: does it end in a *suffix salad*, the string of odd tokens that an optimiser hangs on a request? Such a tail has
+brackets and backslashes inside words, capitals in the middle of them, and hardly any function words, while
+the prompt began as prose. Code, tables, tags and brand names have such tokens as well, hence the exceptions.
+
+Laws: a text is read from its last 1,500 characters at most; a text whose tail has fewer than two odd places costs one
+search.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+__all__ = ["has_code", "has_placeholder", "is_shouted", "lacks_function_words", "salad", "shouted_run", "you_density"]
+
+_SYMBOLS = r"\[\]{}()<>\\^$|@#~=*_`%;"
+_SUSPECT = re.compile(rf"[{_SYMBOLS}]|[a-z][A-Z]|[^\w\s]{{2}}|\s[?!]\s")
+_TAIL = 260
+_LINE = 1500
+_ASIDE = re.compile(r"`[^`]{1,80}`|\b\w{1,60}\([\w, .]{0,80}\)|\([\w ,.;:/-]{1,200}\)|\[[\w ,.;:/-]{1,200}\]")
+_NAME = re.compile(r"^(?:Mc|Mac|i|e|[A-Z][a-z]+)[A-Z][a-z]+s?$|^[a-z]+[A-Z][A-Za-z]*\(|.*(?:GPT|ML|SQL|DB|OS|PC|TV)s?$")
+_TAG = re.compile(r"^\W*<+/?\w+>+\W*\w?\W*$|\]\(|http|<br|<(?:URL|Organization|Person)>")
+_CLEAN_PAIRS = frozenset(
+    ('."', '?"', '!"', ',"', '",', '".', '")', "),", ").", "'s", "..", "?)", ".)", "'.", "',", ':"')
+)
+_CLEAN_TOKENS = frozenset(("--", "...", "**", "---", '""', "-->"))
+_ODD = frozenset("[]{}()<>\\^$|@#~=*_`%;")
+_LONERS = frozenset("({[?!")
+_SALAD_LENGTHS = range(60, 1201)
+_BARE_LENGTHS = range(100, 1001)
+_HEAD_TOKENS = 8
+_TAIL_TOKENS = 14
+_MIN_TOKENS = 12
+_MOST_DOLLARS = 5
+_MOST_DIGITS = 7
+_SHORTEST_POWER = 5
+_EDGE_LEFT, _EDGE_RIGHT = "\"'(*-", ".,;:!?\"')*-"
+
+_FUNCTION = re.compile(
+    r"\b(?:the|of|to|an?|and|in|for|that|is|are|with|on|how|your?|it|this|from|by|or|as|at|be|their|without|what|can|i|my|"
+    r"who|which|do|not|was|me|should|into|if)\b"
+)
+_FUNCTION_TAIL = 85
+_FEW = 3
+
+_PLACEHOLDER = re.compile(r"\[[A-Za-z][^\]\n]{0,40}\]|\{\{?[A-Za-z][^}\n]{0,40}\}")
+_CAPITALS = re.compile(r"\b[A-Z]{4,}\b")
+_RUN = re.compile(r"(?:\b[A-Z][A-Z']+\b[ ,]+){4,}")
+
+
+def salad(raw: str) -> int:
+    """Return how many odd tokens stand among the last fourteen of a prompt that starts as prose."""
+    line = raw.rstrip()[-_LINE:].rsplit("\n", 1)[-1].lstrip()
+    if len(_SUSPECT.findall(line[-_TAIL:])) <= 1:
+        return 0
+    line = _ASIDE.sub("", line)
+    tokens = line.split()
+    if len(line) not in _SALAD_LENGTHS or len(tokens) < _MIN_TOKENS or line.count("$") > _MOST_DOLLARS:
+        return 0
+    if sum(map(str.isdigit, line[-120:])) > _MOST_DIGITS or sum(map(_is_odd, tokens[:_HEAD_TOKENS])) > 1:
+        return 0
+    return sum(map(_is_odd, tokens[_HEAD_TOKENS:][-_TAIL_TOKENS:]))
+
+
+def _is_odd(token: str) -> bool:
+    """Return whether a token looks like nothing that people type."""
+    if any(map(str.isdigit, token)) or _TAG.search(token) or (token[0] in "#@" and token[1:].isalnum()):
+        return False
+    core = token.strip(_EDGE_RIGHT).lstrip(_EDGE_LEFT)
+    if not core:
+        return (len(token) > 1 and token not in _CLEAN_TOKENS) or token in _LONERS
+    if len(core) < _SHORTEST_POWER and "^" in core:
+        return False
+    if not _ODD.isdisjoint(core):
+        return True
+    if any(a.islower() and b.isupper() for a, b in pairwise(core)):
+        return not _NAME.match(core)
+    pairs = (a + b for a, b in pairwise(token) if not a.isalnum() and not b.isalnum())
+    return any(pair not in _CLEAN_PAIRS for pair in pairs)
+
+
+def lacks_function_words(view: str, raw: str) -> bool:
+    """Return whether a one-line prompt loses its function words towards the end and stops without a full stop."""
+    text = view.rstrip()
+    if len(text) not in _BARE_LENGTHS or text.endswith((".", "?", "!")) or "\n" in raw.rstrip()[-90:]:
+        return False
+    head, tail = text[:-_FUNCTION_TAIL], text[-_FUNCTION_TAIL:]
+    return tail.count(",") < _FEW and len(_FUNCTION.findall(tail)) <= _FEW and len(_FUNCTION.findall(head)) > 1
+
+
+def has_placeholder(raw: str) -> bool:
+    """Return whether there is a slot to fill in, such as `[topic]` or `{question}`."""
+    return ("[" in raw or "{" in raw) and _PLACEHOLDER.search(raw[:8000]) is not None
+
+
+def you_density(view: str) -> float:
+    """Return the share of words that address the reader, in the opening."""
+    opening = view[:4000]
+    return (opening.count("you") + opening.count(" du ")) / max(opening.count(" ") + 1, 8)
+
+
+def is_shouted(raw: str) -> bool:
+    """Return whether six words or more are in capitals."""
+    return len(_CAPITALS.findall(raw[:4000])) > _HEAD_TOKENS - 3
+
+
+def shouted_run(raw: str) -> bool:
+    """Return whether four words in a row are in capitals, and the rest is not."""
+    found = _RUN.search(raw[:3000])
+    return found is not None and len(found[0]) < 0.6 * len(raw)
+
+
+def has_code(raw: str) -> bool:
+    """Return whether the text holds lines of code."""
+    return raw.count("\n") > 1 and ("```" in raw or "def " in raw or "import " in raw)
