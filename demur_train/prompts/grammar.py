@@ -128,8 +128,8 @@ def _alternatives(template: str, start: int) -> tuple[list[str], int]:
 def _edged(phrase: str) -> str:
     """Return the folded phrase, with a star at each end that needs no edge."""
     folded = " ".join(view(phrase.strip("*")).split())
-    if not folded or len(folded.split()) > MAX_WORDS:
-        raise GrammarError(f"`{phrase}` has no words, or more than {MAX_WORDS}")
+    if len(folded) < 1 + folded.isascii() or len(folded.split()) > MAX_WORDS:
+        raise GrammarError(f"`{phrase}` is too short in folded form, or has more than {MAX_WORDS} words")
     left = phrase.startswith("*") or _open(folded[0], folded, right=False)
     right = phrase.endswith("*") or _open(folded[-1], folded, right=True)
     return "*" * left + folded + "*" * right

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Entry", "Grammar", "GrammarClass", "load_grammar"]
 
-_PATH = Path(__file__).with_name("grammar.toml")
+_FOLDER = Path(__file__).with_name("grammar")
 _PIECES = re.compile(r"(\{\w+\}|\[[^\]]*\])")
 _MAX_WORDS = 6
 _STEM_CHARS = 10
@@ -61,30 +61,29 @@ class Grammar:
 
 def load_grammar() -> Grammar:
     """Return the grammar with its templates expanded."""
-    read = tomllib.loads(_PATH.read_text(encoding="utf-8"))
+    stated = tomllib.loads((_FOLDER / "classes.toml").read_text(encoding="utf-8"))["class"]
     classes = tuple(
         GrammarClass(
-            c["name"], c["kind"], c["reason"], tuple(c["roles"]), float(c["prior"]["any"]), float(c["prior"]["open"])
+            c["name"], c["kind"], c["reason"], tuple(c["roles"]), float(c["prior"]["any"]), float(c["prior"]["opening"])
         )
-        for c in read["class"]
+        for c in stated
     )
-    entries = {
-        (entry.text, entry.of): entry
-        for of, c in enumerate(read["class"])
-        for entry in _entries(of, c, read["slots"])
-    }
+    files = sorted(path for path in _FOLDER.glob("*.toml") if path.stem != "classes")
+    entries = {(entry.text, entry.of): entry for path in files for entry in _entries(path, classes)}
     return Grammar(classes, tuple(entries.values()))
 
 
-def _entries(of: int, described: dict[str, Any], slots: dict[str, list[str]]) -> Iterator[Entry]:
-    for lang, templates in described.items():
-        if lang == "roles" or not isinstance(templates, list):
-            continue
-        for template in templates:
-            for phrase in _expand(template, slots):
-                text = phrase if lang == "raw" else view(phrase).strip()
-                if text and len(text.split()) <= _MAX_WORDS:
-                    yield _edged(text, of, lang, described["kind"])
+def _entries(path: Path, classes: tuple[GrammarClass, ...]) -> Iterator[Entry]:
+    """Yield the phrases of one language's file."""
+    read: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+    index = {c.name: i for i, c in enumerate(classes)}
+    slots: dict[str, list[str]] = read.get("slots", {})
+    for name, templates in read["phrases"].items():
+        of = index[name]
+        for phrase in (p for template in templates for p in _expand(template, slots)):
+            text = phrase if path.stem == "raw" else view(phrase).strip()
+            if text and len(text.split()) <= _MAX_WORDS:
+                yield _edged(text, of, path.stem, classes[of].kind)
 
 
 def _edged(text: str, of: int, lang: str, kind: str) -> Entry:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from demur.detect.refusal_cues import Reader
 
-__all__ = ["COMPLIED", "MEASURE", "PARTIAL", "REFUSED", "TRAIN", "LabelledSet", "load_set"]
+__all__ = ["COMPLIED", "MEASURE", "PARTIAL", "PINS", "REFUSED", "TRAIN", "LabelledSet", "load_set"]
 
 COMPLIED, PARTIAL, REFUSED, OTHER = 0, 1, 2, -1
 _LABELS = {"compliance": COMPLIED, "partial": PARTIAL, "refusal": REFUSED, "other": OTHER}
@@ -35,6 +35,17 @@ TRAIN = {
 
 MEASURE = {"alpaca": "measure/benign_responses", "logs": "measure/system_logs"}
 """Sets that may only measure."""
+
+PINS = {
+    "train/xstest_v2": "959be2d81e0efaa4d67e551df6a5f241395cfbf157201dd40f8ecd2946868040",
+    "train/chatgpt_refusals": "20b57ff9fc065162f1cd2e4ff15d1f71edd6a5b690dbbdefd819a8650838e718",
+    "train/gptfuzz": "43408f18fe9517fbbe2e9530033b9ab4d18ef31ed6c147b0027f267fbded85f1",
+    "train/k_overrefusal": "ebd8b2250f926f87ade846015077dc8ff8c18c40403e57f703ef9eaa1d8eb9f1",
+    "train/benign_responses": "ed7cf6b0e36dd6cb80dd9db9c6d117a6f54dbf63c619d5d2bbb317aa19a7c645",
+    "measure/benign_responses": "3976b8613d1bae847383ec4459fb0a9754ae15b1b7208b296501be25c920b207",
+    "measure/system_logs": "31601e45eec5cafbc3f93a9d192ff4188274706b205dcc11d26741cefcf5d1d4",
+}
+"""The SHA-256 of each file: another version of a set would be another training."""
 
 
 @dataclass(frozen=True)

@@ -168,6 +168,8 @@ def _style_cues(evidence: Evidence) -> Iterator[str]:
         yield "cue:shout"
     if cues.shouted_run(evidence.raw):
         yield "cue:shout_run"
+    if "\U0001f513" in evidence.raw or "\U0001f512" in evidence.raw:
+        yield "cue:padlock"
     if cues.has_code(evidence.raw):
         yield "cue:code"
 

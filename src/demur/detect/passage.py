@@ -21,7 +21,7 @@ DENSE = 2.5
 """How many characters of Latin script one of Chinese, Japanese or Korean is worth."""
 
 SENTENCE_END = re.compile(r"[!?\n]|(?<![0-9])\.(?=[ \n\"')\]])")
-QUOTATION = re.compile('"[^"\\n\\0]{8,400}"|```(?:[^`\\0]|`(?!``))*(?:```)?')
+QUOTATION = re.compile('"[^"\\n\\0]{4,400}"|```(?:[^`\\0]|`(?!``))*(?:```)?')
 ITEM = re.compile(r"(?:^|\n) ?(?:-|[0-9]{1,2}[.)])")
 
 _ARTEFACT = re.compile(r"(?:<s>|</s>|<\|[a-z_]{1,20}\|>|\[/?inst\]|assistant:|ai:|[^\w\"`])+")

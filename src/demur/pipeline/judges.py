@@ -1,22 +1,32 @@
-"""The ways to judge a text, by name: a phrase pack, or a pack of the user's own."""
+"""The ways to judge the text of an answer: the learned detector, a seed's list, a pack of the user's own.
+
+Laws: a judge is built once and can be used by many threads and pickled; the learned detector is the default.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
-from demur.detect.pack import Target, builtin_pack, parse_pack
+from demur.detect.pack import MatchMode, Target, builtin_pack, parse_pack
+from demur.detect.refusal import RefusalDetector, Thresholds
+from demur.detect.refusal_pack import load_refusal_pack
 from demur.detect.substring import find_substrings
+from demur.detect.words import find_words, words_matcher
+from demur.errors import UsageError
 from demur.model.verdict import Cause, Outcome, Reason, Verdict
+from demur.text.view import view, view_of
 
 if TYPE_CHECKING:
+    from demur.detect.matcher import Matcher
     from demur.detect.pack import Pack
+    from demur.model.verdict import Finding
 
-__all__ = ["PackJudge", "default_judge", "judge_named", "judge_of_file"]
+__all__ = ["LearnedJudge", "PackJudge", "default_judge", "judge_named", "judge_of_file", "judge_with"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PackJudge:
     """Judges by a pack alone: refused where a phrase stands in the text, complied otherwise."""
 
@@ -24,10 +34,31 @@ class PackJudge:
 
     def judge(self, text: str) -> Verdict:
         """Return the verdict on a text."""
-        findings = find_substrings(text, self.pack.phrases(Target.RESPONSE), pack=self.pack.name)
+        findings = self._find(text)
         if findings:
             return Verdict(Outcome.REFUSED, 1.0, Reason.OTHER, Cause.TEXT, findings)
         return Verdict(Outcome.COMPLIED, 0.0, None, Cause.TEXT)
+
+    def _find(self, text: str) -> tuple[Finding, ...]:
+        phrases = self.pack.phrases(Target.RESPONSE)
+        if self.pack.match is MatchMode.SUBSTRING:
+            return find_substrings(text, phrases, pack=self.pack.name)
+        return find_words(view_of(text), self._matcher, phrases=phrases, pack=self.pack.name)
+
+    @cached_property
+    def _matcher(self) -> Matcher:
+        return words_matcher([view(phrase).strip() for phrase, _ in self.pack.phrases(Target.RESPONSE)])
+
+
+@dataclass(frozen=True)
+class LearnedJudge:
+    """Judges by the learned lexicon."""
+
+    detector: RefusalDetector
+
+    def judge(self, text: str) -> Verdict:
+        """Return the verdict on a text."""
+        return self.detector.judge(view_of(text))
 
 
 @cache
@@ -41,6 +72,17 @@ def judge_of_file(source: str, text: str) -> PackJudge:
     return PackJudge(parse_pack(text, source=source))
 
 
-def default_judge() -> PackJudge:
+@cache
+def default_judge() -> LearnedJudge:
     """Return the judge that is used where none is named."""
-    return judge_named("shadow")
+    return LearnedJudge(RefusalDetector(load_refusal_pack()))
+
+
+def judge_with(*, refused: float | None = None, complied: float | None = None) -> LearnedJudge:
+    """Return the learned judge with thresholds of the user's own; between them an answer is `unsure`."""
+    for value in (refused, complied):
+        if value is not None and not 0.0 < value <= 1.0:
+            raise UsageError(f"`{value}` is no threshold", hint="give a probability above 0 and at most 1")
+    if refused is not None and complied is not None and complied > refused:
+        raise UsageError(f"`{complied}` to comply is above `{refused}` to refuse", hint="swap the two")
+    return LearnedJudge(RefusalDetector(load_refusal_pack(), Thresholds(refused, complied)))

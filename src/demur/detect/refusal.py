@@ -1,0 +1,130 @@
+"""Is this answer a refusal? The learned lexicon's verdict on one text, with the phrases that made it.
+
+Laws: the score is the calibrated probability of a full refusal; the outcome is `refused` where the linear score is above the
+threshold, unless the head for partial answers is sure of its case; thresholds that a user sets apart leave `unsure` in
+between; every finding is a phrase of the pack with the weight that it added, in the order of the text.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from demur.detect.passage import take_passage
+from demur.detect.refusal_cues import Reader
+from demur.detect.refusal_pack import Zone
+from demur.model.verdict import Cause, Finding, Outcome, Reason, Verdict
+
+if TYPE_CHECKING:
+    from demur.detect.matcher import Hit
+    from demur.detect.refusal_cues import Features
+    from demur.detect.refusal_pack import RefusalPack
+    from demur.model.text import NormalText
+
+__all__ = ["RefusalDetector", "Thresholds", "bands", "reason_of", "sigmoid"]
+
+_WORTH_TELLING = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """From which score on an answer is refused, and below which it is complied; in between it is `unsure`.
+
+    None is the trained threshold, with partial answers told apart.
+    """
+
+    refused: float | None = None
+    complied: float | None = None
+
+
+@dataclass(frozen=True)
+class RefusalDetector:
+    """Judges views by one pack."""
+
+    pack: RefusalPack
+    thresholds: Thresholds = Thresholds()
+
+    def judge(self, view: NormalText) -> Verdict:
+        """Return the verdict on a text's view, with findings in the original."""
+        passage = take_passage(view.text)
+        features = Reader(self.pack).read(passage)
+        weights = self.pack.weights
+        linear = self.pack.bias + sum(weights[k] * value for k, value in features.values.items())
+        score = self.probability(linear)
+        outcome = self.outcome(linear, score, self._partial(linear, features))
+        reason = reason_of(self.pack, features.values) if outcome in _DECLINING else None
+        findings = self._findings(features, view, passage.start)
+        return Verdict(outcome, score, reason, Cause.TEXT, findings)
+
+    def probability(self, linear: float) -> float:
+        """Return the calibrated probability behind a linear score."""
+        slope, offset = self.pack.calibration
+        return sigmoid(slope * linear + offset)
+
+    def outcome(self, linear: float, score: float, partial: float) -> Outcome:
+        """Return the outcome for a linear score, its probability and the probability of a partial answer."""
+        limits, head = self.thresholds, self.pack.partial
+        if limits.refused is not None or limits.complied is not None:
+            upper = limits.refused if limits.refused is not None else limits.complied
+            lower = limits.complied if limits.complied is not None else limits.refused
+            if score >= (upper or 0.0):
+                return Outcome.REFUSED
+            return Outcome.COMPLIED if score < (lower or 0.0) else Outcome.UNSURE
+        if linear > 0:
+            return Outcome.PARTIAL if partial > head.instead_of_refused else Outcome.REFUSED
+        return Outcome.PARTIAL if partial > head.instead_of_complied else Outcome.COMPLIED
+
+    def _partial(self, linear: float, features: Features) -> float:
+        weights, head = self.pack.partial_weights, self.pack.partial
+        near = sum(weight * band for weight, band in zip(head.bands, bands(linear), strict=True))
+        return sigmoid(head.bias + near + sum(weights[k] * value for k, value in features.values.items()))
+
+    def _findings(self, features: Features, view: NormalText, start: int) -> tuple[Finding, ...]:
+        """Return the phrases that moved the score, each with all that its class added, in the order of the text."""
+        pack = self.pack
+        added: dict[Hit, float] = {}
+        for feature, hit in features.hits.items():
+            added[hit] = added.get(hit, 0.0) + pack.weights[feature]
+        return tuple(
+            Finding(
+                pack.phrases[hit[0]].text,
+                pack.classes[pack.class_of[hit[0]]].name,
+                round(weight, 4),
+                view.span(start + hit[1], start + hit[2]),
+            )
+            for hit, weight in sorted(added.items(), key=lambda item: item[0][1:])
+            if abs(weight) >= _WORTH_TELLING
+        )
+
+
+_DECLINING = frozenset({Outcome.REFUSED, Outcome.PARTIAL, Outcome.UNSURE})
+_REASONS = (Reason.SAFETY, Reason.CAPABILITY)
+
+
+def reason_of(pack: RefusalPack, values: dict[int, float]) -> Reason:
+    """Return what most of the evidence gives as the reason; a refusal without one is `other`."""
+    held: dict[str, float] = {}
+    for feature in values:
+        if feature < 4 * len(pack.classes) and feature % 4 != Zone.QUOTED:
+            reason = pack.classes[feature // 4].reason
+            held[reason] = held.get(reason, 0.0) + pack.reason_weights[feature // 4]
+    best = max(_REASONS, key=lambda reason: held.get(reason, 0.0))
+    return best if held.get(best, 0.0) > 0 else Reason.OTHER
+
+
+def bands(linear: float) -> tuple[float, float, float, float, float]:
+    """Return how near a linear score is to the threshold, and on which side."""
+    away = abs(linear)
+    return (
+        max(0.0, 1 - away / 2),
+        max(0.0, 1 - away / 4),
+        1.0 if linear > 0 else 0.0,
+        min(max(linear / 4, 0.0), 1.5),
+        min(max(-linear / 3, 0.0), 1.5),
+    )
+
+
+def sigmoid(value: float) -> float:
+    """Return the logistic function; it neither overflows nor reaches 0 or 1 by rounding alone."""
+    return 0.5 * (1.0 + math.tanh(0.5 * value))
