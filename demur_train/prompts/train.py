@@ -77,7 +77,9 @@ class Lab:
 
     def labels(self, domain: Domain) -> Floats:
         """Return the label of each example, NaN where its set does not say."""
-        return np.array([np.nan if (label := getattr(e, domain)) is None else label for e in self.examples], dtype=float)
+        return np.array(
+            [np.nan if (label := getattr(e, domain)) is None else label for e in self.examples], dtype=float
+        )
 
     @cached_property
     def designs(self) -> Mapping[Domain, Floats]:

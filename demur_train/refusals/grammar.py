@@ -97,9 +97,7 @@ def _edged(text: str, of: int, lang: str, kind: str) -> Entry:
 def _expand(template: str, slots: dict[str, list[str]]) -> Iterator[str]:
     """Yield every phrase that a template stands for."""
     pieces = _PIECES.split(template)
-    options = [
-        slots[p[1:-1]] if p.startswith("{") else [p[1:-1], ""] if p.startswith("[") else [p] for p in pieces
-    ]
+    options = [slots[p[1:-1]] if p.startswith("{") else [p[1:-1], ""] if p.startswith("[") else [p] for p in pieces]
     for combination in itertools.product(*options):
         spaced = re.sub(r" +", " ", "".join(combination))
         yield re.sub(r" (?=['’])", "", spaced).strip()

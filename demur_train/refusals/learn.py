@@ -68,7 +68,9 @@ class Learner:
     def learn(self, train: Iterable[str]) -> Model:
         """Return a model of these sets; its calibration and partial head see only scores from outside each set."""
         chosen = tuple(train)
-        outside = {name: self._head(n for n in chosen if n != name).scores(self._sets[name].features) for name in chosen}
+        outside = {
+            name: self._head(n for n in chosen if n != name).scores(self._sets[name].features) for name in chosen
+        }
         return Model(self._head(chosen), self._calibration(outside), self._partial(outside))
 
     def judge(self, model: Model, name: str) -> Judged:

@@ -105,7 +105,9 @@ PARTIAL_BANDS = (1.2, 0.8, 0.5, -0.8, -1.2)
 
 def known_weights(grammar: Grammar) -> list[tuple[Bounded, float]]:
     """Return prior, bounds and strength of each feature, in the order of the pack."""
-    zoned = [_class_weight(c.name, c.kind, zone, (c.prior_any, c.prior_opening)) for c in grammar.classes for zone in Zone]
+    zoned = [
+        _class_weight(c.name, c.kind, zone, (c.prior_any, c.prior_opening)) for c in grammar.classes for zone in Zone
+    ]
     return [*zoned, *map(_cue_weight, CUES)]
 
 

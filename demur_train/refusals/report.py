@@ -24,7 +24,10 @@ _MODEL_ROWS = 50
 
 def report(judged: Mapping[str, Judged]) -> str:
     """Return the tables: refusals, benign sets, three classes, and rates by source model."""
-    lines = ["| set, left out of training | n | F1 | precision | recall | F1 by outcome | Brier |", "|---|---|---|---|---|---|---|"]
+    lines = [
+        "| set, left out of training | n | F1 | precision | recall | F1 by outcome | Brier |",
+        "|---|---|---|---|---|---|---|",
+    ]
     lines += [_refusal_row(name, j) for name, j in judged.items() if (j.of.labels == REFUSED).any()]
     lines += ["", "| benign set | n | called refused | score above threshold |", "|---|---|---|---|"]
     lines += [_benign_row(name, j) for name, j in judged.items() if not (j.of.labels == REFUSED).any()]

@@ -11,7 +11,7 @@ import pytest
 from demur.adapters.config import InputLimits
 from demur.adapters.files import Item, read_items
 from demur.errors import EmptyInputError, EncodingError, InputError, JsonError, ShapeError, SizeLimitError
-from demur.model.exchange import Exchange, Shape
+from demur.model.exchange import Exchange
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -77,7 +77,9 @@ def test_what_can_be_read_is_read(tmp_path: Path, name: str, data: bytes, texts:
         ("a.sse", b"data: {}\n\n", ShapeError, "a stream of no known shape"),
     ],
 )
-def test_what_cannot_be_read_says_why(tmp_path: Path, name: str, data: bytes, error: type[InputError], says: str) -> None:
+def test_what_cannot_be_read_says_why(
+    tmp_path: Path, name: str, data: bytes, error: type[InputError], says: str
+) -> None:
     """The one item holds the error, which names the file and what is wrong."""
     (item,) = items(tmp_path, name, data)
     assert isinstance(item.content, error)

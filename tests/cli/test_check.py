@@ -45,7 +45,9 @@ def test_a_refusal_is_underlined(capsys: pytest.CaptureFixture[str]) -> None:
 def test_packs_differ(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """`--pack` takes a seed's list or a file of the user's own."""
     mine = tmp_path / "mine.toml"
-    mine.write_text('name = "mine"\nmatch = "substring"\n[[group]]\ntarget = "response"\ncategory = "c"\nphrases = ["paris"]\n')
+    mine.write_text(
+        'name = "mine"\nmatch = "substring"\n[[group]]\ntarget = "response"\ncategory = "c"\nphrases = ["paris"]\n'
+    )
     assert "COMPLIED" in run(capsys, "check", "As an AI, no.", "--pack", "shadow")[1]
     assert "lucid:as an ai" in run(capsys, "check", "As an AI, no.", "--pack", "lucid")[1]
     assert "mine:paris" in run(capsys, "check", YES, "--pack", str(mine))[1]
@@ -98,7 +100,9 @@ def test_signals_are_shown(capsys: pytest.CaptureFixture[str], tmp_path: Path) -
     """Where the provider spoke, its own field and value are the evidence."""
     path = tmp_path / "a.json"
     path.write_text(
-        json.dumps({"id": "m", "type": "message", "role": "assistant", "model": "c", "content": [], "stop_reason": "refusal"})
+        json.dumps(
+            {"id": "m", "type": "message", "role": "assistant", "model": "c", "content": [], "stop_reason": "refusal"}
+        )
     )
     _, out, _ = run(capsys, "check", str(path))
     assert "REFUSED  score 1.00  reason safety  cause provider_refusal" in out
@@ -149,7 +153,9 @@ def test_usage_errors_are_one_line(capsys: pytest.CaptureFixture[str], args: lis
 
 
 @pytest.mark.parametrize("args", [["--help"], ["check", "--help"]])
-def test_help_fits_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, args: list[str]) -> None:
+def test_help_fits_a_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, args: list[str]
+) -> None:
     """Help has examples and fits 80 columns."""
     monkeypatch.setenv("COLUMNS", "80")
     with pytest.raises(SystemExit):
@@ -159,7 +165,9 @@ def test_help_fits_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: p
     assert max(map(len, out.splitlines())) <= 80
 
 
-def test_a_bad_setting_is_one_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_bad_setting_is_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """A limit that is no number is refused with its name."""
     monkeypatch.setenv("DEMUR_MAX_LINE_BYTES", "many")
     (tmp_path / "a.jsonl").write_text(rows(NO))
@@ -168,7 +176,9 @@ def test_a_bad_setting_is_one_line(capsys: pytest.CaptureFixture[str], monkeypat
 
 
 def demur(*args: str, **kwargs: Any) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run([sys.executable, "-m", "demur", *args], capture_output=True, check=False, timeout=60, **kwargs)  # noqa: S603 — our own interpreter
+    return subprocess.run(  # noqa: S603 — our own interpreter
+        [sys.executable, "-m", "demur", *args], capture_output=True, check=False, timeout=60, **kwargs
+    )
 
 
 def test_standard_input_and_a_closed_pipe() -> None:
@@ -177,7 +187,10 @@ def test_standard_input_and_a_closed_pipe() -> None:
     assert (done.returncode, b"REFUSED" in done.stdout) == (0, True)
     many = rows(*[NO] * 5000).encode()
     with subprocess.Popen(
-        [sys.executable, "-m", "demur", "check", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [sys.executable, "-m", "demur", "check", "-"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     ) as process:
         assert process.stdin and process.stdout and process.stderr  # noqa: PT018 — narrows three optionals at once
         process.stdout.close()

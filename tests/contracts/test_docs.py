@@ -61,6 +61,10 @@ def test_every_dependency_has_its_reason() -> None:
 
 def test_every_setting_is_documented() -> None:
     """Each environment variable that the source reads is named in a help text or a page."""
-    names = {n for p in (ROOT / "src").rglob("*.py") for n in re.findall(r"DEMUR_[A-Z_]+[A-Z]", p.read_text(encoding="utf-8"))}
+    names = {
+        n
+        for p in (ROOT / "src").rglob("*.py")
+        for n in re.findall(r"DEMUR_[A-Z_]+[A-Z]", p.read_text(encoding="utf-8"))
+    }
     pages = "".join(p.read_text(encoding="utf-8") for p in PAGES)
     assert sorted(n for n in names if n not in pages) == []

@@ -10,7 +10,12 @@ from demur.errors import PackError
 
 @pytest.mark.parametrize(
     ("name", "target", "count"),
-    [("shadow", Target.RESPONSE, 11), ("lucid", Target.RESPONSE, 4), ("lucid", Target.PROMPT, 3), ("fakeai", Target.PROMPT, 87)],
+    [
+        ("shadow", Target.RESPONSE, 11),
+        ("lucid", Target.RESPONSE, 4),
+        ("lucid", Target.PROMPT, 3),
+        ("fakeai", Target.PROMPT, 87),
+    ],
 )
 def test_seed_packs_hold_the_seeds_lists(name: str, target: Target, count: int) -> None:
     """Each seed's list is complete."""
@@ -33,7 +38,10 @@ def test_seed_packs_are_lower_case_substrings(name: str) -> None:
         ('name = "x"\ngroup = []', "`my.toml` has an empty phrase or none at all"),
         ('name = "x"\n[[group]]\ntarget = "response"\ncategory = "c"\nphrases = [" "]', "has an empty phrase"),
         ('name = "x"\n[[group]]\ntarget = "reply"\ncategory = "c"\nphrases = ["a"]', "invalid enum value 'reply'"),
-        ('name = "x"\nmach = "words"\n[[group]]\ntarget = "response"\ncategory = "c"\nphrases = ["a"]', "unknown field `mach`"),
+        (
+            'name = "x"\nmach = "words"\n[[group]]\ntarget = "response"\ncategory = "c"\nphrases = ["a"]',
+            "unknown field `mach`",
+        ),
     ],
 )
 def test_an_unsound_pack_is_refused(text: str, complaint: str) -> None:

@@ -9,7 +9,9 @@ from demur.model.exchange import Choice, OpaquePart, Part, ProviderError, Refusa
 from demur.model.verdict import Cause, Outcome, Signal, SignalKind
 
 
-def response(*parts: Part, signals: tuple[Signal, ...] = (), error: ProviderError | None = None, complete: bool = True) -> Response:
+def response(
+    *parts: Part, signals: tuple[Signal, ...] = (), error: ProviderError | None = None, complete: bool = True
+) -> Response:
     choices = (Choice(0, parts),) if error is None else ()
     return Response("m", choices, signals, error, complete=complete)
 

@@ -18,7 +18,8 @@ YES = "The capital of France is Paris."
 
 def chat(*contents: str | None, finish: str = "stop") -> dict[str, Any]:
     choices = [
-        {"index": i, "message": {"role": "assistant", "content": c}, "finish_reason": finish} for i, c in enumerate(contents)
+        {"index": i, "message": {"role": "assistant", "content": c}, "finish_reason": finish}
+        for i, c in enumerate(contents)
     ]
     return {"id": "c1", "object": "chat.completion", "created": 1, "model": "m", "choices": choices}
 

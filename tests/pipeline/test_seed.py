@@ -32,10 +32,16 @@ SHADOW_ANSWERS: list[tuple[dict[str, object], bool]] = [
     ({"content": [], "stop_reason": "SAFETY"}, False),
     ({"content": "I can't help with that", "stop_reason": "end_turn"}, False),
     (
-        {"content": [{"type": "text", "text": "I can't help"}, {"type": "text", "text": "with that"}], "stop_reason": "x"},
+        {
+            "content": [{"type": "text", "text": "I can't help"}, {"type": "text", "text": "with that"}],
+            "stop_reason": "x",
+        },
         True,
     ),
-    ({"content": [{"type": "thinking", "text": "I won't"}, {"type": "text", "text": "Here"}], "stop_reason": "x"}, False),
+    (
+        {"content": [{"type": "thinking", "text": "I won't"}, {"type": "text", "text": "Here"}], "stop_reason": "x"},
+        False,
+    ),
     ({"content": [None, 7, {"type": "text"}], "stop_reason": None}, False),
 ]
 
@@ -63,7 +69,9 @@ def test_any_response_is_taken() -> None:
     assert is_abstention(value)
     assert is_abstention(Exchange(None, value))
     assert not is_abstention(Exchange(None, None))
-    chat = {"choices": [{"index": 0, "message": {"role": "assistant", "content": None}, "finish_reason": "content_filter"}]}
+    chat = {
+        "choices": [{"index": 0, "message": {"role": "assistant", "content": None}, "finish_reason": "content_filter"}]
+    }
     assert is_abstention(chat)
 
 

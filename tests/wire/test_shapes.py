@@ -48,7 +48,9 @@ ANTHROPIC: dict[str, Any] = {
     "stop_reason": "end_turn",
     "usage": {"input_tokens": 1, "output_tokens": 1},
 }
-GEMINI: dict[str, Any] = {"candidates": [{"content": {"role": "model", "parts": [{"text": "hello"}]}, "finishReason": "STOP"}]}
+GEMINI: dict[str, Any] = {
+    "candidates": [{"content": {"role": "model", "parts": [{"text": "hello"}]}, "finishReason": "STOP"}]
+}
 BEDROCK: dict[str, Any] = {
     "output": {"message": {"role": "assistant", "content": [{"text": "hello"}]}},
     "stopReason": "end_turn",
@@ -90,7 +92,9 @@ def test_a_request_is_recognised(body: dict[str, Any], shape: Shape | None) -> N
     assert shape_of_request(body) is shape
 
 
-@pytest.mark.parametrize(("body", "shape"), [b for b in RESPONSE_BODIES if b[1] and "error" not in b[0] and "promptFeedback" not in b[0]])
+@pytest.mark.parametrize(
+    ("body", "shape"), [b for b in RESPONSE_BODIES if b[1] and "error" not in b[0] and "promptFeedback" not in b[0]]
+)
 @pytest.mark.parametrize("wrap", ["bare", "response", "batch"])
 def test_an_exchange_is_read_bare_or_wrapped(body: dict[str, Any], shape: Shape, wrap: str) -> None:
     """A response is found at the top, under `response`, or in a batch row's `response.body`, with its request and id."""
@@ -125,7 +129,9 @@ def test_unknown_shapes_are_told_with_their_fields() -> None:
         read_exchange({"response": {"foo": 1}})
 
 
-@pytest.mark.parametrize(("body", "shape"), [b for b in RESPONSE_BODIES if b[1] and b[0] not in (AZURE_ERROR,) and "error" not in b[0]])
+@pytest.mark.parametrize(
+    ("body", "shape"), [b for b in RESPONSE_BODIES if b[1] and b[0] != AZURE_ERROR and "error" not in b[0]]
+)
 def test_a_captured_stream_is_recognised(body: dict[str, Any], shape: Shape) -> None:
     """The events that a shape writes are recognised as its own and read back."""
     response = CODECS[shape].read_response(body)

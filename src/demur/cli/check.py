@@ -71,7 +71,9 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     command.add_argument("--text", action="store_true", help="take every input as a text, even if such a file exists")
     command.add_argument("--pack", metavar="NAME|FILE", help="judge by a phrase pack: shadow, lucid, or a .toml file")
     command.add_argument("--json", action="store_true", help="one JSON object a line")
-    command.add_argument("--whole", action="store_true", help="show whole texts, not only the lines around the evidence")
+    command.add_argument(
+        "--whole", action="store_true", help="show whole texts, not only the lines around the evidence"
+    )
     command.add_argument(
         "--fail-on",
         metavar="OUTCOMES",

@@ -12,7 +12,7 @@ import sys
 from typing import TYPE_CHECKING, NoReturn
 
 from demur._version import __version__
-from demur.cli import check
+from demur.cli import check, evaluate
 from demur.errors import DemurError
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ __all__ = ["main", "parser"]
 EXIT_BAD_INPUT = 2
 EXIT_OUR_FAULT = 70
 EXIT_INTERRUPTED = 130
-_COMMANDS = (check,)
+_COMMANDS = (check, evaluate)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -64,7 +64,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
-    except Exception as exc:  # noqa: BLE001 — the outermost layer: a fault of ours is one line, never a traceback
+    except Exception as exc:
+        # The outermost layer: a fault of ours is one line, never a traceback.
         if os.environ.get("DEMUR_DEBUG"):
             raise
         print(f"demur: a fault of our own ({type(exc).__name__}); set DEMUR_DEBUG=1 for the details", file=sys.stderr)

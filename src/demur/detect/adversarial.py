@@ -191,4 +191,3 @@ def _is_quoted(evidence: Evidence, kinds: list[str], *, pack: PromptPack) -> boo
     if not (spans and quotes and all(any(a <= s and e <= b for a, b in quotes) for s, e in spans)):
         return False
     return _ABOUT.search(_QUOTED.sub("", view)) is not None
-

@@ -58,7 +58,11 @@ class Matcher:
                 or (
                     right[hit[0]]
                     and hit[2] < last
-                    and ((char := view[hit[2]]) in _WORD or char > "\x7f" or (char == "'" and view[hit[2] + 1 : hit[2] + 2] > "9"))
+                    and (
+                        (char := view[hit[2]]) in _WORD
+                        or char > "\x7f"
+                        or (char == "'" and view[hit[2] + 1 : hit[2] + 2] > "9")
+                    )
                 )
             )
         ]

@@ -23,7 +23,18 @@ from demur.errors import PackError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Domain", "Frame", "FrameFile", "LinearModel", "PackFile", "PromptClass", "PromptPack", "compile_pack", "parse_prompt_pack", "prompt_pack"]
+__all__ = [
+    "Domain",
+    "Frame",
+    "FrameFile",
+    "LinearModel",
+    "PackFile",
+    "PromptClass",
+    "PromptPack",
+    "compile_pack",
+    "parse_prompt_pack",
+    "prompt_pack",
+]
 
 Domain = Literal["attack", "harm"]
 

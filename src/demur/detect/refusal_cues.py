@@ -234,9 +234,7 @@ class _Reading:
         self._cue("content_after_refusal>200", holds=refused and self._content(last + 1) > 200)  # noqa: PLR2004
         self._cue("list_after_refusal", holds=refused and len(items) >= 2 and items[-1] > self.first_refusal)  # noqa: PLR2004
         self._cue("turn_after_refusal", holds=self.first_refusal < self.turn < self.chars)
-        turn = min(
-            (h[1] for h, c in self.hits if self.roles["turn"][c] and h[1] > self.first_refusal), default=None
-        )
+        turn = min((h[1] for h, c in self.hits if self.roles["turn"][c] and h[1] > self.first_refusal), default=None)
         if turn is not None:
             sentence = self._sentence_of(turn)
             self._cue("turn_near", holds=sentence <= 2)  # noqa: PLR2004

@@ -56,7 +56,9 @@ def read_exchange(body: JsonObject) -> Exchange:
         return _read_pair(body, inner)
     if reads_flat(body):
         return read_flat(body)
-    raise ShapeError(_unknown(body), hint=f"expected a response of {', '.join(CODECS)}, or a row with a `response` text")
+    raise ShapeError(
+        _unknown(body), hint=f"expected a response of {', '.join(CODECS)}, or a row with a `response` text"
+    )
 
 
 def read_stream(events: Sequence[ServerEvent]) -> Exchange:
