@@ -41,7 +41,7 @@ __all__ = ["LEFT_OUT", "Lab", "make_pack", "open_lab"]
 
 HERE = Path(__file__).parent
 _PULL = {"attack": 25.0, "harm": 10.0}
-_RATE = {"attack": 0.006, "harm": 0.025}
+_RATE = {"attack": 0.006, "harm": 0.018}
 """The share of training negatives above the threshold."""
 _NEGATIVES = 2.0
 _FLOOR, _STRONG_FLOOR = 0.15, 0.6
@@ -116,12 +116,16 @@ class Lab:
         return margins
 
     def calibrated(self, domain: Domain, margins: Floats) -> LinearModel:
-        """Return the model of all training sets, calibrated on the margins of sets left out."""
+        """Return the model of all training sets, calibrated on the margins of sets left out.
+
+        The slope is learned, the offset is set: one half stands at the threshold, so that a flag and a probability never
+        contradict each other. That is the probability where attacks are as rare as the threshold supposes.
+        """
         model, labels = self.fit(domain), self.labels(domain)
         chosen = self.trains & ~np.isnan(labels)
         weights = balanced_weights(self.sets[chosen].tolist(), labels[chosen], negatives=_NEGATIVES)
-        slope, offset = platt(margins[chosen], labels[chosen], row_weights=weights)
-        return LinearModel(model.bias, model.threshold, round(slope, 3), round(offset, 3), model.weights)
+        slope, _ = platt(margins[chosen], labels[chosen], row_weights=weights)
+        return LinearModel(model.bias, model.threshold, round(slope, 3), 0.0, model.weights)
 
 
 def open_lab(examples: Sequence[Example], *, folder: Path = HERE / "grammar") -> Lab:

@@ -1,4 +1,7 @@
-"""Which phrases does the grammar mean? Templates expanded into folded phrases, with the edges that each language asks for.
+"""Which phrases does the grammar mean? Templates turned into folded phrases and frames, with the edges each language asks for.
+
+A template with few readings is expanded into phrases of its class. One with many is cut in two between its slots: its
+left half before its right half is a frame, so that sixty ways to say "i cannot" and two hundred verbs cost 260 phrases.
 
 Laws: a phrase has at most six words; English asks for whole words, longer stems of other languages only for a word's start
 (what follows is inflection), scripts without spaces for neither; Arabic prefixes may stand before a long phrase.
@@ -7,25 +10,28 @@ Laws: a phrase has at most six words; English asks for whole words, longer stems
 from __future__ import annotations
 
 import itertools
+import math
 import re
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from demur.text.view import view
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 __all__ = ["Entry", "Grammar", "GrammarClass", "load_grammar"]
 
 _FOLDER = Path(__file__).with_name("grammar")
 _PIECES = re.compile(r"(\{\w+\}|\[[^\]]*\])")
 _MAX_WORDS = 6
+_FEW = 24
 _STEM_CHARS = 10
 _ARABIC_FREE_CHARS = 8
 _WITHOUT_EDGES = ("zh", "ja", "ko", "raw")
+_MIN_LEFT_CHARS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,27 +46,66 @@ class GrammarClass:
     prior_opening: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, order=True)
 class Entry:
-    """One phrase: its class, language and edges."""
+    """One phrase: its group, language and edges."""
 
-    text: str
-    of: int
+    group: int
     lang: str
     left: bool
     right: bool
+    text: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class Grammar:
-    """The classes and all their phrases."""
+    """The classes, the groups of phrases (with the class that each is of by itself, or -1) and the frames."""
 
     classes: tuple[GrammarClass, ...]
-    entries: tuple[Entry, ...]
+    groups: list[int] = field(default_factory=list)
+    entries: set[Entry] = field(default_factory=set)
+    frames: set[tuple[int, int, int]] = field(default_factory=set)
+    _halves: dict[tuple[str, frozenset[tuple[str, bool, bool]]], int] = field(default_factory=dict)
+
+    def screen(self) -> set[str]:
+        """Return phrases of which one stands in every text that holds a declining phrase."""
+        declining = {i for i, c in enumerate(self.classes) if "declining" in c.roles}
+        texts: dict[int, list[str]] = {}
+        for entry in self.entries:
+            texts.setdefault(entry.group, []).append(entry.text)
+        chosen = {text for group, of in enumerate(self.groups) if of in declining for text in texts.get(group, ())}
+        chosen.update(text for left, _, of in self.frames if of in declining for text in texts[left])
+        return chosen
+
+    def add(self, template: str, slots: dict[str, list[str]], *, of: int, lang: str) -> None:
+        """Add what a template stands for."""
+        pieces = [_options(piece, slots) for piece in _PIECES.split(template) if piece]
+        if math.prod(map(len, pieces)) <= _FEW or (cut := _cut(pieces, lang)) is None:
+            for text in _texts(pieces, lang):
+                self.entries.add(_edged(text, of, lang, self.classes[of].kind))
+            return
+        free = lang in _WITHOUT_EDGES
+        joint = "" if free else " "
+        prefixed = lang == "ar"
+        lefts = {
+            (text, not free and not (prefixed and len(text) >= _ARABIC_FREE_CHARS), False)
+            for text in _texts(pieces[:cut], lang)
+        }
+        rights = {(joint + text, False, lang == "en" and text[-1].isalnum()) for text in _texts(pieces[cut:], lang)}
+        self.frames.add((self._half(lang, lefts), self._half(lang, rights), of))
+
+    def _half(self, lang: str, texts: set[tuple[str, bool, bool]]) -> int:
+        """Return the group of these phrases, made on first use."""
+        key = (lang, frozenset(texts))
+        if key not in self._halves:
+            self._halves[key] = len(self.groups)
+            self.groups.append(-1)
+            self.entries |= {Entry(self._halves[key], lang, left, right, text) for text, left, right in texts}
+        return self._halves[key]
 
 
 def load_grammar() -> Grammar:
-    """Return the grammar with its templates expanded."""
+    """Return the grammar of all languages."""
     stated = tomllib.loads((_FOLDER / "classes.toml").read_text(encoding="utf-8"))["class"]
     classes = tuple(
         GrammarClass(
@@ -68,22 +113,50 @@ def load_grammar() -> Grammar:
         )
         for c in stated
     )
-    files = sorted(path for path in _FOLDER.glob("*.toml") if path.stem != "classes")
-    entries = {(entry.text, entry.of): entry for path in files for entry in _entries(path, classes)}
-    return Grammar(classes, tuple(entries.values()))
-
-
-def _entries(path: Path, classes: tuple[GrammarClass, ...]) -> Iterator[Entry]:
-    """Yield the phrases of one language's file."""
-    read: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+    grammar = Grammar(classes, list(range(len(classes))))
     index = {c.name: i for i, c in enumerate(classes)}
-    slots: dict[str, list[str]] = read.get("slots", {})
-    for name, templates in read["phrases"].items():
-        of = index[name]
-        for phrase in (p for template in templates for p in _expand(template, slots)):
-            text = phrase if path.stem == "raw" else view(phrase).strip()
-            if text and len(text.split()) <= _MAX_WORDS:
-                yield _edged(text, of, path.stem, classes[of].kind)
+    for path in sorted(path for path in _FOLDER.glob("*.toml") if path.stem != "classes"):
+        read: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+        for name, templates in read["phrases"].items():
+            for template in templates:
+                grammar.add(template, read.get("slots", {}), of=index[name], lang=path.stem)
+    return grammar
+
+
+def _options(piece: str, slots: dict[str, list[str]]) -> list[str]:
+    if piece.startswith("{"):
+        return slots[piece[1:-1]]
+    return [piece[1:-1], ""] if piece.startswith("[") else [piece]
+
+
+def _cut(pieces: Sequence[list[str]], lang: str) -> int | None:
+    """Return where to cut so that the halves have the fewest phrases; between words, where a script has spaces."""
+    spaced = lang not in _WITHOUT_EDGES
+    best: tuple[int, int] | None = None
+    for at in range(1, len(pieces)):
+        between = all(o.endswith(" ") or not o for o in pieces[at - 1]) or all(o.startswith(" ") for o in pieces[at])
+        if spaced and not between:
+            continue
+        if not spaced and ("" in pieces[at - 1] or "" in pieces[at]):
+            continue
+        # A half of a letter or two would be found everywhere; a half without phrases is no half.
+        if min(map(len, _texts(pieces[:at], lang)), default=0) < (_MIN_LEFT_CHARS if spaced else 1):
+            continue
+        if not any(_texts(pieces[at:], lang)) or "" in ("".join(c) for c in itertools.product(*pieces[at:])):
+            continue
+        cost = math.prod(map(len, pieces[:at])) + math.prod(map(len, pieces[at:]))
+        best = min(best or (cost, at), (cost, at))
+    return best[1] if best else None
+
+
+def _texts(pieces: Sequence[list[str]], lang: str) -> Iterator[str]:
+    """Yield every folded phrase that a run of pieces stands for, without edge spaces."""
+    for combination in itertools.product(*pieces):
+        spaced = re.sub(r" +", " ", "".join(combination))
+        phrase = re.sub(r" (?=['’])", "", spaced)
+        text = phrase if lang == "raw" else view(phrase).strip()
+        if text and len(text.split()) <= _MAX_WORDS:
+            yield text
 
 
 def _edged(text: str, of: int, lang: str, kind: str) -> Entry:
@@ -91,13 +164,4 @@ def _edged(text: str, of: int, lang: str, kind: str) -> Entry:
     stem = len(text) >= _STEM_CHARS and " " in text
     left = (not free and not (lang == "ar" and len(text) >= _ARABIC_FREE_CHARS)) or (lang == "ko" and kind == "t")
     right = not free and (lang == "en" or not stem) and text[-1].isalnum()
-    return Entry(text, of, lang, left, right)
-
-
-def _expand(template: str, slots: dict[str, list[str]]) -> Iterator[str]:
-    """Yield every phrase that a template stands for."""
-    pieces = _PIECES.split(template)
-    options = [slots[p[1:-1]] if p.startswith("{") else [p[1:-1], ""] if p.startswith("[") else [p] for p in pieces]
-    for combination in itertools.product(*options):
-        spaced = re.sub(r" +", " ", "".join(combination))
-        yield re.sub(r" (?=['’])", "", spaced).strip()
+    return Entry(of, lang, left, right, text)

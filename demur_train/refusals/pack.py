@@ -6,6 +6,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from ahocorasick_rs import AhoCorasick
 
 from demur.detect.refusal_pack import CUES, RefusalPack, Zone, parse_refusal_pack
 
@@ -53,15 +54,29 @@ def pack_bytes(
         "classes": classes,
         "cues": {cue: weight for cue, weight in cues.items() if weight},
         "partial": partial,
+        "screen": "\n".join(_screen(grammar)),
+        "groups": grammar.groups,
+        "frames": sorted(grammar.frames),
         "phrases": _phrases(grammar),
     }
     return msgspec.json.encode(body)
 
 
-def _phrases(grammar: Grammar) -> list[dict[str, Any]]:
-    """Return the phrases grouped by class, language and edges, so that none of these is written twice."""
-    keyed = sorted(((e.of, e.lang, e.left + 2 * e.right), e.text) for e in grammar.entries)
+def _screen(grammar: Grammar) -> list[str]:
+    """Return the screen's phrases without those that contain another of them."""
+    ordered = sorted(grammar.screen())
+    automaton = AhoCorasick(ordered)
     return [
-        {"of": of, "lang": lang, "edges": edges, "texts": "\n".join(text for _, text in group)}
-        for (of, lang, edges), group in groupby(keyed, key=lambda pair: pair[0])
+        phrase
+        for phrase in ordered
+        if all(ordered[i] == phrase for i, _, _ in automaton.find_matches_as_indexes(phrase, overlapping=True))
+    ]
+
+
+def _phrases(grammar: Grammar) -> list[dict[str, Any]]:
+    """Return the phrases by group, language and edges, so that none of these is written twice."""
+    keyed = sorted(((e.group, e.lang, e.left + 2 * e.right), e.text) for e in grammar.entries)
+    return [
+        {"group": group, "lang": lang, "edges": edges, "texts": "\n".join(text for _, text in some)}
+        for (group, lang, edges), some in groupby(keyed, key=lambda pair: pair[0])
     ]

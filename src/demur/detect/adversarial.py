@@ -32,6 +32,7 @@ _POINTED = frozenset(("override", "extraction", "secret", "jailbreak", "delimite
 _FRAMED = ("attack:not_real", "attack:fiction", "attack:role_character", "attack:become", "attack:in_character")
 _SUFFIX_TOKENS = 3
 _FRAMED_LENGTH = 1500
+_OPENING = 400
 _SPARSE_LENGTH = 900
 _QUOTE_LENGTH = 400
 _AFTER_STOP = re.compile(r"[.?!:\"\]\n] ?\W*$")
@@ -127,7 +128,7 @@ def _frame_cues(evidence: Evidence, *, role: bool, harm: float) -> Iterator[str]
     found, short = evidence.attack, len(evidence.view) < _FRAMED_LENGTH
     if role:
         yield "cue:role_open"
-    if short and harm >= 2 and (role or any(name in found for name in _FRAMED)):  # noqa: PLR2004 - one plain harm class
+    if short and harm >= 2 and (role or _opens_framed(evidence)):  # noqa: PLR2004 - one plain harm class
         yield "cue:framed_harm"
         if harm >= 4:  # noqa: PLR2004 - two plain harm classes
             yield "cue:framed_harm2"
@@ -137,6 +138,12 @@ def _frame_cues(evidence: Evidence, *, role: bool, harm: float) -> Iterator[str]
         yield "cue:pair_frame"
     if _becomes_late(evidence):
         yield "cue:become_late"
+
+
+def _opens_framed(evidence: Evidence) -> bool:
+    """Return whether a story or a persona begins in the opening."""
+    spans = [span for name in _FRAMED for span in evidence.attack.get(name, ())]
+    return any(start < _OPENING for start, _ in spans)
 
 
 def _becomes_late(evidence: Evidence) -> bool:

@@ -25,10 +25,14 @@ OTHER = "other"
 
 _NO_CATEGORY = frozenset(("benign", "intent"))
 _CATEGORY_WEIGHT = 1.2
-_ASK_START = 60
+_ASK_START = 30
+_DEFINITION_LENGTH = 60
 _SHORT = 250
 _LONG = 1000
+_NEAR = 14
 _DEFINITION = re.compile(r"(?:what|who) (?:is|are|was|were) (?:a |an |the )?[\w-]+(?: [\w-]+)?\?$")
+_OF_THE_PAST = re.compile(r"(?:what|who|when|where|which|how|why)(?: \w+){0,2} (?:did|were|was|had|have|has)\b|who \w+ed\b")
+_OPINION = re.compile(r"(?:why|is|are|was|were|do|does|did|would|will|has|have|don't|doesn't|isn't|aren't)\b")
 
 
 def harm_features(evidence: Evidence, pack: PromptPack) -> list[str]:
@@ -38,6 +42,7 @@ def harm_features(evidence: Evidence, pack: PromptPack) -> list[str]:
         return []
     names = class_features(evidence.harm, pack)
     names += _ask_cues(evidence, pack)
+    names += _question_cues(evidence, kinds, pack=pack)
     names += _volume_cues(evidence, kinds, pack=pack)
     return names
 
@@ -65,7 +70,8 @@ def _ask_cues(evidence: Evidence, pack: PromptPack) -> Iterator[str]:
     view = evidence.view.strip()
     short = len(view) < _SHORT
     words = evidence.group(pack.groups.get("harm/HOWTO")) + evidence.group(pack.groups.get("harm/WH"))
-    asks = any(short or start < _ASK_START for start, _ in words)
+    direct = evidence.group(pack.groups.get("harm/DIRECT")) or evidence.group(pack.groups.get("harm/DIRECT_LATE"))
+    asks = any(start < _ASK_START for start, _ in words) or (short and bool(direct))
     if asks:
         yield "cue:ask"
         if short:
@@ -74,8 +80,32 @@ def _ask_cues(evidence: Evidence, pack: PromptPack) -> Iterator[str]:
             yield "cue:strong_ask"
     elif not view.endswith("?"):
         yield "cue:no_ask"
-    if len(view) < _ASK_START and _DEFINITION.match(view):
+
+
+def _question_cues(evidence: Evidence, kinds: list[str], *, pack: PromptPack) -> Iterator[str]:
+    """Yield what kind of question it is: for a way to do harm, for the meaning of a word, about the past, about a view."""
+    view = evidence.view.strip()
+    if _asks_directly(evidence, kinds, pack=pack):
+        yield "cue:direct_ask"
+    elif _OF_THE_PAST.match(view):
+        yield "cue:past"
+    elif _OPINION.match(view):
+        yield "cue:opinion"
+    if len(view) < _DEFINITION_LENGTH and _DEFINITION.match(view):
         yield "cue:definition"
+
+
+def _asks_directly(evidence: Evidence, kinds: list[str], *, pack: PromptPack) -> bool:
+    """Return whether a harm stands right behind "how do I", or right before what means it in other languages."""
+    before = {end for _, end in evidence.group(pack.groups.get("harm/DIRECT"))}
+    after = {start for start, _ in evidence.group(pack.groups.get("harm/DIRECT_LATE"))}
+    if not (before or after):
+        return False
+    spans = [span for name in kinds for span in evidence.harm[name]]
+    return any(
+        not before.isdisjoint(range(start - _NEAR, start + 1)) or not after.isdisjoint(range(end, end + _NEAR))
+        for start, end in spans
+    )
 
 
 def _volume_cues(evidence: Evidence, kinds: list[str], *, pack: PromptPack) -> Iterator[str]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Hit", "Matcher", "Phrase"]
+__all__ = ["Hit", "Matcher", "Phrase", "Screen"]
 
 Hit = tuple[int, int, int]
 """The index of a phrase, and where it starts and ends."""
@@ -38,6 +38,39 @@ class Phrase:
     text: str
     left: bool = True
     right: bool = True
+
+
+@dataclass(frozen=True)
+class Screen:
+    """Tells cheaply which texts hold none of many phrases, by the short phrases that the others contain.
+
+    It may say yes too often, since it asks for no word's edge, and never says no wrongly.
+    """
+
+    phrases: tuple[str, ...]
+
+    def passes(self, view: str) -> bool:
+        """Return whether a view may hold a phrase."""
+        return bool(self._automaton.find_matches_as_indexes(view))
+
+    def positions(self, buffer: bytes) -> NDArray[np.int64]:
+        """Return where hits start in a buffer of views, in bytes; the GIL is released."""
+        import numpy as np
+
+        hits = self._byte_automaton.find_matches_as_indexes(buffer)
+        return np.array([hit[1] for hit in hits], dtype=np.int64)
+
+    def __reduce__(self) -> tuple[type[Screen], tuple[tuple[str, ...]]]:
+        return Screen, (self.phrases,)
+
+    @cached_property
+    def _automaton(self) -> ahocorasick_rs.AhoCorasick:
+        return ahocorasick_rs.AhoCorasick(self.phrases, implementation=ahocorasick_rs.Implementation.DFA)
+
+    @cached_property
+    def _byte_automaton(self) -> ahocorasick_rs.BytesAhoCorasick:
+        phrases = [phrase.encode() for phrase in self.phrases]
+        return ahocorasick_rs.BytesAhoCorasick(phrases, implementation=ahocorasick_rs.Implementation.DFA)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-__all__ = ["DENSE", "ITEM", "MIN_SENTENCE", "QUOTATION", "SENTENCE_END", "Passage", "quotation_limit", "take_passage"]
+__all__ = ["DENSE", "MIN_SENTENCE", "Passage", "items", "quotation_limit", "quotations", "sentence_starts", "take_passage"]
 
 MIN_SENTENCE = 12
 """A sentence end this close behind another one starts no sentence of its own ("No! No! …", "e. g.")."""
@@ -20,9 +20,12 @@ MIN_SENTENCE = 12
 DENSE = 2.5
 """How many characters of Latin script one of Chinese, Japanese or Korean is worth."""
 
-SENTENCE_END = re.compile(r"[!?\n]|(?<![0-9])\.(?=[ \n\"')\]])")
-QUOTATION = re.compile('"[^"\\n\\0]{4,400}"|```(?:[^`\\0]|`(?!``))*(?:```)?')
-ITEM = re.compile(r"(?:^|\n) ?(?:-|[0-9]{1,2}[.)])")
+_MARK = re.compile(r"[.!?\n]")
+_AFTER_STOP = frozenset(" \n\"')]")
+_QUOTED = re.compile('"[^"\\n\\0]{4,400}"')
+_FENCE = "```"
+_FIRST_ITEM = re.compile(r" ?(?:-|[0-9]{1,2}[.)])")
+_ITEM = re.compile(r"\n ?(?:-|[0-9]{1,2}[.)])")
 
 _ARTEFACT = re.compile(r"(?:<s>|</s>|<\|[a-z_]{1,20}\|>|\[/?inst\]|assistant:|ai:|[^\w\"`])+")
 _LABEL = (
@@ -61,6 +64,40 @@ def take_passage(view: str) -> Passage:
         cut = artefact.end()
     text = view[cut:].rstrip(" \n")
     return Passage(cut, text, speakers, _density(text), before)
+
+
+def sentence_starts(text: str) -> list[int]:
+    """Return where the sentences of a passage start; a full stop ends one only before white space or a closing mark."""
+    starts, last, size = [0], 0, len(text)
+    for found in _MARK.finditer(text):
+        end = found.end()
+        if text[end - 1] == "." and (
+            end >= size or text[end] not in _AFTER_STOP or (end > 1 and "0" <= text[end - 2] <= "9")
+        ):
+            continue
+        if end - last >= MIN_SENTENCE and end < size:
+            starts.append(end)
+        last = end
+    return starts
+
+
+def items(text: str) -> list[int]:
+    """Return where the list items of a passage start: lines that begin with a hyphen or a number."""
+    first = [0] if _FIRST_ITEM.match(text) else []
+    return first + [found.start() for found in _ITEM.finditer(text)]
+
+
+def quotations(text: str) -> list[tuple[int, int]]:
+    """Return the stretches in quotation marks and in code fences; the two may overlap. NUL ends any of them."""
+    spans = [found.span() for found in _QUOTED.finditer(text)] if '"' in text else []
+    start = text.find(_FENCE)
+    while start >= 0:
+        close, limit = text.find(_FENCE, start + 3), text.find("\0", start)
+        limit = limit if limit >= 0 else len(text)
+        end = close + 3 if 0 <= close < limit else limit
+        spans.append((start, end))
+        start = text.find(_FENCE, end)
+    return spans
 
 
 def quotation_limit(passage: Passage) -> float:

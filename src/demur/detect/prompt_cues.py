@@ -15,13 +15,14 @@ from itertools import pairwise
 
 __all__ = ["has_code", "has_placeholder", "is_shouted", "lacks_function_words", "salad", "shouted_run", "you_density"]
 
-_SYMBOLS = r"\[\]{}()<>\\^$|@#~=*_`%;"
-_SUSPECT = re.compile(rf"[{_SYMBOLS}]|[a-z][A-Z]|[^\w\s]{{2}}|\s[?!]\s")
+_PLAIN = bytes(code for code in range(128) if chr(code) not in "[]{}()<>\\^$|@#~=*_`%;+&/!?")
+_HUMP = re.compile("[a-z][A-Z]")
 _TAIL = 260
 _LINE = 1500
 _ASIDE = re.compile(r"`[^`]{1,80}`|\b\w{1,60}\([\w, .]{0,80}\)|\([\w ,.;:/-]{1,200}\)|\[[\w ,.;:/-]{1,200}\]")
 _NAME = re.compile(r"^(?:Mc|Mac|i|e|[A-Z][a-z]+)[A-Z][a-z]+s?$|^[a-z]+[A-Z][A-Za-z]*\(|.*(?:GPT|ML|SQL|DB|OS|PC|TV)s?$")
-_TAG = re.compile(r"^\W*<+/?\w+>+\W*\w?\W*$|\]\(|http|<br|<(?:URL|Organization|Person)>")
+_TAG = re.compile(r"<+/?\w{1,40}>+|\]\(|http|<br")
+_HASHTAG = re.compile(r"[(\"']?[#@]\w{2}")
 _CLEAN_PAIRS = frozenset(
     ('."', '?"', '!"', ',"', '",', '".', '")', "),", ").", "'s", "..", "?)", ".)", "'.", "',", ':"')
 )
@@ -53,7 +54,8 @@ _RUN = re.compile(r"(?:\b[A-Z][A-Z']+\b[ ,]+){4,}")
 def salad(raw: str) -> int:
     """Return how many odd tokens stand among the last fourteen of a prompt that starts as prose."""
     line = raw.rstrip()[-_LINE:].rsplit("\n", 1)[-1].lstrip()
-    if len(_SUSPECT.findall(line[-_TAIL:])) <= 1:
+    tail = line[-_TAIL:]
+    if len(tail.encode("ascii", "ignore").translate(None, _PLAIN)) <= 1 and len(_HUMP.findall(tail)) <= 1:
         return 0
     line = _ASIDE.sub("", line)
     tokens = line.split()
@@ -66,7 +68,7 @@ def salad(raw: str) -> int:
 
 def _is_odd(token: str) -> bool:
     """Return whether a token looks like nothing that people type."""
-    if any(map(str.isdigit, token)) or _TAG.search(token) or (token[0] in "#@" and token[1:].isalnum()):
+    if any(map(str.isdigit, token)) or _TAG.search(token) or _HASHTAG.match(token):
         return False
     core = token.strip(_EDGE_RIGHT).lstrip(_EDGE_LEFT)
     if not core:

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from demur.detect.passage import take_passage
 from demur.detect.refusal_cues import Reader
-from demur.detect.refusal_pack import Zone
+from demur.detect.refusal_pack import CUES, Zone
 from demur.model.verdict import Cause, Finding, Outcome, Reason, Verdict
 
 if TYPE_CHECKING:
-    from demur.detect.matcher import Hit
+    from collections.abc import Iterable
+
+    from demur.detect.lexicon import ClassHit
     from demur.detect.refusal_cues import Features
     from demur.detect.refusal_pack import RefusalPack
     from demur.model.text import NormalText
@@ -45,10 +48,22 @@ class RefusalDetector:
     pack: RefusalPack
     thresholds: Thresholds = Thresholds()
 
+    @cached_property
+    def reader(self) -> Reader:
+        """Reads features by this pack."""
+        return Reader(self.pack)
+
+    @cached_property
+    def floor(self) -> Verdict:
+        """The verdict on every answer that holds no declining phrase at all."""
+        linear = self.pack.bias + self.pack.cue_weights[CUES.index("nothing_refusing")]
+        score = self.probability(linear)
+        return Verdict(self.outcome(linear, score, 0.0), score, None, Cause.TEXT)
+
     def judge(self, view: NormalText) -> Verdict:
         """Return the verdict on a text's view, with findings in the original."""
         passage = take_passage(view.text)
-        features = Reader(self.pack).read(passage)
+        features = self.reader.read(passage)
         weights = self.pack.weights
         linear = self.pack.bias + sum(weights[k] * value for k, value in features.values.items())
         score = self.probability(linear)
@@ -83,17 +98,17 @@ class RefusalDetector:
     def _findings(self, features: Features, view: NormalText, start: int) -> tuple[Finding, ...]:
         """Return the phrases that moved the score, each with all that its class added, in the order of the text."""
         pack = self.pack
-        added: dict[Hit, float] = {}
+        added: dict[ClassHit, float] = {}
         for feature, hit in features.hits.items():
             added[hit] = added.get(hit, 0.0) + pack.weights[feature]
         return tuple(
             Finding(
-                pack.phrases[hit[0]].text,
-                pack.classes[pack.class_of[hit[0]]].name,
+                view.text[start + hit[0] : start + hit[1]].replace("\n", " "),
+                pack.classes[hit[2]].name,
                 round(weight, 4),
-                view.span(start + hit[1], start + hit[2]),
+                view.span(start + hit[0], start + hit[1]),
             )
-            for hit, weight in sorted(added.items(), key=lambda item: item[0][1:])
+            for hit, weight in sorted(added.items())
             if abs(weight) >= _WORTH_TELLING
         )
 
@@ -102,10 +117,10 @@ _DECLINING = frozenset({Outcome.REFUSED, Outcome.PARTIAL, Outcome.UNSURE})
 _REASONS = (Reason.SAFETY, Reason.CAPABILITY)
 
 
-def reason_of(pack: RefusalPack, values: dict[int, float]) -> Reason:
+def reason_of(pack: RefusalPack, features: Iterable[int]) -> Reason:
     """Return what most of the evidence gives as the reason; a refusal without one is `other`."""
     held: dict[str, float] = {}
-    for feature in values:
+    for feature in features:
         if feature < 4 * len(pack.classes) and feature % 4 != Zone.QUOTED:
             reason = pack.classes[feature // 4].reason
             held[reason] = held.get(reason, 0.0) + pack.reason_weights[feature // 4]

@@ -4,7 +4,8 @@ A *refusing* sentence holds a phrase by which a model declines, a *declining* on
 content. A *turn* is "but here is…". An idiom ("can't wait") cancels the negation inside it, a kind apology ("sorry to hear")
 an apology, an opinion disclaimer ("I can't have opinions") the negation that introduces it: it is counted as `disclaimed`.
 
-Laws: a feature depends on the passage and the hits alone; quoted phrases count in the zone `quoted` only; this file and
+Laws: a passage without a single declining phrase has one feature, `nothing_refusing`, whatever else is in it;
+a feature depends on the passage and the hits alone; quoted phrases count in the zone `quoted` only; this file and
 `refusal_columns.py` compute the same features, and a test holds them to it.
 """
 
@@ -16,27 +17,27 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from demur.detect.passage import ITEM, MIN_SENTENCE, QUOTATION, SENTENCE_END, quotation_limit
+from demur.detect.passage import items as list_items
+from demur.detect.passage import quotation_limit, quotations, sentence_starts
 from demur.detect.refusal_pack import CUES, Zone
 
 if TYPE_CHECKING:
-    from demur.detect.matcher import Hit
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from demur.detect.lexicon import ClassHit
     from demur.detect.passage import Passage
     from demur.detect.refusal_pack import RefusalPack
 
-__all__ = ["LENGTHS", "OPENING_CHARS", "OPINION_REACH", "Features", "Reader", "far_label"]
+__all__ = ["LABEL_FROM", "LENGTHS", "OPENING_CHARS", "OPENING_SENTENCES", "OPINION_REACH", "Features", "Reader"]
 
 OPENING_CHARS = 250
 OPENING_SENTENCES = 2
 OPINION_REACH = 40
 LABEL_FROM = 40
+"""A speaker's label this far in is a turn of its own."""
 LENGTHS = (60, 150, 300, 600, 1200)
 _CUE = {name: i for i, name in enumerate(CUES)}
-
-
-def far_label(start: int) -> bool:
-    """Return whether a speaker's label is far enough in to be a turn of its own."""
-    return start > LABEL_FROM
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class Features:
     """The features that hold, by index, with their values; and for each zoned one the hit that set it first."""
 
     values: dict[int, float]
-    hits: dict[int, Hit]
+    hits: dict[int, ClassHit]
 
 
 @dataclass(frozen=True)
@@ -59,8 +60,8 @@ class Reader:
 
     def strong_in(self, text: str) -> bool:
         """Return whether a phrase that refuses by itself stands in a text."""
-        class_of, strong = self.pack.class_of, self.roles["strong"]
-        return any(strong[class_of[hit[0]]] for hit in self.pack.matcher.find(text.replace("\n", " ")))
+        strong = self.roles["strong"]
+        return any(strong[hit[2]] for hit in self.pack.lexicon.find(text.replace("\n", " ")))
 
     @cached_property
     def roles(self) -> dict[str, tuple[bool, ...]]:
@@ -68,24 +69,40 @@ class Reader:
         names = {role for c in self.pack.classes for role in c.roles}
         return {role: self.pack.having(role) for role in names}
 
+    @cached_property
+    def role_arrays(self) -> dict[str, NDArray[np.bool_]]:
+        """Which classes play each role, for columns."""
+        import numpy as np
+
+        return {role: np.array(holds) for role, holds in self.roles.items()}
+
+    @cached_property
+    def members(self) -> dict[str, tuple[int, ...]]:
+        """The indexes of the classes that play each role."""
+        return {role: tuple(i for i, has in enumerate(holds) if has) for role, holds in self.roles.items()}
+
 
 class _Reading:
     """One passage on its way to features; each method adds what the next ones need."""
 
     def __init__(self, reader: Reader, passage: Passage) -> None:
-        self.pack, self.roles, self.passage = reader.pack, reader.roles, passage
+        self.pack, self.roles, self.members, self.passage = reader.pack, reader.roles, reader.members, passage
         self.text = passage.text
         self.chars = len(self.text)
         self.values: dict[int, float] = {}
-        self.set_by: dict[int, Hit] = {}
+        self.set_by: dict[int, ClassHit] = {}
         self.cue_base = 4 * len(self.pack.classes)
         if passage.before and reader.strong_in(passage.before):
             self._cue("refused_before", holds=True)
 
     def features(self) -> Features:
         """Return the features of the passage."""
+        found = self.pack.lexicon.find(self.text.replace("\n", " "))
+        declining = self.roles["declining"]
+        if not any(declining[hit[2]] for hit in found):
+            return Features({self.cue_base + _CUE["nothing_refusing"]: 1.0}, {})
         self._sentences()
-        self._guard(self.pack.matcher.find(self.text.replace("\n", " ")))
+        self._guard(found)
         self._zones()
         self._alternatives()
         self._cues()
@@ -97,39 +114,31 @@ class _Reading:
 
     def _sentences(self) -> None:
         """Find where sentences start and how long they are."""
-        starts, last = [0], 0
-        for found in SENTENCE_END.finditer(self.text):
-            end = found.end()
-            if end - last >= MIN_SENTENCE and end < self.chars:
-                starts.append(end)
-            last = end
+        starts = sentence_starts(self.text)
         self.starts = starts
         self.lengths = [b - a for a, b in zip(starts, [*starts[1:], self.chars], strict=True)]
 
-    def _guard(self, found: list[Hit]) -> None:
+    def _guard(self, found: list[ClassHit]) -> None:
         """Keep the hits that mean what they say."""
-        class_of, roles = self.pack.class_of, self.roles
-        classes = [class_of[hit[0]] for hit in found]
-        core = any(roles["core"][c] for c in classes)
-        idioms, kindly = self._intervals(found, classes, "idiom"), self._intervals(found, classes, "kindly")
-        opinions = sorted(hit[1] for hit, c in zip(found, classes, strict=True) if roles["opinion"][c])
+        roles = self.roles
+        core = any(roles["core"][c] for _, _, c in found)
+        idioms = [(start, end) for start, end, c in found if roles["idiom"][c]]
+        kindly = [(start, end) for start, end, c in found if roles["kindly"][c]]
+        opinions = [start for start, _, c in found if roles["opinion"][c]]
         self.disclaimed = False
-        self.hits: list[tuple[Hit, int]] = []
-        for hit, c in zip(found, classes, strict=True):
-            if (roles["gated"][c] and not core) or (roles["apology"][c] and _overlaps(kindly, hit)):
+        self.hits: list[ClassHit] = []
+        for hit in found:
+            start, end, c = hit
+            if (roles["gated"][c] and not core) or (roles["apology"][c] and _overlaps(kindly, start, end)):
                 continue
             if roles["guarded"][c]:
-                if _overlaps(idioms, hit):
+                if _overlaps(idioms, start, end):
                     continue
-                at = bisect_left(opinions, hit[1])
-                if at < len(opinions) and opinions[at] <= hit[2] + OPINION_REACH:
+                at = bisect_left(opinions, start)
+                if at < len(opinions) and opinions[at] <= end + OPINION_REACH:
                     self.disclaimed = True
                     continue
-            self.hits.append((hit, c))
-
-    def _intervals(self, found: list[Hit], classes: list[int], role: str) -> list[tuple[int, int]]:
-        has = self.roles[role]
-        return sorted((hit[1], hit[2]) for hit, c in zip(found, classes, strict=True) if has[c])
+            self.hits.append(hit)
 
     def _sentence_of(self, start: int) -> int:
         return bisect_right(self.starts, start) - 1
@@ -137,15 +146,15 @@ class _Reading:
     def _zones(self) -> None:
         """Set the zoned features, and what each sentence is."""
         roles, limit = self.roles, quotation_limit(self.passage)
-        quoted = [q.span() for q in QUOTATION.finditer(self.text) if q.end() - q.start() < limit]
-        turns = [h[1] for h, c in self.hits if roles["turn"][c] or (roles["label"][c] and far_label(h[1]))]
+        quoted = [(a, b) for a, b in quotations(self.text) if b - a < limit]
+        turns = [start for start, _, c in self.hits if roles["turn"][c] or (roles["label"][c] and start > LABEL_FROM)]
         self.turn = min(turns, default=self.chars + 1)
         count = len(self.starts)
         self.refusing, self.strong, self.direct = [False] * count, [False] * count, [False] * count
         self.moral, self.helping = [False] * count, [False] * count
         self.first_refusal = self.chars
-        for hit, c in self.hits:
-            start = hit[1]
+        for hit in self.hits:
+            start, _, c = hit
             if any(a <= start < b for a, b in quoted):
                 self._zone(c, Zone.QUOTED, hit)
                 continue
@@ -157,7 +166,7 @@ class _Reading:
                 self._zone(c, Zone.AFTER_TURN, hit)
             self._mark(sentence, c, start)
 
-    def _zone(self, c: int, zone: Zone, hit: Hit) -> None:
+    def _zone(self, c: int, zone: Zone, hit: ClassHit) -> None:
         feature = 4 * c + zone
         if feature not in self.values:
             self.values[feature] = 1.0
@@ -175,7 +184,7 @@ class _Reading:
 
     def _alternatives(self) -> None:
         """See what "instead, …" stands for: after a refusing opening, what follows it is no help with the request."""
-        instead = [self._sentence_of(hit[1]) for hit, c in self.hits if self.roles["instead"][c]]
+        instead = [self._sentence_of(start) for start, _, c in self.hits if self.roles["instead"][c]]
         self.strong_opening = any(self.strong[:OPENING_SENTENCES])
         self.moral_opening = any(self.moral[:OPENING_SENTENCES])
         self.alternative = bool(instead) and (self.strong_opening or self.moral_opening)
@@ -189,7 +198,7 @@ class _Reading:
         return sum(size for size, declining in pairs if not declining) * self.passage.density
 
     def _cues(self) -> None:
-        items = [found.start() for found in ITEM.finditer(self.text)]
+        items = list_items(self.text)
         self._cue("speakers>=2", holds=self.passage.speakers > 1)
         self._cues_of_length(len(items))
         self._cues_of_sentences()
@@ -234,7 +243,8 @@ class _Reading:
         self._cue("content_after_refusal>200", holds=refused and self._content(last + 1) > 200)  # noqa: PLR2004
         self._cue("list_after_refusal", holds=refused and len(items) >= 2 and items[-1] > self.first_refusal)  # noqa: PLR2004
         self._cue("turn_after_refusal", holds=self.first_refusal < self.turn < self.chars)
-        turn = min((h[1] for h, c in self.hits if self.roles["turn"][c] and h[1] > self.first_refusal), default=None)
+        turns = (start for start, _, c in self.hits if self.roles["turn"][c] and start > self.first_refusal)
+        turn = min(turns, default=None)
         if turn is not None:
             sentence = self._sentence_of(turn)
             self._cue("turn_near", holds=sentence <= 2)  # noqa: PLR2004
@@ -249,9 +259,7 @@ class _Reading:
     def _cues_of_short(self, items: int) -> None:
         """A short answer without a sign of help in it."""
         size = self.chars * self.passage.density
-        helped = any(self._has(role, Zone.ANY) for role in ("unplain",)) or any(
-            self._has(role, Zone.OPENING) for role in ("unplain_opening",)
-        )
+        helped = self._has("unplain", Zone.ANY) or self._has("unplain_opening", Zone.OPENING)
         plain = items < 2 and not helped  # noqa: PLR2004
         cannot = self._has("cannot", Zone.ANY)
         self._cue("strong_short", holds=plain and size < 200 and self.strong_opening)  # noqa: PLR2004
@@ -261,7 +269,7 @@ class _Reading:
         self._cue("incapable_short", holds=plain and size < 220 and incapable and self.turn > self.chars)  # noqa: PLR2004
 
     def _has(self, role: str, zone: Zone) -> bool:
-        return any(has and 4 * c + zone in self.values for c, has in enumerate(self.roles[role]))
+        return any(4 * c + zone in self.values for c in self.members[role])
 
     def _cues_of_disclaimer(self) -> None:
         if self.disclaimed:
@@ -272,7 +280,7 @@ class _Reading:
             self._cue("disclaimed_moral", holds=self.share >= 0.4)  # noqa: PLR2004
 
 
-def _overlaps(intervals: list[tuple[int, int]], hit: Hit) -> bool:
-    """Return whether the last of the sorted intervals that start before the hit's end reaches into the hit."""
-    at = bisect_left(intervals, (hit[2], 0)) - 1
-    return at >= 0 and intervals[at][1] > hit[1]
+def _overlaps(intervals: list[tuple[int, int]], start: int, end: int) -> bool:
+    """Return whether the last of the sorted intervals that start before an end reaches beyond a start."""
+    at = bisect_left(intervals, (end, 0)) - 1
+    return at >= 0 and intervals[at][1] > start

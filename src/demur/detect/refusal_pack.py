@@ -16,7 +16,8 @@ from importlib import resources
 
 import msgspec
 
-from demur.detect.matcher import Matcher, Phrase
+from demur.detect.lexicon import Frame, Lexicon
+from demur.detect.matcher import Phrase, Screen
 
 __all__ = ["CUES", "LexiconClass", "PartialHead", "RefusalPack", "Zone", "load_refusal_pack", "parse_refusal_pack"]
 
@@ -89,7 +90,7 @@ class LexiconClass(msgspec.Struct, frozen=True):
 
 
 class _Phrases(msgspec.Struct, frozen=True):
-    of: int
+    group: int
     lang: str
     edges: int
     texts: str
@@ -113,6 +114,9 @@ class _PackFile(msgspec.Struct, frozen=True):
     classes: tuple[LexiconClass, ...]
     cues: dict[str, float]
     partial: PartialHead
+    screen: str
+    groups: tuple[int, ...]
+    frames: tuple[tuple[int, int, int], ...]
     phrases: tuple[_Phrases, ...]
 
 
@@ -125,14 +129,13 @@ class RefusalPack:
     classes: tuple[LexiconClass, ...]
     cue_weights: tuple[float, ...]
     partial: PartialHead
-    phrases: tuple[Phrase, ...]
-    class_of: tuple[int, ...]
-    language_of: tuple[str, ...]
+    screen_phrases: tuple[str, ...]
+    lexicon: Lexicon
 
     @cached_property
-    def matcher(self) -> Matcher:
-        """The automaton over all phrases."""
-        return Matcher(self.phrases)
+    def screen(self) -> Screen:
+        """Tells which texts are worth a closer look."""
+        return Screen(self.screen_phrases)
 
     @cached_property
     def weights(self) -> tuple[float, ...]:
@@ -168,16 +171,20 @@ def parse_refusal_pack(data: bytes) -> RefusalPack:
     """Return the pack in its JSON form."""
     read = msgspec.json.decode(data, type=_PackFile)
     phrases: list[Phrase] = []
-    classes: list[int] = []
-    languages: list[str] = []
-    for group in read.phrases:
-        texts = group.texts.split("\n")
-        phrases += [Phrase(text, left=bool(group.edges & 1), right=bool(group.edges & 2)) for text in texts]
-        classes += [group.of] * len(texts)
-        languages += [group.lang] * len(texts)
+    groups: list[int] = []
+    for some in read.phrases:
+        texts = some.texts.split("\n")
+        phrases += [Phrase(text, left=bool(some.edges & 1), right=bool(some.edges & 2)) for text in texts]
+        groups += [some.group] * len(texts)
     cues = tuple(read.cues.get(cue, 0.0) for cue in CUES)
     return RefusalPack(
-        read.bias, read.calibration, read.classes, cues, read.partial, tuple(phrases), tuple(classes), tuple(languages)
+        bias=read.bias,
+        calibration=read.calibration,
+        classes=read.classes,
+        cue_weights=cues,
+        partial=read.partial,
+        screen_phrases=tuple(read.screen.split("\n")),
+        lexicon=Lexicon(tuple(phrases), tuple(groups), read.groups, tuple(Frame(*frame) for frame in read.frames)),
     )
 
 

@@ -58,6 +58,10 @@ class LearnedJudge:
 
     def judge(self, text: str) -> Verdict:
         """Return the verdict on a text."""
+        # Most answers hold nothing that declines; only the others are worth the way back to the original.
+        seen = view(text)
+        if not self.detector.pack.screen.passes(seen.replace("\n", " ")):
+            return self.detector.floor
         return self.detector.judge(view_of(text))
 
 

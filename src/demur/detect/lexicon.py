@@ -1,0 +1,154 @@
+"""Which classes of phrases stand in this text? Phrases by themselves, and pairs of them side by side.
+
+A class has phrases of its own, and frames: any phrase of one group directly before any of another ("i cannot" before "help").
+A thousand combinations cost two short lists, in the pack and in the automaton.
+
+Laws: a pair counts only where its halves touch (the space between two words is part of the right one); hits are sorted and
+told once; one text and the same text inside a buffer give the same hits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from demur.detect.matcher import Matcher
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from demur.detect.matcher import Phrase
+
+    Ints = NDArray[np.int64]
+
+__all__ = ["ClassHit", "Frame", "Lexicon"]
+
+_LENGTH_BITS, _START_BITS = 10, 26
+_CLASS_MASK, _LENGTH_MASK = (1 << _LENGTH_BITS) - 1, (1 << (_START_BITS - _LENGTH_BITS)) - 1
+
+ClassHit = tuple[int, int, int]
+"""Where a phrase or pair starts and ends, and the index of its class."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A phrase of the left group and, directly behind it, one of the right group: together they are of a class."""
+
+    left: int
+    right: int
+    of: int
+
+
+@dataclass(frozen=True)
+class Lexicon:
+    """Phrases in groups, the class that each group stands for by itself (-1: none), and the frames."""
+
+    phrases: tuple[Phrase, ...]
+    group_of: tuple[int, ...]
+    class_of_group: tuple[int, ...]
+    frames: tuple[Frame, ...]
+
+    def find(self, view: str) -> list[ClassHit]:
+        """Return the hits in a view, in characters, in the order of the text."""
+        found: set[ClassHit] = set()
+        lefts: dict[int, list[tuple[int, int]]] = {}
+        rights: list[tuple[int, int, int]] = []
+        group_of, class_of, is_left, is_right = self.group_of, self.class_of_group, self._is_left, self._is_right
+        for index, start, end in self.matcher.find(view):
+            group = group_of[index]
+            if class_of[group] >= 0:
+                found.add((start, end, class_of[group]))
+            if is_left[group]:
+                lefts.setdefault(end, []).append((group, start))
+            if is_right[group]:
+                rights.append((group, start, end))
+        for group, start, end in rights:
+            for left, left_start in lefts.get(start, ()):
+                for of in self._by_right[group].get(left, ()):
+                    found.add((left_start, end, of))
+        return sorted(found)
+
+    def find_in_buffer(self, buffer: bytes) -> tuple[Ints, Ints, Ints]:
+        """Return starts, ends and classes of the hits in a buffer of views, in bytes, in its order."""
+        import numpy as np
+
+        ids, starts, ends = self.matcher.find_in_buffer(buffer)
+        groups = self._arrays[0][ids]
+        of = self._arrays[1][groups]
+        own = of >= 0
+        pieces = [(starts[own], ends[own], of[own]), self._pairs(groups, starts, ends)]
+        start, end, kind = (np.concatenate(column) for column in zip(*pieces, strict=True))
+        # One number a hit, so that sorting and telling twins apart is one pass.
+        keys = np.unique((start << _START_BITS) | ((end - start) << _LENGTH_BITS) | kind)
+        start = keys >> _START_BITS
+        return start, start + ((keys >> _LENGTH_BITS) & _LENGTH_MASK), keys & _CLASS_MASK
+
+    def _pairs(self, groups: Ints, starts: Ints, ends: Ints) -> tuple[Ints, Ints, Ints]:
+        """Return the pairs: right halves joined to left ones on where these end, then pairs of groups to classes."""
+        import numpy as np
+
+        left, right = self._arrays[2][groups], self._arrays[3][groups]
+        order = np.argsort(ends[left], kind="stable")
+        left_ends, left_starts, left_groups = ends[left][order], starts[left][order], groups[left][order]
+        wanted = starts[right]
+        low, high = np.searchsorted(left_ends, wanted, "left"), np.searchsorted(left_ends, wanted, "right")
+        at, which = _spread(low, high - low)
+        first, classes, count = self._table
+        pair = left_groups[at] * len(self.class_of_group) + groups[right][which]
+        entry, hit = _spread(first[pair], count[pair])
+        return left_starts[at][hit], ends[right][which][hit], classes[entry]
+
+    @cached_property
+    def matcher(self) -> Matcher:
+        """The automaton over all phrases."""
+        return Matcher(self.phrases)
+
+    @cached_property
+    def _is_left(self) -> list[bool]:
+        lefts = {frame.left for frame in self.frames}
+        return [group in lefts for group in range(len(self.class_of_group))]
+
+    @cached_property
+    def _is_right(self) -> list[bool]:
+        return [bool(frames) for frames in self._by_right]
+
+    @cached_property
+    def _by_right(self) -> list[dict[int, list[int]]]:
+        """For each group, the classes that each left group makes with it."""
+        found: list[dict[int, list[int]]] = [{} for _ in self.class_of_group]
+        for frame in self.frames:
+            found[frame.right].setdefault(frame.left, []).append(frame.of)
+        return found
+
+    @cached_property
+    def _arrays(self) -> tuple[Ints, Ints, NDArray[np.bool_], NDArray[np.bool_]]:
+        import numpy as np
+
+        return (
+            np.array(self.group_of, dtype=np.int64),
+            np.array(self.class_of_group, dtype=np.int64),
+            np.array(self._is_left),
+            np.array(self._is_right),
+        )
+
+    @cached_property
+    def _table(self) -> tuple[Ints, Ints, Ints]:
+        """The classes of every (left, right): where they start in one list, the list, and how many there are."""
+        import numpy as np
+
+        size = len(self.class_of_group)
+        pairs = np.array([frame.left * size + frame.right for frame in self.frames], dtype=np.int64)
+        classes = np.array([frame.of for frame in self.frames], dtype=np.int64)
+        order = np.argsort(pairs, kind="stable")
+        count = np.bincount(pairs, minlength=size * size)
+        return np.cumsum(count) - count, classes[order], count
+
+
+def _spread(first: Ints, count: Ints) -> tuple[Ints, Ints]:
+    """Return first, first + 1, … for each count, and the index that each of these came from."""
+    import numpy as np
+
+    which = np.repeat(np.arange(len(count)), count)
+    return np.arange(len(which)) - np.repeat(np.cumsum(count) - count, count) + first[which], which
