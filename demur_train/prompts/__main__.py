@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -12,6 +13,14 @@ from demur_train.data import DEFAULT_FOLDER, DataError, verify
 from demur_train.prompts.report import brier, lines, markdown
 from demur_train.prompts.sets import PINS, read_examples
 from demur_train.prompts.train import make_pack, open_lab
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from demur.detect.prompt_pack import Domain, LinearModel
+
+    Floats = NDArray[np.float64]
 
 PACK = Path(__file__).resolve().parents[2] / "src" / "demur" / "detect" / "packs" / "prompts.json"
 
@@ -24,13 +33,14 @@ def main() -> None:
         lab = open_lab(read_examples(options.data))
     except DataError as exc:
         sys.exit(f"error: {exc}")
-    margins = {"attack": lab.left_out_margins("attack"), "harm": lab.left_out_margins("harm")}
+    margins: dict[Domain, Floats] = {"attack": lab.left_out_margins("attack"), "harm": lab.left_out_margins("harm")}
     attack, harm = lab.calibrated("attack", margins["attack"]), lab.calibrated("harm", margins["harm"])
     written = msgspec.json.encode(make_pack(lab.grammar, attack, harm))
     options.pack.write_bytes(written + b"\n")
+    models: dict[Domain, LinearModel] = {"attack": attack, "harm": harm}
     scores = [
         f"Brier score of {domain}, sets left out: {brier(lab, domain, margins=margins[domain], model=model):.3f}"
-        for domain, model in (("attack", attack), ("harm", harm))
+        for domain, model in models.items()
     ]
     report = "\n".join([markdown(lines(lab, margins)), "", *scores, f"pack: {len(written)} bytes", ""])
     if options.report is None:

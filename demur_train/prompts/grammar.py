@@ -113,7 +113,8 @@ def expand(template: str) -> list[str]:
 
 def _alternatives(template: str, start: int) -> tuple[list[str], int]:
     """Return the alternatives of the brace at `start`, and where it closes."""
-    depth, last, parts = 0, start + 1, []
+    parts: list[str] = []
+    depth, last = 0, start + 1
     for index in range(start, len(template)):
         char = template[index]
         depth += (char == "{") - (char == "}")

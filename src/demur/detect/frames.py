@@ -56,10 +56,10 @@ def find_evidence(view: str, raw: str, pack: PromptPack) -> Evidence:
             else:
                 groups[group] = [(start, end)]
     found = {name: spans for group, spans in groups.items() if (name := pack.simple.get(group))}
-    present = sum([1 << group for group in groups])
-    for frame in pack.frames:
-        if frame.needs & ~present == 0 and (spans := _follow(frame, groups, view)):
-            found[frame.name] = found[frame.name] + spans if frame.name in found else spans
+    for group in groups:
+        for frame in pack.frames.get(group, ()):
+            if frame.slots[-1] in groups and (spans := _follow(frame, groups, view)):
+                found[frame.name] = found[frame.name] + spans if frame.name in found else spans
     attack: dict[str, Spans] = {}
     harm: dict[str, Spans] = {}
     for name, spans in found.items():
@@ -71,7 +71,7 @@ def _follow(frame: Frame, groups: Mapping[int, Spans], view: str) -> Spans:
     """Return where the slots of a frame follow each other."""
     found = groups[frame.slots[0]]
     for slot in frame.slots[1:]:
-        found = _step(found, sorted(groups[slot]), view=view, gap=frame.gap)
+        found = _step(found, sorted(groups.get(slot, _NONE)), view=view, gap=frame.gap)
         if not found:
             break
     return found

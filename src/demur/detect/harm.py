@@ -31,7 +31,9 @@ _SHORT = 250
 _LONG = 1000
 _NEAR = 14
 _DEFINITION = re.compile(r"(?:what|who) (?:is|are|was|were) (?:a |an |the )?[\w-]+(?: [\w-]+)?\?$")
-_OF_THE_PAST = re.compile(r"(?:what|who|when|where|which|how|why)(?: \w+){0,2} (?:did|were|was|had|have|has)\b|who \w+ed\b")
+_OF_THE_PAST = re.compile(
+    r"(?:what|who|when|where|which|how|why)(?: \w+){0,2} (?:did|were|was|had|have|has)\b|who \w+ed\b"
+)
 _OPINION = re.compile(r"(?:why|is|are|was|were|do|does|did|would|will|has|have|don't|doesn't|isn't|aren't)\b")
 
 

@@ -79,24 +79,23 @@ class PackFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A frame with its slots as indexes of groups; `needs` has a bit for each of them."""
+    """A frame with its slots as indexes of groups."""
 
     name: str
     slots: tuple[int, ...]
     gap: int
-    needs: int
 
 
 @dataclass(frozen=True, slots=True)
 class PromptPack:
-    """The pack, ready for scanning: `members[p]` are the groups of phrase `p`."""
+    """The pack, ready for scanning: `members[p]` are the groups of phrase `p`, `frames[g]` those that start with group `g`."""
 
     matcher: Matcher
     members: tuple[tuple[int, ...], ...]
     groups: Mapping[str, int]
     classes: Mapping[str, PromptClass]
     simple: Mapping[int, str]
-    frames: tuple[Frame, ...]
+    frames: Mapping[int, tuple[Frame, ...]]
     attack: LinearModel
     harm: LinearModel
 
@@ -108,10 +107,10 @@ def compile_pack(read: PackFile) -> PromptPack:
     for name, phrases in read.groups.items():
         for written in phrases:
             members.setdefault(_phrase(written), []).append(groups[name])
-    try:
-        frames = tuple(_frame(frame, groups) for frame in read.frames)
-    except KeyError as exc:
-        raise PackError(f"a frame of the pack names {exc}, which is no group of it") from exc
+    frames: dict[int, tuple[Frame, ...]] = {}
+    for frame in read.frames:
+        made = _frame(frame, groups)
+        frames[made.slots[0]] = (*frames.get(made.slots[0], ()), made)
     return PromptPack(
         matcher=Matcher(tuple(members)),
         members=tuple(tuple(found) for found in members.values()),
@@ -145,8 +144,9 @@ def _phrase(written: str) -> Phrase:
 
 
 def _frame(read: FrameFile, groups: Mapping[str, int]) -> Frame:
-    slots = tuple(groups[name] for name in read.slots)
-    needs = 0
-    for slot in slots:
-        needs |= 1 << slot
-    return Frame(read.name, slots, read.gap, needs)
+    missing = [name for name in read.slots if name not in groups]
+    if missing or not read.slots:
+        raise PackError(
+            f"frame `{read.name}` of the pack has a slot that is no group: {', '.join(missing) or 'none at all'}"
+        )
+    return Frame(read.name, tuple(groups[name] for name in read.slots), read.gap)

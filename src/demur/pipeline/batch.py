@@ -19,7 +19,7 @@ from demur.detect.refusal_columns import read_columns
 from demur.errors import UsageError
 from demur.model.verdict import Cause, Outcome, Reason
 from demur.pipeline.judges import default_judge
-from demur.text.view import views
+from demur.text.column import view_column
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from demur.detect.passage import Passage
     from demur.detect.refusal import RefusalDetector
 
 __all__ = ["TEXT_COLUMNS", "classify_batch", "judge_texts"]
@@ -46,7 +47,11 @@ _FILTERS = frozenset(
         "error_toxic",
     }
 )
-_CHUNK = 1024
+_SCREENED_AT_ONCE = 256
+"""Texts folded and screened together: their buffers fit the processor's cache."""
+_READ_AT_ONCE = 512
+"""Passages read together: enough that the cost of an array operation is shared."""
+_LINES_AS_SPACES = bytes.maketrans(b"\n", b" ")
 
 Row = tuple[Outcome, float, Reason | None, Cause | None]
 """Outcome, score, reason and cause of one row."""
@@ -55,9 +60,15 @@ Row = tuple[Outcome, float, Reason | None, Cause | None]
 def judge_texts(texts: Sequence[str], *, detector: RefusalDetector | None = None) -> list[Row]:
     """Return the verdict on each text, without the evidence."""
     detector = detector or default_judge().detector
-    rows: list[Row] = []
-    for start in range(0, len(texts), _CHUNK):
-        rows += _judge_chunk(texts[start : start + _CHUNK], detector)
+    floor = detector.floor
+    rows: list[Row] = [(floor.outcome, floor.score, floor.reason, floor.cause)] * len(texts)
+    waiting: list[tuple[int, Passage]] = []
+    for start in range(0, len(texts), _SCREENED_AT_ONCE):
+        waiting += _worth_reading(texts, start, detector)
+        if len(waiting) >= _READ_AT_ONCE:
+            _judge_into(rows, waiting, detector)
+            waiting = []
+    _judge_into(rows, waiting, detector)
     return rows
 
 
@@ -113,32 +124,29 @@ def _without_text(text: str | None) -> Row:
     return (Outcome.FAILED, 0.0, None, Cause.PROVIDER_ERROR) if text is None else (Outcome.EMPTY, 0.0, None, None)
 
 
-def _judge_chunk(texts: Sequence[str], detector: RefusalDetector) -> list[Row]:
-    seen = views(texts)
-    floor = detector.floor
-    rows: list[Row] = [(floor.outcome, floor.score, floor.reason, floor.cause)] * len(texts)
-    chosen = _screened(seen, detector)
-    passages = [take_passage(seen[i]) for i in chosen]
-    values = read_columns(detector.reader, passages)
-    linear = values @ np.array(detector.pack.weights) + detector.pack.bias
-    partial = values @ np.array(detector.pack.partial_weights) + detector.pack.partial.bias
-    for at, i in enumerate(chosen):
-        rows[i] = _row(detector, float(linear[at]), float(partial[at]), values[at])
+def _worth_reading(texts: Sequence[str], start: int, detector: RefusalDetector) -> list[tuple[int, Passage]]:
+    """Return the passages, among the next few texts, that may hold a declining phrase."""
+    column = view_column(texts[start : start + _SCREENED_AT_ONCE])
+    hits = detector.pack.screen.positions(column.buffer.translate(_LINES_AS_SPACES))
+    return [(start + row, take_passage(column.text(row))) for row in column.rows_of(hits).tolist()]
+
+
+def _judge_into(rows: list[Row], waiting: list[tuple[int, Passage]], detector: RefusalDetector) -> None:
+    values = read_columns(detector.reader, [passage for _, passage in waiting])
+    for (row, _), judged in zip(waiting, _judge_features(values, detector), strict=True):
+        rows[row] = judged
+
+
+def _judge_features(values: NDArray[np.float64], detector: RefusalDetector) -> list[Row]:
+    """Return the verdict on each row of features."""
+    pack = detector.pack
+    linear = values @ np.array(pack.weights) + pack.bias
+    partial = values @ np.array(pack.partial_weights) + pack.partial.bias
+    rows: list[Row] = []
+    for score, rest, features in zip(linear.tolist(), partial.tolist(), values, strict=True):
+        near = sum(w * b for w, b in zip(pack.partial.bands, bands(score), strict=True))
+        chance = detector.probability(score)
+        outcome = detector.outcome(score, chance, sigmoid(rest + near))
+        reason = None if outcome is Outcome.COMPLIED else reason_of(pack, np.flatnonzero(features).tolist())
+        rows.append((outcome, chance, reason, Cause.TEXT))
     return rows
-
-
-def _screened(seen: Sequence[str], detector: RefusalDetector) -> list[int]:
-    """Return the texts that may hold a declining phrase."""
-    buffer = "\0".join(seen).replace("\n", " ").encode()
-    ends = np.cumsum([len(text.encode()) + 1 for text in seen]) if not buffer.isascii() else np.cumsum([len(t) + 1 for t in seen])
-    found: list[int] = np.unique(np.searchsorted(ends, detector.pack.screen.positions(buffer), side="right")).tolist()
-    return found
-
-
-def _row(detector: RefusalDetector, linear: float, partial: float, values: NDArray[np.float64]) -> Row:
-    score = detector.probability(linear)
-    near = sum(w * b for w, b in zip(detector.pack.partial.bands, bands(linear), strict=True))
-    outcome = detector.outcome(linear, score, sigmoid(partial + near))
-    declined = outcome in (Outcome.REFUSED, Outcome.PARTIAL, Outcome.UNSURE)
-    reason = reason_of(detector.pack, np.flatnonzero(values).tolist()) if declined else None
-    return outcome, score, reason, Cause.TEXT

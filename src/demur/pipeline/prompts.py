@@ -76,20 +76,29 @@ class PromptDetector:
     pack: PromptPack = field(default_factory=prompt_pack)
 
     def judge(self, text: str) -> PromptVerdict:
-        """Return what a prompt tries, with spans in it."""
-        attack = harm = None
-        families: set[str] = set()
-        for judged in self._readings(text):
-            families.update(distinct_attacks(judged.evidence, judged.attack, pack=self.pack))
-            if attack is None or _beats(judged, judged.attack, attack.attack):
+        """Return what a prompt tries, with spans in it; there is at least one window, even of an empty text."""
+        readings = self._readings(text)
+        attack = harm = next(readings)
+        families = set(self._attacks(attack))
+        for judged in readings:
+            found = self._attacks(judged)
+            families.update(found)
+            if judged.attack.margin > attack.attack.margin and (found or not judged.method):
                 attack = judged
-            if harm is None or _beats(judged, judged.harm, harm.harm):
+            if judged.harm.margin > harm.harm.margin and (judged.harm.flagged or not judged.method):
                 harm = judged
-        return PromptVerdict(False, 0.0) if attack is None or harm is None else self._verdict(attack, harm, families)
+        return self._verdict(attack, harm, families)
+
+    def _attacks(self, judged: _Judged) -> tuple[str, ...]:
+        """Return the distinct attacks in a window; one that only a taken-off disguise shows must have a name."""
+        found = distinct_attacks(judged.evidence, judged.attack, pack=self.pack)
+        return () if judged.method and found == (UNNAMED,) else found
 
     def _readings(self, text: str) -> Iterator[_Judged]:
+        """Yield every window of every reading, the text as it stands first."""
         for method, normal, offset, seen in _all_windows(text):
-            raw = normal.span(offset, offset + len(seen)).of(text) if not method else seen
+            # Once a disguise is off, capitals, brackets and lines are what it left behind and say nothing.
+            raw = "" if method else normal.span(offset, offset + len(seen)).of(text)
             evidence = find_evidence(seen, raw, self.pack)
             attack, harm = attack_score(evidence, self.pack), harm_score(evidence, self.pack)
             yield _Judged(method, normal, offset, evidence, attack, harm)
@@ -166,8 +175,3 @@ def _all_windows(text: str) -> Iterator[tuple[str, NormalText, int, str]]:
     for reading in unmask(text):
         for offset, seen in windows(reading.normal):
             yield reading.method, reading.normal, offset, seen
-
-
-def _beats(judged: _Judged, found: PromptScore, best: PromptScore) -> bool:
-    """Return whether a window is the new strongest; a disguise that was taken off must be flagged to count."""
-    return found.margin > best.margin and (found.flagged or not judged.method)

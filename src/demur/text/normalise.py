@@ -23,7 +23,7 @@ from demur.model.text import NormalText
 from demur.text.offsets import Edit, Rewritten, rewrite
 from demur.text.tables import confusables, pattern, replacements
 
-__all__ = ["GROWTH", "STACK", "fold", "fold_ascii_lines", "normalise"]
+__all__ = ["GROWTH", "STACK", "fold", "normalise", "translate_ascii_lines"]
 
 GROWTH = 18
 """The most that one character may become: U+FDFA is eighteen."""
@@ -82,12 +82,9 @@ def fold(text: str, *, lines: bool = False) -> str:
     return plain
 
 
-def fold_ascii_lines(text: str) -> str:
-    """Return the fold of ASCII text, line feeds kept; a control character in it comes out as NUL and wants `fold`."""
-    folded = text.encode("ascii").translate(_ASCII_LINES).decode("ascii")
-    while "  " in folded:
-        folded = folded.replace("  ", " ")
-    return folded
+def translate_ascii_lines(text: str) -> bytes:
+    """Return ASCII text in lower case, line feeds kept, other white space as spaces, control characters as NUL."""
+    return text.encode("ascii").translate(_ASCII_LINES)
 
 
 def _with_common(text: str) -> str:
