@@ -17,8 +17,11 @@ from demur._version import __version__
 if TYPE_CHECKING:
     from demur.errors import DemurError
     from demur.model.exchange import Exchange, Request, Response
+    from demur.model.prompt import PromptVerdict
     from demur.model.verdict import Cause, Finding, Outcome, Reason, Signal, Verdict
+    from demur.pipeline.batch import classify_batch
     from demur.pipeline.classify import check
+    from demur.pipeline.prompts import check_prompt
     from demur.pipeline.seed import is_abstention, is_abstention_with
 
 __all__ = [
@@ -27,6 +30,7 @@ __all__ = [
     "Exchange",
     "Finding",
     "Outcome",
+    "PromptVerdict",
     "Reason",
     "Request",
     "Response",
@@ -34,6 +38,8 @@ __all__ = [
     "Verdict",
     "__version__",
     "check",
+    "check_prompt",
+    "classify_batch",
     "is_abstention",
     "is_abstention_with",
 ]
@@ -41,8 +47,11 @@ __all__ = [
 _HOMES = {
     "demur.errors": ("DemurError",),
     "demur.model.exchange": ("Exchange", "Request", "Response"),
+    "demur.model.prompt": ("PromptVerdict",),
     "demur.model.verdict": ("Cause", "Finding", "Outcome", "Reason", "Signal", "Verdict"),
+    "demur.pipeline.batch": ("classify_batch",),
     "demur.pipeline.classify": ("check",),
+    "demur.pipeline.prompts": ("check_prompt",),
     "demur.pipeline.seed": ("is_abstention", "is_abstention_with"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

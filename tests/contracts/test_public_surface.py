@@ -15,6 +15,7 @@ SURFACE = [
     "Exchange",
     "Finding",
     "Outcome",
+    "PromptVerdict",
     "Reason",
     "Request",
     "Response",
@@ -22,6 +23,8 @@ SURFACE = [
     "Verdict",
     "__version__",
     "check",
+    "check_prompt",
+    "classify_batch",
     "is_abstention",
     "is_abstention_with",
 ]

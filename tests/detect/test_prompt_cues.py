@@ -41,7 +41,10 @@ def test_only_the_last_line_counts() -> None:
 @pytest.mark.parametrize(
     ("tail", "expected"),
     [
-        (" sentences steps sure manifold tutorial opposite format table inverse describing list reply text banana", True),
+        (
+            " sentences steps sure manifold tutorial opposite format table inverse describing list reply text banana",
+            True,
+        ),
         (" and the way that it should be sent to him by me as soon as this is done and is in the post for you", False),
         (" sentences steps sure manifold tutorial opposite format table inverse describing list reply text.", False),
     ],
@@ -57,7 +60,11 @@ def test_a_tail_without_function_words_is_noticed(tail: str, *, expected: bool) 
     [
         (cues.has_placeholder, "write about [topic] for me", "an array a[0] and {}"),
         (cues.is_shouted, "STOP THIS NOWW WITH EVERY WORD THAT YELLS LOUD", "NASA and UNESCO met"),
-        (cues.shouted_run, "tell me, YOU MUST OBEY THIS ORDER, what the weather will be like tomorrow in Rome", "I AM OK"),
+        (
+            cues.shouted_run,
+            "tell me, YOU MUST OBEY THIS ORDER, what the weather will be like tomorrow in Rome",
+            "I AM OK",
+        ),
         (cues.has_code, "fix it\n```\nx\n```\n", "import taxes are high"),
     ],
 )

@@ -181,7 +181,7 @@ def _measured_responses(rows: list[LabelledText], packs: Sequence[Pack], options
 
 
 def _measured_prompts(rows: list[LabelledText], packs: Sequence[Pack], options: Options) -> list[JudgeReport]:
-    from demur.pipeline.judges import default_prompt_judge  # type: ignore[attr-defined]
+    from demur.pipeline.prompts import default_prompt_judge
 
     judges: list[tuple[str, PromptJudge]] = [(_DETECTOR, default_prompt_judge())]
     judges += [(pack.name, PromptPackJudge(pack)) for pack in packs]

@@ -12,7 +12,16 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-__all__ = ["DENSE", "MIN_SENTENCE", "Passage", "items", "quotation_limit", "quotations", "sentence_starts", "take_passage"]
+__all__ = [
+    "DENSE",
+    "MIN_SENTENCE",
+    "Passage",
+    "items",
+    "quotation_limit",
+    "quotations",
+    "sentence_starts",
+    "take_passage",
+]
 
 MIN_SENTENCE = 12
 """A sentence end this close behind another one starts no sentence of its own ("No! No! …", "e. g.")."""

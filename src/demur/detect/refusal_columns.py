@@ -84,7 +84,9 @@ class _Columns:
         buffer = self.joined.encode()
         self.bytes = np.frombuffer(buffer, dtype=np.uint8)
         # A byte that continues a character is none of its own: positions in characters leave these out.
-        self.continuing = np.flatnonzero(self.bytes.view(np.int8) < _FIRST_BYTE) if len(buffer) > len(self.joined) else None
+        self.continuing = (
+            np.flatnonzero(self.bytes.view(np.int8) < _FIRST_BYTE) if len(buffer) > len(self.joined) else None
+        )
         self._sentences()
         self._hits(buffer.replace(b"\n", b" "))
         self._zones()
@@ -203,7 +205,7 @@ class _Columns:
         self.declining = self.refusing | self.moral
 
     def _sum(self, per_sentence: NDArray[np.generic]) -> Floats:
-        return np.bincount(self.row_of, weights=per_sentence, minlength=self.count)
+        return np.bincount(self.row_of, weights=per_sentence.astype(np.float64), minlength=self.count)
 
     def _content(self, from_sentence: Ints) -> Floats:
         counted = ~self.declining & (self.within >= from_sentence[self.row_of])
@@ -297,7 +299,7 @@ class _Columns:
 
     def _has(self, role: str, zone: Zone) -> Bools:
         columns = 4 * np.flatnonzero(self.roles[role]) + zone
-        return self.values[:, columns].any(axis=1)
+        return np.asarray(self.values[:, columns].any(axis=1))
 
     def _cues_of_disclaimer(self) -> None:
         without_turn = self.turn > self.chars

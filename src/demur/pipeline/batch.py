@@ -82,10 +82,14 @@ def classify_batch(batch: pa.RecordBatch, *, column: str | None = None) -> pa.Re
     name = column or next((n for n in TEXT_COLUMNS if n in batch.schema.names), None)
     if name is None or name not in batch.schema.names:
         have = ", ".join(batch.schema.names) or "none"
-        raise UsageError(f"no text column among `{have}`", hint=f"name it with column=, or one of {', '.join(TEXT_COLUMNS)}")
+        raise UsageError(
+            f"no text column among `{have}`", hint=f"name it with column=, or one of {', '.join(TEXT_COLUMNS)}"
+        )
     texts: list[str | None] = batch.column(name).cast(pa.string()).to_pylist()
     rows = _with_signals(texts, _said(batch))
-    schema = pa.schema([("outcome", pa.string()), ("score", pa.float64()), ("reason", pa.string()), ("cause", pa.string())])
+    schema = pa.schema(
+        [("outcome", pa.string()), ("score", pa.float64()), ("reason", pa.string()), ("cause", pa.string())]
+    )
     outcomes, scores, reasons, causes = zip(*rows, strict=True) if rows else ((), (), (), ())
     columns = [pa.array([str(o) for o in outcomes], pa.string()), pa.array(scores, pa.float64())]
     columns += [pa.array([None if v is None else str(v) for v in values], pa.string()) for values in (reasons, causes)]

@@ -56,7 +56,9 @@ def view_column(texts: Sequence[str]) -> ViewColumn:
     if all(map(str.isascii, texts)):
         return _parted(dropped)
     rows = dropped.split(b"\0")
-    return _parted(b"\0".join([row if text.isascii() else view(text).encode() for row, text in zip(rows, texts, strict=True)]))
+    return _parted(
+        b"\0".join([row if text.isascii() else view(text).encode() for row, text in zip(rows, texts, strict=True)])
+    )
 
 
 def _parted(joined: bytes) -> ViewColumn:
