@@ -41,7 +41,7 @@ __all__ = ["LEFT_OUT", "Lab", "make_pack", "open_lab"]
 
 HERE = Path(__file__).parent
 _PULL = {"attack": 25.0, "harm": 10.0}
-_RATE = {"attack": 0.004, "harm": 0.018}
+_RATE = {"attack": 0.003, "harm": 0.018}
 """The share of training negatives above the threshold."""
 _NEGATIVES = 2.0
 _FLOOR, _STRONG_FLOOR = 0.15, 0.6

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from demur.detect.refusal_cues import Reader
+from demur.text.view import view
 from demur_train.data import DEFAULT_FOLDER, DataError, digest_of, verify
 from demur_train.refusals.grammar import load_grammar
 from demur_train.refusals.learn import INSTEAD_OF_COMPLIED, INSTEAD_OF_REFUSED, Learner, Model
@@ -16,8 +17,11 @@ from demur_train.refusals.report import report
 from demur_train.refusals.sets import MEASURE, PINS, TRAIN, load_set
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from demur_train.refusals.grammar import Grammar
 
+_SAMPLE = 500
 PACK = Path(__file__).resolve().parents[2] / "src" / "demur" / "detect" / "packs" / "refusals.json"
 
 
@@ -42,12 +46,15 @@ def main(argv: list[str] | None = None) -> int:
     if args.report:
         args.report.write_text(lines + "\n", encoding="utf-8")
     if not args.dry_run:
-        args.pack.write_bytes(_shipped(grammar, learner, model, empty.feature_names, args.data))
+        sample = [view(text).replace("\n", " ") for text in sets["arena"].texts[:_SAMPLE]]
+        args.pack.write_bytes(_shipped(grammar, learner, model, empty.feature_names, data=args.data, sample=sample))
         print(f"\n{args.pack.name}: {args.pack.stat().st_size:,} bytes, {len(grammar.entries):,} phrases")
     return 0
 
 
-def _shipped(grammar: Grammar, learner: Learner, model: Model, names: tuple[str, ...], data: Path) -> bytes:
+def _shipped(
+    grammar: Grammar, learner: Learner, model: Model, names: tuple[str, ...], *, data: Path, sample: Sequence[str]
+) -> bytes:
     weights = dict(zip(names, model.head.weights.tolist(), strict=True))
     values = [round(float(value), 4) for value in model.partial.weights]
     count = len(learner.partial_names)
@@ -60,7 +67,13 @@ def _shipped(grammar: Grammar, learner: Learner, model: Model, names: tuple[str,
     }
     trained_on = {path: digest_of(data, path) for path, _ in TRAIN.values()}
     return pack_bytes(
-        grammar, weights, bias=model.head.bias, calibration=model.calibration, partial=partial, trained_on=trained_on
+        grammar,
+        weights,
+        bias=model.head.bias,
+        calibration=model.calibration,
+        partial=partial,
+        trained_on=trained_on,
+        sample=sample,
     )
 
 

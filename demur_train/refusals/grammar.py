@@ -13,9 +13,12 @@ import itertools
 import math
 import re
 import tomllib
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from ahocorasick_rs import AhoCorasick
 
 from demur.text.view import view
 
@@ -31,7 +34,8 @@ _FEW = 24
 _STEM_CHARS = 10
 _ARABIC_FREE_CHARS = 8
 _WITHOUT_EDGES = ("zh", "ja", "ko", "raw")
-_MIN_LEFT_CHARS = 5
+_MIN_LEFT_CHARS = 4
+_OTHER_SCRIPTS = ("ar", "hi", "ru")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,15 +71,28 @@ class Grammar:
     frames: set[tuple[int, int, int]] = field(default_factory=set)
     _halves: dict[tuple[str, frozenset[tuple[str, bool, bool]]], int] = field(default_factory=dict)
 
-    def screen(self) -> set[str]:
-        """Return phrases of which one stands in every text that holds a declining phrase."""
+    def screen(self, sample: Sequence[str]) -> set[str]:
+        """Return phrases of which one stands in every text that holds a declining phrase.
+
+        Of a frame's halves the one that is rarer in the sample is taken, so that few other texts pass.
+        """
         declining = {i for i, c in enumerate(self.classes) if "declining" in c.roles}
         texts: dict[int, list[str]] = {}
         for entry in self.entries:
             texts.setdefault(entry.group, []).append(entry.text)
         chosen = {text for group, of in enumerate(self.groups) if of in declining for text in texts.get(group, ())}
-        chosen.update(text for left, _, of in self.frames if of in declining for text in texts[left])
+        common = self._counts(sample)
+        for left, right, of in sorted(self.frames):
+            if of in declining:
+                chosen.update(texts[min(left, right, key=lambda half: common[half])])
         return chosen
+
+    def _counts(self, sample: Sequence[str]) -> Counter[int]:
+        """Return how often each group's phrases stand in a sample."""
+        entries = sorted(self.entries)
+        automaton = AhoCorasick([entry.text for entry in entries])
+        hits = (i for text in sample for i, _, _ in automaton.find_matches_as_indexes(text, overlapping=True))
+        return Counter(entries[i].group for i in hits)
 
     def add(self, template: str, slots: dict[str, list[str]], *, of: int, lang: str) -> None:
         """Add what a template stands for."""
@@ -140,7 +157,8 @@ def _cut(pieces: Sequence[list[str]], lang: str) -> int | None:
         if not spaced and ("" in pieces[at - 1] or "" in pieces[at]):
             continue
         # A half of a letter or two would be found everywhere; a half without phrases is no half.
-        if min(map(len, _texts(pieces[:at], lang)), default=0) < (_MIN_LEFT_CHARS if spaced else 1):
+        shortest = min(map(len, _texts(pieces[:at], lang)), default=0)
+        if shortest < (_MIN_LEFT_CHARS if spaced and lang not in _OTHER_SCRIPTS else 1):
             continue
         if not any(_texts(pieces[at:], lang)) or "" in ("".join(c) for c in itertools.product(*pieces[at:])):
             continue

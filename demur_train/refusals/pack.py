@@ -11,7 +11,7 @@ from ahocorasick_rs import AhoCorasick
 from demur.detect.refusal_pack import CUES, RefusalPack, Zone, parse_refusal_pack
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from demur_train.refusals.grammar import Grammar
 
@@ -34,8 +34,9 @@ def pack_bytes(
     calibration: tuple[float, float],
     partial: dict[str, Any],
     trained_on: dict[str, str],
+    sample: Sequence[str] = (),
 ) -> bytes:
-    """Return the JSON of a pack."""
+    """Return the JSON of a pack; its screen is chosen to pass few texts like those of the sample."""
     classes = [
         {
             "name": c.name,
@@ -54,7 +55,7 @@ def pack_bytes(
         "classes": classes,
         "cues": {cue: weight for cue, weight in cues.items() if weight},
         "partial": partial,
-        "screen": "\n".join(_screen(grammar)),
+        "screen": "\n".join(_screen(grammar, sample)),
         "groups": grammar.groups,
         "frames": sorted(grammar.frames),
         "phrases": _phrases(grammar),
@@ -62,9 +63,9 @@ def pack_bytes(
     return msgspec.json.encode(body)
 
 
-def _screen(grammar: Grammar) -> list[str]:
+def _screen(grammar: Grammar, sample: Sequence[str]) -> list[str]:
     """Return the screen's phrases without those that contain another of them."""
-    ordered = sorted(grammar.screen())
+    ordered = sorted(grammar.screen(sample))
     automaton = AhoCorasick(ordered)
     return [
         phrase

@@ -37,8 +37,8 @@ def test_dense_scripts_count_more() -> None:
 def test_sentences_lists_and_quotations() -> None:
     """Full stops inside numbers end nothing, short cries join the next sentence, fences and quotes are found."""
     text = 'version 3.5 is out. no! the next one is longer\n- one\n2) two\n"a quoted line" and ```code```'
-    assert [text[start:].split()[0] for start in sentence_starts(text)] == ["version", "no!", "-"]
-    assert [text[at:].split()[0] for at in items(text)] == ["-", "2)"]
+    assert [text[start:].split(maxsplit=1)[0] for start in sentence_starts(text)] == ["version", "no!", "-"]
+    assert [text[at:].split(maxsplit=1)[0] for at in items(text)] == ["-", "2)"]
     assert [text[a:b] for a, b in quotations(text)] == ['"a quoted line"', "```code```"]
     assert items("1. a\n 2. b") == [0, 4]
     assert quotations("```open") == [(0, 7)]

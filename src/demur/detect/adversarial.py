@@ -3,7 +3,7 @@
 Classes of the pack say what stands in the text; cues say how: whether a persona is set up late, whether harm comes in a
 frame of fiction, whether all there is are persona words that harmless prompts use as well.
 
-Laws: words of persona and fiction alone never flag a prompt; an attack that is only quoted in a question about it is none; a
+Laws: words of persona and fiction alone weigh little; an attack that is only quoted in a question about it is none; a
 *distinct attack* is a family of which a strong class is found, a demand for a secret in the same sentence as an override is
 that override's aim, and a flagged prompt without a strong class counts one.
 """

@@ -205,7 +205,7 @@ class _Columns:
         self.declining = self.refusing | self.moral
 
     def _sum(self, per_sentence: NDArray[np.generic]) -> Floats:
-        return np.bincount(self.row_of, weights=per_sentence.astype(np.float64), minlength=self.count)
+        return np.asarray(np.bincount(self.row_of, weights=per_sentence, minlength=self.count), dtype=np.float64)
 
     def _content(self, from_sentence: Ints) -> Floats:
         counted = ~self.declining & (self.within >= from_sentence[self.row_of])

@@ -53,8 +53,6 @@ _KINDS = {
     SUFFIX: "jailbreak",
     UNNAMED: "jailbreak",
 }
-_LISTS = ("messages", "contents", "input")
-"""The fields under which providers take a list of turns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,11 +147,18 @@ def prompt_text(prompt: object) -> str:
     if isinstance(prompt, Request):
         return prompt.prompt
     body = plain(prompt)
-    for candidate in [{name: body} for name in _LISTS] if isinstance(body, list) else [body]:
-        shape = shape_of_request(candidate)
-        if shape is not None:
-            return CODECS[shape].read_request(candidate).prompt
+    if isinstance(body, list):
+        body = _as_request(body)
+    shape = shape_of_request(body)
+    if shape is not None:
+        return CODECS[shape].read_request(body).prompt
     raise ShapeError("unknown shape of a prompt", hint=f"expected a text, or a request of {', '.join(CODECS)}")
+
+
+def _as_request(turns: list[object]) -> dict[str, object]:
+    """Return a list of turns as the request that they belong to: Gemini's have parts, all others content."""
+    parts = any(isinstance(turn, dict) and "parts" in turn for turn in turns)
+    return {"contents" if parts else "messages": turns}
 
 
 def windows(normal: NormalText) -> Iterator[tuple[int, str]]:

@@ -1,7 +1,7 @@
 """What does a detector look at? The folded text in which punctuation of every script is plain, and lines are kept.
 
-A view is the fold with four further rules. A line feed stays a line feed. Sentence ends of other scripts become `?` or a line
-feed, their commas a comma, bullets a hyphen. Markdown's asterisks are gone, a bullet among them is a hyphen. Every other
+A view is the fold with four further rules. A line feed stays a line feed. Sentence ends of other scripts become `?` or
+`!`, which end a sentence without a space behind them; their commas a comma, bullets a hyphen. Markdown's asterisks are gone, a bullet among them is a hyphen. Every other
 character that is not ASCII and neither letter, digit nor mark (emoji, arrows, box drawing) becomes a space. So the
 edge of a word can be read off the ASCII characters alone.
 
@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from functools import lru_cache
+
 from demur.model.text import NormalText
 from demur.text.normalise import fold, normalise
 from demur.text.offsets import compose, rewrite
@@ -22,7 +23,7 @@ __all__ = ["view", "view_of"]
 
 _STARS = re.compile(r"\*+")
 _SYMBOL = re.compile(r"[^\x00-\x7f\w]")
-_PLAIN = {"。": "\n", "।": "\n", "॥": "\n", "۔": "\n", "؟": "?", "¿": "?", "¡": "!", "、": ",", "،": ",", "؛": ";"}
+_PLAIN = {"。": "!", "।": "!", "॥": "!", "۔": "!", "؟": "?", "¿": "?", "¡": "!", "、": ",", "،": ",", "؛": ";"}
 _PLAIN |= dict.fromkeys("•·‣▪●○◦■□▶➤‧・✓✔➢", "-")
 
 
