@@ -22,12 +22,13 @@ if TYPE_CHECKING:
 
     from demur.detect.lexicon import ClassHit
     from demur.detect.refusal_cues import Features
-    from demur.detect.refusal_pack import RefusalPack
+    from demur.detect.refusal_pack import LexiconClass, RefusalPack
     from demur.model.text import NormalText
 
 __all__ = ["RefusalDetector", "Thresholds", "bands", "reason_of", "sigmoid"]
 
 _WORTH_TELLING = 0.05
+_LITTLE = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,14 +119,22 @@ _REASONS = (Reason.SAFETY, Reason.CAPABILITY)
 
 
 def reason_of(pack: RefusalPack, features: Iterable[int]) -> Reason:
-    """Return what most of the evidence gives as the reason; a refusal without one is `other`."""
-    held: dict[str, float] = {}
-    for feature in features:
-        if feature < 4 * len(pack.classes) and feature % 4 != Zone.QUOTED:
-            reason = pack.classes[feature // 4].reason
-            held[reason] = held.get(reason, 0.0) + pack.reason_weights[feature // 4]
-    best = max(_REASONS, key=lambda reason: held.get(reason, 0.0))
-    return best if held.get(best, 0.0) > 0 else Reason.OTHER
+    """Return what most of the evidence gives as the reason.
+
+    A model that declines outright and names no reason ("I can't help with that") declines for safety in practice; one
+    that neither does nor names one is `other`.
+    """
+    classes = [pack.classes[k // 4] for k in features if k < 4 * len(pack.classes) and k % 4 != Zone.QUOTED]
+    held = {reason: sum(_speaks(c) for c in classes if c.reason == reason) for reason in _REASONS}
+    best = max(_REASONS, key=held.__getitem__)
+    if held[best] > 0:
+        return best
+    return Reason.SAFETY if any("strong" in c.roles for c in classes) else Reason.OTHER
+
+
+def _speaks(of: LexiconClass) -> float:
+    """Return how much a class speaks for its reason: what it weighs in the opening, at least a little."""
+    return max(of.weights[Zone.ANY] + of.weights[Zone.OPENING], _LITTLE)
 
 
 def bands(linear: float) -> tuple[float, float, float, float, float]:

@@ -148,11 +148,6 @@ class RefusalPack:
         return tuple(self.partial.features.get(name, 0.0) for name in self.feature_names)
 
     @cached_property
-    def reason_weights(self) -> tuple[float, ...]:
-        """How much a class speaks for its reason: what it weighs in the opening, at least a little."""
-        return tuple(max(c.weights[Zone.ANY] + c.weights[Zone.OPENING], 0.1) for c in self.classes)
-
-    @cached_property
     def feature_names(self) -> tuple[str, ...]:
         """The name of each feature, as training and the partial head write it."""
         zoned = (f"{c.name}|{zone.name.lower()}" for c in self.classes for zone in Zone)
