@@ -16,6 +16,7 @@ NOT_ODD = [
     PROSE + " and mention <br> and <URL> and #HappyHome @landlord http://a.b/c_d",
     PROSE + " and mention YouTube, McDonald, PyTorch, iPhone, LaTeX and ChatGPT",
     "a = {b: [c]}; d = (e); f(g) == h[i]; j += k; l = m ** n; o = p | q; r = {s}; t",
+    PROSE + " so that x^2 and y^2 and z^2 and n^2 add up to what it was before",
     PROSE + " $a $b $c $d $e $f $g",
     PROSE + " 1(2) 3(4) 5[6] 7{8} 9",
     "",

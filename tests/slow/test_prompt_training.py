@@ -46,8 +46,8 @@ def lab() -> Lab:
 @cache
 def left_out() -> dict[str, Line]:
     """Return the line of each set, judged without it."""
-    margins = {"attack": lab().left_out_margins("attack"), "harm": lab().left_out_margins("harm")}
-    return {line.name: line for line in lines(lab(), margins)}
+    found = lines(lab(), {"attack": lab().left_out_margins("attack"), "harm": lab().left_out_margins("harm")})
+    return {line.name: line for line in found}
 
 
 @pytest.mark.parametrize("name", RECALL)

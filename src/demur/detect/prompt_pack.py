@@ -10,6 +10,7 @@ that ships is read once and lives as long as the process; a broken pack is a `Pa
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -56,6 +57,11 @@ class LinearModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     slope: float
     offset: float
     weights: dict[str, float]
+
+    def at(self, probability: float) -> LinearModel:
+        """Return the model that flags from this probability on (between 0 and 1, both left out); it gives the same ones."""
+        odds = math.log(probability / (1.0 - probability))
+        return msgspec.structs.replace(self, threshold=self.threshold + (odds - self.offset) / self.slope, offset=odds)
 
 
 class FrameFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -10,7 +10,7 @@ read; spans are in the text that was read; no text raises; time is linear in its
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -37,7 +37,15 @@ if TYPE_CHECKING:
     from demur.model.text import NormalText
     from demur.pipeline.ports import PromptJudge
 
-__all__ = ["WINDOW", "PromptDetector", "check_prompt", "default_prompt_judge", "prompt_text", "windows"]
+__all__ = [
+    "WINDOW",
+    "PromptDetector",
+    "check_prompt",
+    "default_prompt_judge",
+    "prompt_judge_at",
+    "prompt_text",
+    "windows",
+]
 
 WINDOW = 16_000
 """Characters that are judged together: longer than nearly every prompt, short enough that padding does not dilute."""
@@ -130,6 +138,12 @@ class PromptDetector:
 def check_prompt(prompt: object, *, judge: PromptJudge | None = None) -> PromptVerdict:
     """Return what a prompt tries: a text, a provider's request, or a list of messages."""
     return (judge or default_prompt_judge()).judge(prompt_text(prompt))
+
+
+def prompt_judge_at(*, attack: float = 0.5, harm: float = 0.5) -> PromptDetector:
+    """Return the judge that flags from these probabilities on."""
+    pack = prompt_pack()
+    return PromptDetector(replace(pack, attack=pack.attack.at(attack), harm=pack.harm.at(harm)))
 
 
 @cache

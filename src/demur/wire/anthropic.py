@@ -264,7 +264,8 @@ def _block(part: Part) -> JsonObject:
 
 
 def _is_own_block(block: object) -> bool:
-    return isinstance(block, dict) and block.get("type") in _OWN_BLOCKS
+    kind = block.get("type") if isinstance(block, dict) else None
+    return isinstance(kind, str) and kind in _OWN_BLOCKS
 
 
 def _list(value: object) -> list[object]:

@@ -265,7 +265,8 @@ def _fill(body: JsonObject) -> JsonObject:
     for key, value in (("parallel_tool_calls", True), ("tool_choice", "auto"), ("tools", [])):
         body.setdefault(key, value)
     for position, item in enumerate(body["output"]):
-        prefix = _ITEM_IDS.get(item.get("type"))
+        kind = item.get("type")
+        prefix = _ITEM_IDS.get(kind) if isinstance(kind, str) else None
         if prefix is not None:
             item.setdefault("id", f"{prefix}_{position}")
             item.setdefault("status", "completed")
