@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from demur.pipeline.classify import check
     from demur.pipeline.prompts import check_prompt
     from demur.pipeline.seed import is_abstention, is_abstention_with
+    from demur.pipeline.stream import TextStream
 
 __all__ = [
     "Cause",
@@ -35,6 +36,7 @@ __all__ = [
     "Request",
     "Response",
     "Signal",
+    "TextStream",
     "Verdict",
     "__version__",
     "check",
@@ -53,6 +55,7 @@ _HOMES = {
     "demur.pipeline.classify": ("check",),
     "demur.pipeline.prompts": ("check_prompt",),
     "demur.pipeline.seed": ("is_abstention", "is_abstention_with"),
+    "demur.pipeline.stream": ("TextStream",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

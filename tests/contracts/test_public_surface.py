@@ -20,6 +20,7 @@ SURFACE = [
     "Request",
     "Response",
     "Signal",
+    "TextStream",
     "Verdict",
     "__version__",
     "check",

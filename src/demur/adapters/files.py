@@ -7,6 +7,7 @@ the same; no line and no document is held in memory beyond the limits; nothing i
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -25,7 +26,10 @@ if TYPE_CHECKING:
     from demur.adapters.config import InputLimits
     from demur.model.exchange import Exchange
 
-__all__ = ["Item", "read_items", "read_text"]
+__all__ = ["BodyReader", "Item", "read_items", "read_text"]
+
+BodyReader = Callable[[dict[str, Any]], "Exchange"]
+"""Takes a JSON object apart: as an answer, or as what was asked."""
 
 _HEAD_BYTES = 65536
 _BOM = b"\xef\xbb\xbf"
@@ -47,12 +51,12 @@ class _Kind(Enum):
     STREAM = auto()
 
 
-def read_items(name: str, limits: InputLimits) -> Iterator[Item]:
-    """Yield what stands in a file, or in standard input where `name` is `-`."""
+def read_items(name: str, limits: InputLimits, *, read: BodyReader = read_exchange) -> Iterator[Item]:
+    """Yield what stands in a file, or in standard input where `name` is `-`; `read` takes each JSON object."""
     source = "<stdin>" if name == "-" else name
     try:
         with _open_source(name) as stream:
-            yield from _read(stream, source, limits)
+            yield from _read(stream, source, limits, read=read)
     except OSError as exc:
         yield Item(source, None, _unreadable(exc, source))
 
@@ -78,16 +82,16 @@ def _open_source(name: str) -> Iterator[IO[bytes]]:
             yield stream
 
 
-def _read(stream: IO[bytes], source: str, limits: InputLimits) -> Iterator[Item]:
+def _read(stream: IO[bytes], source: str, limits: InputLimits, *, read: BodyReader) -> Iterator[Item]:
     head = stream.read(_HEAD_BYTES)
     try:
         _refuse_unreadable(head)
         kind = _kind(source, head.removeprefix(_BOM))
         if kind is _Kind.LINES:
-            yield from _lines(_Rest(head, stream), source, limits)
+            yield from _lines(_Rest(head, stream), source, limits, read=read)
             return
         whole = _document_bytes(head, stream, limits).removeprefix(_BOM)
-        yield from _document(whole, kind, source)
+        yield from _document(whole, kind, source, read=read)
     except InputError as exc:
         yield Item(source, None, exc.at(source))
 
@@ -141,7 +145,7 @@ class _Rest:
         return piece + self._stream.readline(size - take)
 
 
-def _lines(stream: _Rest, source: str, limits: InputLimits) -> Iterator[Item]:
+def _lines(stream: _Rest, source: str, limits: InputLimits, *, read: BodyReader) -> Iterator[Item]:
     number = 0
     while line := stream.readline(limits.line_bytes + 1):
         number += 1
@@ -149,7 +153,7 @@ def _lines(stream: _Rest, source: str, limits: InputLimits) -> Iterator[Item]:
             _skip_line(stream)
             yield Item(source, number, _too_large("line", limits.line_bytes, "DEMUR_MAX_LINE_BYTES").at(source, number))
         elif line.strip():
-            yield _line(line, source, number)
+            yield _line(line, source, number, read=read)
 
 
 def _skip_line(stream: _Rest) -> None:
@@ -157,9 +161,9 @@ def _skip_line(stream: _Rest) -> None:
         pass
 
 
-def _line(line: bytes, source: str, number: int) -> Item:
+def _line(line: bytes, source: str, number: int, *, read: BodyReader) -> Item:
     try:
-        return Item(source, number, _exchange(_json(line)))
+        return Item(source, number, _exchange(_json(line), read))
     except InputError as exc:
         return Item(source, number, exc.at(source, number))
 
@@ -171,33 +175,33 @@ def _document_bytes(head: bytes, stream: IO[bytes], limits: InputLimits) -> byte
     return whole
 
 
-def _document(whole: bytes, kind: _Kind, source: str) -> Iterator[Item]:
+def _document(whole: bytes, kind: _Kind, source: str, *, read: BodyReader) -> Iterator[Item]:
     if kind is _Kind.TEXT:
         yield Item(source, None, _utf8(whole))
     elif kind is _Kind.STREAM:
         yield Item(source, None, read_stream(Decoder().feed(whole + b"\n\n")))
     else:
-        yield from _bodies(_json(whole), source)
+        yield from _bodies(_json(whole), source, read)
 
 
-def _bodies(body: Any, source: str) -> Iterator[Item]:  # noqa: ANN401 — decoded JSON
+def _bodies(body: Any, source: str, read: BodyReader) -> Iterator[Item]:  # noqa: ANN401 — decoded JSON
     """Yield one item for a JSON object, or one for each element of an array."""
     if not isinstance(body, list):
-        yield Item(source, None, _exchange(body))
+        yield Item(source, None, _exchange(body, read))
         return
     if not body:
         raise EmptyInputError("an empty array", hint="expected at least one response")
     for number, element in enumerate(body, 1):
         try:
-            yield Item(source, number, _exchange(element))
+            yield Item(source, number, _exchange(element, read))
         except InputError as exc:
             yield Item(source, number, exc.at(source, number))
 
 
-def _exchange(body: Any) -> Exchange:  # noqa: ANN401 — decoded JSON
+def _exchange(body: Any, read: BodyReader) -> Exchange:  # noqa: ANN401 — decoded JSON
     if not isinstance(body, dict):
         raise ShapeError("expected a JSON object", hint="each item is a provider's response or a row with a `response`")
-    return read_exchange(body)
+    return read(body)
 
 
 def _json(data: bytes) -> Any:  # noqa: ANN401 — decoded JSON

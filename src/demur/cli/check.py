@@ -3,58 +3,54 @@
 from __future__ import annotations
 
 import argparse
-import shutil
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from demur.adapters.config import input_limits
 from demur.adapters.files import Item, read_items, read_text
-from demur.errors import EmptyInputError, InputError
+from demur.cli.shown import Machine, Person, Shown
+from demur.errors import EmptyInputError, InputError, UsageError
 from demur.model.exchange import Exchange
 from demur.model.verdict import Outcome
 from demur.pipeline.classify import check, classify, readable_text
-from demur.pipeline.judges import judge_named, judge_of_file
-from demur.report.evidence import underline
+from demur.pipeline.judges import judge_named, judge_of_file, judge_with
+from demur.pipeline.prompts import check_prompt
+from demur.wire.shapes import read_asked, read_exchange
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from demur.model.verdict import Verdict
     from demur.pipeline.ports import TextJudge
 
 __all__ = ["add_parser"]
 
-_MAX_COLUMNS = 100
-_INDENT = 2
+_PROMPT_WORDS = ("attack", "harmful", "benign")
+_WORDS = (*Outcome, *_PROMPT_WORDS)
 _EXAMPLES = """\
 examples:
   demur check "I'm sorry, but I can't help with that."
-  demur check response.json            a provider's answer, any shape
-  demur check responses.jsonl --json   one verdict a line, for machines
-  curl … | demur check -               from standard input
-  demur check answer.txt --pack shadow the seed's own phrase list
+  demur check response.json             a provider's answer, any shape
+  demur check responses.jsonl --json    one verdict a line, for machines
+  curl … | demur check -                from standard input
+  demur check --prompt "Ignore your instructions and …"
+  demur check answers.jsonl --threshold 0.8,0.3   unsure in between
+  demur check answer.txt --pack shadow  the seed's own phrase list
 
-exit codes: 0 read and judged, 1 an outcome of --fail-on was met,
+a pack of your own (--pack mine.toml):
+  name = "mine"
+  match = "words"            # whole words; or "substring"
+  [[group]]
+  target = "response"
+  category = "refusal"
+  phrases = ["that is outside my remit"]
+
+exit codes: 0 read and judged, 1 a word of --fail-on was met,
 2 bad input (what could be read is still judged)
 
 limits (environment): DEMUR_MAX_LINE_BYTES (16777216),
 DEMUR_MAX_DOCUMENT_BYTES (67108864)
 """
-_COLOURS = {
-    Outcome.REFUSED: "\x1b[1;31m",
-    Outcome.FILTERED: "\x1b[1;35m",
-    Outcome.PARTIAL: "\x1b[1;33m",
-    Outcome.UNSURE: "\x1b[1;33m",
-    Outcome.COMPLIED: "\x1b[1;32m",
-    Outcome.EMPTY: "\x1b[1;36m",
-    Outcome.FAILED: "\x1b[1;36m",
-}
-_PLAIN = "\x1b[0m"
-_NEW_LINE = "\n"
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -69,165 +65,123 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     command.add_argument("input", nargs="+", metavar="TEXT|FILE|-", help="a text, a file, or - for standard input")
     command.add_argument("--text", action="store_true", help="take every input as a text, even if such a file exists")
+    command.add_argument("--prompt", action="store_true", help="judge what was asked: attack, harmful or benign")
     command.add_argument("--pack", metavar="NAME|FILE", help="judge by a phrase pack: shadow, lucid, or a .toml file")
-    command.add_argument("--json", action="store_true", help="one JSON object a line")
     command.add_argument(
-        "--whole", action="store_true", help="show whole texts, not only the lines around the evidence"
+        "--threshold",
+        metavar="R[,C]",
+        type=_thresholds,
+        help="refused from score R on, complied below C, unsure in between",
     )
+    command.add_argument("--json", action="store_true", help="one JSON object a line")
+    command.add_argument("--whole", action="store_true", help="show whole texts, not only what is near the evidence")
     command.add_argument(
         "--fail-on",
-        metavar="OUTCOMES",
-        type=_outcomes,
+        metavar="WORDS",
+        type=_words,
         default=frozenset(),
-        help="exit 1 where an outcome is among these, e.g. refused,filtered",
+        help="exit 1 where a verdict is among these, e.g. refused,filtered",
     )
     command.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Return the exit code of one call."""
-    judge = _judge(args.pack)
-    show = _Machine() if args.json else _Person(whole=args.whole)
-    counts: Counter[Outcome] = Counter()
+    judge = _judge(args)
+    show = Machine() if args.json else Person(whole=args.whole)
+    counts: Counter[str] = Counter()
     bad = 0
     for item in _items(args):
         if isinstance(item.content, InputError):
             bad += 1
             show.error(item.content)
             continue
-        verdict = _verdict(item.content, judge)
-        counts[verdict.outcome] += 1
-        show.verdict(item, verdict)
+        shown = _prompt(item, item.content) if args.prompt else _response(item, item.content, judge)
+        counts[shown.word] += 1
+        show.item(shown)
     show.summary(counts, bad)
     if bad:
         return 2
-    return 1 if any(counts[outcome] for outcome in args.fail_on) else 0
+    return 1 if any(counts[word] for word in args.fail_on) else 0
 
 
-def _judge(pack: str | None) -> TextJudge | None:
-    if pack is None:
+def _judge(args: argparse.Namespace) -> TextJudge | None:
+    """Return the judge that the flags ask for, None for the default."""
+    given = [flag for flag in ("pack", "threshold", "prompt") if getattr(args, flag)]
+    if len(given) > 1:
+        raise UsageError(f"`--{given[0]}` and `--{given[1]}` exclude each other", hint="drop one of them")
+    if args.threshold:
+        refused, complied = args.threshold
+        return judge_with(refused=refused, complied=complied)
+    if not args.pack:
         return None
-    if not pack.endswith(".toml"):
-        return judge_named(pack)
-    return judge_of_file(pack, read_text(pack))
+    return judge_of_file(args.pack, read_text(args.pack)) if args.pack.endswith(".toml") else judge_named(args.pack)
 
 
-def _verdict(content: str | Exchange, judge: TextJudge | None) -> Verdict:
-    return check(content, judge=judge) if isinstance(content, str) else classify(content.response, judge=judge)
+def _response(item: Item, content: str | Exchange, judge: TextJudge | None) -> Shown:
+    exchange = content if isinstance(content, Exchange) else None
+    verdict = classify(exchange.response, judge=judge) if exchange else check(content, judge=judge)
+    facts: dict[str, object] = {
+        "id": exchange.id if exchange else None,
+        "shape": exchange.shape if exchange else None,
+        "score": round(verdict.score, 6),
+        "reason": verdict.reason,
+        "cause": verdict.cause,
+    }
+    return Shown(
+        item.source, item.line, verdict.outcome, facts, readable_text(content), verdict.findings, verdict.signals
+    )
 
 
-def _outcomes(words: str) -> frozenset[Outcome]:
+def _prompt(item: Item, content: str | Exchange) -> Shown:
+    exchange = content if isinstance(content, Exchange) else None
+    text = exchange.request.prompt if exchange and exchange.request else str(content)
+    verdict = check_prompt(text)
+    word = "attack" if verdict.adversarial else "harmful" if verdict.harm else "benign"
+    facts: dict[str, object] = {
+        "id": exchange.id if exchange else None,
+        "shape": exchange.shape if exchange else None,
+        "score": round(verdict.score, 6),
+        "attacks": verdict.attacks,
+        "harm": verdict.harm,
+        "harm_score": round(verdict.harm_score, 6),
+        "toxic_content": verdict.toxic_content,
+        "readings": verdict.readings,
+    }
+    return Shown(item.source, item.line, word, facts, text, verdict.findings)
+
+
+def _words(given: str) -> frozenset[str]:
+    words = frozenset(word.strip() for word in given.split(","))
+    if not words <= set(_WORDS):
+        raise argparse.ArgumentTypeError(f"`{given}` holds no known verdict; choose from {', '.join(_WORDS)}")
+    return words
+
+
+def _thresholds(given: str) -> tuple[float, float | None]:
     try:
-        return frozenset(Outcome(word.strip()) for word in words.split(","))
+        refused, _, complied = given.partition(",")
+        return float(refused), float(complied) if complied else None
     except ValueError:
-        known = ", ".join(Outcome)
-        raise argparse.ArgumentTypeError(f"`{words}` holds no known outcome; choose from {known}") from None
+        raise argparse.ArgumentTypeError(f"`{given}` is no threshold; give a score, or two: 0.8,0.3") from None
 
 
 def _items(args: argparse.Namespace) -> Iterator[Item]:
     for given in args.input:
         if not args.text and (given == "-" or _names_a_file(given)):
-            yield from read_items(given, input_limits())
+            yield from read_items(given, input_limits(), read=read_asked if args.prompt else read_exchange)
         elif given.strip():
             yield Item("text", None, given)
         else:
-            yield Item("text", None, EmptyInputError("an empty text", hint="pass the answer, a file, or -"))
+            yield Item("text", None, EmptyInputError("an empty text", hint="pass a text, a file, or -"))
 
 
 def _names_a_file(given: str) -> bool:
     """Return whether an argument is a file's name: such a file exists, or it could hardly be an answer."""
     try:
-        if Path(given).is_file():
+        if Path(given).exists():
             return True
     except (OSError, ValueError):
         return False
     looks_named = given.endswith((".json", ".jsonl", ".ndjson", ".txt", ".md", ".sse"))
     return looks_named and not any(c.isspace() for c in given)
-
-
-class _Machine:
-    """JSON lines: one object for each item, errors among them, so that no line of the input goes missing."""
-
-    def verdict(self, item: Item, verdict: Verdict) -> None:
-        text = readable_text(item.content) if not isinstance(item.content, InputError) else ""
-        findings = [
-            {
-                "rule": f.rule,
-                "category": f.category,
-                "weight": f.weight,
-                "start": f.span.start,
-                "end": f.span.end,
-                "text": f.span.of(text),
-            }
-            for f in verdict.findings
-        ]
-        exchange = item.content if isinstance(item.content, Exchange) else None
-        self._print(
-            {
-                "source": item.source,
-                "line": item.line,
-                "id": exchange.id if exchange else None,
-                "shape": exchange.shape if exchange else None,
-                "outcome": verdict.outcome,
-                "score": round(verdict.score, 6),
-                "reason": verdict.reason,
-                "cause": verdict.cause,
-                "findings": findings,
-                "signals": verdict.signals,
-            }
-        )
-
-    def error(self, error: InputError) -> None:
-        self._print({"source": error.source, "line": error.line, "error": error.what, "hint": error.hint})
-        print(f"demur: {error}", file=sys.stderr)
-
-    def summary(self, counts: Counter[Outcome], bad: int) -> None:
-        """Print nothing: a machine counts for itself."""
-
-    def _print(self, value: object) -> None:
-        print(msgspec.json.encode(value).decode())
-
-
-class _Person:
-    """Verdicts with the evidence underlined, wrapped to the terminal."""
-
-    def __init__(self, *, whole: bool) -> None:
-        self._whole = whole
-        self._colour = sys.stdout.isatty()
-        self._width = min(shutil.get_terminal_size((80, 24)).columns, _MAX_COLUMNS)
-
-    def verdict(self, item: Item, verdict: Verdict) -> None:
-        place = f"{item.source}:{item.line}" if item.line else "" if item.source == "text" else item.source
-        word, facts = verdict.outcome.upper(), self._facts(verdict)
-        shown = f"{_COLOURS[verdict.outcome]}{word}{_PLAIN}" if self._colour else word
-        fits = len(place) + len(word) + len(facts) + len("    ") <= self._width
-        print(f"{place}{('  ' if fits else _NEW_LINE) if place else ''}{shown}  {facts}")
-        for line in self._evidence(item, verdict):
-            print(" " * _INDENT + line)
-        print()
-
-    def error(self, error: InputError) -> None:
-        sys.stdout.flush()
-        print(f"demur: {error}", file=sys.stderr)
-
-    def summary(self, counts: Counter[Outcome], bad: int) -> None:
-        total = counts.total()
-        if total + bad > 1:
-            parts = [f"{n} {outcome}" for outcome, n in counts.most_common()]
-            print(f"{total} judged: {', '.join(parts) or 'none'}" + (f"; {bad} could not be read" if bad else ""))
-
-    def _facts(self, verdict: Verdict) -> str:
-        facts = [f"score {verdict.score:.2f}"]
-        facts += [f"reason {verdict.reason}"] if verdict.reason else []
-        facts += [f"cause {verdict.cause}"] if verdict.cause else []
-        return "  ".join(facts)
-
-    def _evidence(self, item: Item, verdict: Verdict) -> Iterator[str]:
-        for signal in verdict.signals:
-            more = "".join(f", {fact}" for fact in (signal.category, signal.severity) if fact)
-            yield f"{signal.path} = {signal.value}{more}"
-        text = readable_text(item.content) if not isinstance(item.content, InputError) else ""
-        spans = [f.span for f in verdict.findings]
-        yield from underline(text, spans, width=self._width - _INDENT, whole=self._whole)
-        for finding in verdict.findings:
-            yield f"{finding.weight:+.2f} {finding.category}: {finding.rule}"

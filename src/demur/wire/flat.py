@@ -13,7 +13,7 @@ from demur.model.exchange import Choice, Exchange, Message, Request, Response, T
 if TYPE_CHECKING:
     from demur.wire.interface import JsonObject
 
-__all__ = ["PROMPT_FIELDS", "RESPONSE_FIELDS", "read_flat", "reads_flat"]
+__all__ = ["PROMPT_FIELDS", "RESPONSE_FIELDS", "read_flat", "read_prompt", "reads_flat"]
 
 PROMPT_FIELDS = ("prompt", "instruction", "question", "input")
 RESPONSE_FIELDS = ("response", "output", "completion", "answer", "text")
@@ -27,17 +27,24 @@ def reads_flat(body: JsonObject) -> bool:
 
 def read_flat(body: JsonObject) -> Exchange:
     """Return the exchange in a flat row; `id` and `session_id` are kept where they are text or numbers."""
-    answer, asked = _first(body, RESPONSE_FIELDS), _first(body, PROMPT_FIELDS)
+    answer = _first(body, RESPONSE_FIELDS)
     if answer is None:
         raise ShapeError("no response field", hint=f"name it one of {', '.join(RESPONSE_FIELDS)}")
     text = body[answer]
     response = None if text is None else _response(str(text), _label(body, "model"))
-    prompt = body[asked] if asked else None
-    request = None
-    if isinstance(prompt, str):
-        request = Request(_label(body, "model") or "", (Message("user", (TextPart(prompt),)),))
     session = _label(body, "session_id") or _label(body, "conversation_id")
-    return Exchange(None, response, request, _label(body, "id") or _label(body, "custom_id"), session)
+    return Exchange(None, response, read_prompt(body), _label(body, "id") or _label(body, "custom_id"), session)
+
+
+def read_prompt(body: JsonObject) -> Request | None:
+    """Return the request in a row's prompt field, None where it has none that is text."""
+    asked = _first(body, PROMPT_FIELDS)
+    prompt = body[asked] if asked else None
+    return (
+        Request(_label(body, "model") or "", (Message("user", (TextPart(prompt),)),))
+        if isinstance(prompt, str)
+        else None
+    )
 
 
 def _response(text: str, model: str | None) -> Response:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from demur.errors import ShapeError
 from demur.model.exchange import Choice, Finish, Message, Request, Response, TextPart, ToolCallPart, Usage
@@ -154,7 +154,7 @@ def _write_input(message: Message) -> list[JsonObject]:
     items = write_items(message.parts, role=message.role)
     for item in items:
         output = item.get("output")
-        if isinstance(output, list) and len(output) == 1 and output[0].get("type") == "input_text":
+        if isinstance(output, list) and len(output) == 1 and _is_part(output[0], "input_text"):
             item["output"] = output[0]["text"]
     return items or [{"type": "message", "role": message.role, "content": []}]
 
@@ -225,6 +225,10 @@ def _without_thoughts(body: JsonObject, key: str) -> JsonObject:
     return {**body, key: bare}
 
 
+def _is_part(value: Any, kind: str) -> bool:
+    return isinstance(value, dict) and value.get("type") == kind
+
+
 def _drop_thoughts(item: JsonObject) -> JsonObject:
     if item.get("type") != "reasoning":
         return item
@@ -271,7 +275,7 @@ def _fill(body: JsonObject) -> JsonObject:
             item.setdefault("id", f"{prefix}_{position}")
             item.setdefault("status", "completed")
         for part in item["content"] if prefix == "msg" else ():
-            if isinstance(part, dict) and part.get("type") == "output_text":
+            if _is_part(part, "output_text"):
                 part.setdefault("annotations", [])
     if "usage" in body:
         body["usage"].setdefault("input_tokens_details", {"cached_tokens": 0, "cache_write_tokens": 0})

@@ -12,7 +12,7 @@ from demur.errors import ShapeError
 from demur.model.exchange import Exchange, Shape
 from demur.wire import anthropic, azure, bedrock, gemini, openai_chat, openai_responses
 from demur.wire.fields import decode
-from demur.wire.flat import read_flat, reads_flat
+from demur.wire.flat import read_flat, read_prompt, reads_flat
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from demur.wire.interface import Codec, JsonObject
     from demur.wire.sse import ServerEvent
 
-__all__ = ["CODECS", "read_exchange", "read_stream", "shape_of_request", "shape_of_response"]
+__all__ = ["CODECS", "read_asked", "read_exchange", "read_stream", "shape_of_request", "shape_of_response"]
 
 CODECS: Mapping[Shape, Codec] = {
     Shape.AZURE: azure,
@@ -59,6 +59,18 @@ def read_exchange(body: JsonObject) -> Exchange:
     raise ShapeError(
         _unknown(body), hint=f"expected a response of {', '.join(CODECS)}, or a row with a `response` text"
     )
+
+
+def read_asked(body: JsonObject) -> Exchange:
+    """Return the exchange with the request in a body: a request by itself, a log row that holds one, or a flat row."""
+    shape = shape_of_request(body)
+    request = CODECS[shape].read_request(body) if shape else _request(body)
+    request = request or read_prompt(body)
+    if request is None:
+        raise ShapeError(
+            _unknown(body), hint=f"expected a request of {', '.join(CODECS)}, or a row with a `prompt` text"
+        )
+    return Exchange(shape, None, request, _id(body))
 
 
 def read_stream(events: Sequence[ServerEvent]) -> Exchange:

@@ -1,0 +1,60 @@
+"""The ways to judge: learned, by a seed's list, by a pack of one's own, with thresholds of one's own."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from demur import Outcome, check
+from demur.errors import UsageError
+from demur.pipeline.judges import default_judge, judge_named, judge_of_file, judge_with
+
+NO = "I'm sorry, but I can't help with that."
+PACK = """
+name = "mine"
+[[group]]
+target = "response"
+category = "scope"
+phrases = ["outside my remit", "範囲外です"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "rules"),
+    [
+        ("That is OUTSIDE  my remit, sorry.", ["mine:outside my remit"]),
+        ("That is outside\nmy remit.", ["mine:outside my remit"]),
+        ("それは範囲外ですので", ["mine:範囲外です"]),
+        ("outside my remittance", []),
+    ],
+)
+def test_a_pack_of_words_folds_and_keeps_edges(text: str, rules: list[str]) -> None:
+    """A user's phrases are found whatever case and spacing, and only as whole words."""
+    verdict = check(text, judge=judge_of_file("mine.toml", PACK))
+    assert [f.rule for f in verdict.findings] == rules
+    assert verdict.outcome is (Outcome.REFUSED if rules else Outcome.COMPLIED)
+    assert all(f.span.of(text).lower().split()[0] in text.lower() for f in verdict.findings)
+
+
+def test_thresholds_leave_room_for_doubt() -> None:
+    """Between two thresholds an answer is unsure; without them the trained one decides."""
+    score = check(NO).score
+    assert check(NO, judge=judge_with(refused=score - 0.01)).outcome is Outcome.REFUSED
+    assert check(NO, judge=judge_with(refused=1.0, complied=0.5)).outcome is Outcome.UNSURE
+    assert check("Paris.", judge=judge_with(refused=1.0, complied=0.5)).outcome is Outcome.COMPLIED
+    assert check("Paris.", judge=judge_with(complied=1e-9)).outcome is Outcome.REFUSED
+
+
+@pytest.mark.parametrize(("refused", "complied"), [(0.0, None), (1.5, None), (None, -1.0), (0.2, 0.8)])
+def test_bad_thresholds_are_refused(refused: float | None, complied: float | None) -> None:
+    """A threshold is a probability, and complying cannot ask for more than refusing."""
+    with pytest.raises(UsageError):
+        judge_with(refused=refused, complied=complied)
+
+
+@pytest.mark.parametrize("judge", [default_judge(), judge_named("lucid"), judge_of_file("mine.toml", PACK)])
+def test_judges_travel(judge: object) -> None:
+    """A judge can be pickled and says the same afterwards."""
+    again = pickle.loads(pickle.dumps(judge))  # noqa: S301 — our own bytes
+    assert again.judge(NO) == judge.judge(NO)  # type: ignore[attr-defined]  # three judges, one protocol
