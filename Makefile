@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test test-slow check format lint types imports clean
+.PHONY: help setup demo test test-slow check format lint types imports train benchmark clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -40,6 +40,13 @@ types: $(STAMP)
 
 imports: $(STAMP)
 	@$(BIN)/lint-imports
+
+train: $(STAMP) ## learn the packs anew from the labelled sets (DATA=folder)
+	@$(BIN)/python -m demur_train.refusals $(if $(DATA),--data $(DATA))
+	@$(BIN)/python -m demur_train.prompts $(if $(DATA),--data $(DATA))
+
+benchmark: $(STAMP) ## time the detector beside the naive loop
+	@$(BIN)/python benchmarks/detector.py
 
 clean: ## remove what was built
 	rm -rf $(VENV) build dist .coverage .mypy_cache .pytest_cache .ruff_cache

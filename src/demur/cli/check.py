@@ -96,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
             bad += 1
             show.error(item.content)
             continue
-        shown = _prompt(item, item.content) if args.prompt else _response(item, item.content, judge)
+        shown = _prompt(item, item.content) if args.prompt else _judged(item, item.content, judge)
         counts[shown.word] += 1
         show.item(shown)
     show.summary(counts, bad)
@@ -118,7 +118,7 @@ def _judge(args: argparse.Namespace) -> TextJudge | None:
     return judge_of_file(args.pack, read_text(args.pack)) if args.pack.endswith(".toml") else judge_named(args.pack)
 
 
-def _response(item: Item, content: str | Exchange, judge: TextJudge | None) -> Shown:
+def _judged(item: Item, content: str | Exchange, judge: TextJudge | None) -> Shown:
     exchange = content if isinstance(content, Exchange) else None
     verdict = classify(exchange.response, judge=judge) if exchange else check(content, judge=judge)
     facts: dict[str, object] = {

@@ -54,20 +54,17 @@ class Lexicon:
         """Return the hits in a view, in characters, in the order of the text."""
         found: set[ClassHit] = set()
         lefts: dict[int, list[tuple[int, int]]] = {}
-        rights: list[tuple[int, int, int]] = []
-        group_of, class_of, is_left, is_right = self.group_of, self.class_of_group, self._is_left, self._is_right
+        group_of, class_of, is_left, by_right = self.group_of, self.class_of_group, self._is_left, self._by_right
+        # Hits come in the order of their ends, so a left half has been seen when the right one behind it is.
         for index, start, end in self.matcher.find(view):
             group = group_of[index]
             if class_of[group] >= 0:
                 found.add((start, end, class_of[group]))
             if is_left[group]:
                 lefts.setdefault(end, []).append((group, start))
-            if is_right[group]:
-                rights.append((group, start, end))
-        for group, start, end in rights:
-            for left, left_start in lefts.get(start, ()):
-                for of in self._by_right[group].get(left, ()):
-                    found.add((left_start, end, of))
+            if start in lefts and by_right[group]:
+                for left, left_start in lefts[start]:
+                    found.update((left_start, end, of) for of in by_right[group].get(left, ()))
         return sorted(found)
 
     def find_in_buffer(self, buffer: bytes) -> tuple[Ints, Ints, Ints]:
@@ -111,10 +108,6 @@ class Lexicon:
         return [group in lefts for group in range(len(self.class_of_group))]
 
     @cached_property
-    def _is_right(self) -> list[bool]:
-        return [bool(frames) for frames in self._by_right]
-
-    @cached_property
     def _by_right(self) -> list[dict[int, list[int]]]:
         """For each group, the classes that each left group makes with it."""
         found: list[dict[int, list[int]]] = [{} for _ in self.class_of_group]
@@ -130,7 +123,7 @@ class Lexicon:
             np.array(self.group_of, dtype=np.int64),
             np.array(self.class_of_group, dtype=np.int64),
             np.array(self._is_left),
-            np.array(self._is_right),
+            np.array([bool(lefts) for lefts in self._by_right]),
         )
 
     @cached_property

@@ -65,7 +65,8 @@ class Screen:
 
     @cached_property
     def _automaton(self) -> ahocorasick_rs.AhoCorasick:
-        return ahocorasick_rs.AhoCorasick(self.phrases, implementation=ahocorasick_rs.Implementation.DFA)
+        # Ten times as quick to build as the DFA, which only columns make worth its while.
+        return ahocorasick_rs.AhoCorasick(self.phrases, implementation=ahocorasick_rs.Implementation.ContiguousNFA)
 
     @cached_property
     def _byte_automaton(self) -> ahocorasick_rs.BytesAhoCorasick:
