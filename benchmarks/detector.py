@@ -30,7 +30,9 @@ PHRASES = [phrase for phrase, _ in builtin_pack("shadow").phrases(Target.RESPONS
 def texts_of(path: Path, *, language: str | None = "en") -> list[str]:
     """Return texts of 1 KB: those of the file that are long enough, cut; else its texts joined."""
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    found = [row.get("response") or row.get("text") or "" for row in rows if language in (None, row.get("lang", language))]
+    found = [
+        row.get("response") or row.get("text") or "" for row in rows if language in (None, row.get("lang", language))
+    ]
     long = [text[:SIZE] for text in found if len(text) >= SIZE]
     joined = "\n\n".join(found)
     return long or [joined[i : i + SIZE] for i in range(0, len(joined) - SIZE, SIZE)]

@@ -7,8 +7,9 @@ import pickle
 import pytest
 
 from demur import Outcome, check
-from demur.errors import UsageError
-from demur.pipeline.judges import default_judge, judge_named, judge_of_file, judge_with
+from demur.detect.pack import builtin_pack, parse_pack
+from demur.errors import PackError, UsageError
+from demur.pipeline.judges import default_judge, judge_named, judge_of_pack, judge_with
 
 NO = "I'm sorry, but I can't help with that."
 PACK = """
@@ -31,7 +32,7 @@ phrases = ["outside my remit", "範囲外です"]
 )
 def test_a_pack_of_words_folds_and_keeps_edges(text: str, rules: list[str]) -> None:
     """A user's phrases are found whatever case and spacing, and only as whole words."""
-    verdict = check(text, judge=judge_of_file("mine.toml", PACK))
+    verdict = check(text, judge=judge_of_pack(parse_pack(PACK, source="mine.toml")))
     assert [f.rule for f in verdict.findings] == rules
     assert verdict.outcome is (Outcome.REFUSED if rules else Outcome.COMPLIED)
     assert all(f.span.of(text).lower().split()[0] in text.lower() for f in verdict.findings)
@@ -53,8 +54,29 @@ def test_bad_thresholds_are_refused(refused: float | None, complied: float | Non
         judge_with(refused=refused, complied=complied)
 
 
-@pytest.mark.parametrize("judge", [default_judge(), judge_named("lucid"), judge_of_file("mine.toml", PACK)])
+@pytest.mark.parametrize(
+    "judge", [default_judge(), judge_named("lucid"), judge_of_pack(parse_pack(PACK, source="mine.toml"))]
+)
 def test_judges_travel(judge: object) -> None:
     """A judge can be pickled and says the same afterwards."""
     again = pickle.loads(pickle.dumps(judge))  # noqa: S301 — our own bytes
     assert again.judge(NO) == judge.judge(NO)  # type: ignore[attr-defined]  # three judges, one protocol
+
+
+def test_a_pack_for_prompts_judges_no_response() -> None:
+    """A pack without a phrase for responses would pass every one, so it is refused."""
+    with pytest.raises(PackError, match="pack `fakeai` has phrases for prompts only"):
+        judge_of_pack(builtin_pack("fakeai"))
+
+
+def test_a_seeds_list_by_name() -> None:
+    """`pack=` judges by a seed's list, faults included."""
+    assert check("Penguins are not able to fly.", pack="shadow").outcome is Outcome.REFUSED
+    assert check("Penguins are not able to fly.").outcome is Outcome.COMPLIED
+
+
+def test_the_evidence_adds_up() -> None:
+    """Above zero in sum is refused: the phrases and the shape of the answer make the verdict."""
+    for text in (NO, "I can't share the exact dosage, but here are some general facts: rest, water, and sleep."):
+        verdict = check(text)
+        assert (sum(f.weight for f in verdict.findings) > 0) == (verdict.score > 0.5)

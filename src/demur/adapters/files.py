@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from demur.adapters.config import InputLimits
     from demur.model.exchange import Exchange
 
-__all__ = ["BodyReader", "Item", "read_items", "read_text"]
+__all__ = ["BodyReader", "Item", "bounded_document", "bounded_lines", "open_source", "read_items", "read_text"]
 
 BodyReader = Callable[[dict[str, Any]], "Exchange"]
 """Takes a JSON object apart: as an answer, or as what was asked."""
@@ -55,7 +55,7 @@ def read_items(name: str, limits: InputLimits, *, read: BodyReader = read_exchan
     """Yield what stands in a file, or in standard input where `name` is `-`; `read` takes each JSON object."""
     source = "<stdin>" if name == "-" else name
     try:
-        with _open_source(name) as stream:
+        with open_source(name) as stream:
             yield from _read(stream, source, limits, read=read)
     except OSError as exc:
         yield Item(source, None, _unreadable(exc, source))
@@ -74,7 +74,8 @@ def _unreadable(exc: OSError, source: str) -> InputError:
 
 
 @contextmanager
-def _open_source(name: str) -> Iterator[IO[bytes]]:
+def open_source(name: str) -> Iterator[IO[bytes]]:
+    """Give the bytes of a file, or of standard input, which stays open, where `name` is `-`."""
     if name == "-":
         yield sys.stdin.buffer
     else:
@@ -90,7 +91,7 @@ def _read(stream: IO[bytes], source: str, limits: InputLimits, *, read: BodyRead
         if kind is _Kind.LINES:
             yield from _lines(_Rest(head, stream), source, limits, read=read)
             return
-        whole = _document_bytes(head, stream, limits).removeprefix(_BOM)
+        whole = bounded_document(stream, limits, head=head).removeprefix(_BOM)
         yield from _document(whole, kind, source, read=read)
     except InputError as exc:
         yield Item(source, None, exc.at(source))
@@ -126,6 +127,14 @@ def _is_json(line: bytes) -> bool:
     return True
 
 
+class _Readable(Protocol):
+    """Bytes that are read line by line."""
+
+    def readline(self, size: int, /) -> bytes:
+        """Return up to `size` bytes of the next line."""
+        ...
+
+
 class _Rest:
     """A stream whose head has been read already."""
 
@@ -145,18 +154,27 @@ class _Rest:
         return piece + self._stream.readline(size - take)
 
 
-def _lines(stream: _Rest, source: str, limits: InputLimits, *, read: BodyReader) -> Iterator[Item]:
+def bounded_lines(stream: _Readable, limits: InputLimits) -> Iterator[tuple[int, bytes | SizeLimitError]]:
+    """Yield each line with its number, from 1 on; one beyond the limit is skipped whole and its error stands for it."""
     number = 0
     while line := stream.readline(limits.line_bytes + 1):
         number += 1
         if len(line) > limits.line_bytes and not line.endswith(b"\n"):
             _skip_line(stream)
-            yield Item(source, number, _too_large("line", limits.line_bytes, "DEMUR_MAX_LINE_BYTES").at(source, number))
+            yield number, _too_large("line", limits.line_bytes, "DEMUR_MAX_LINE_BYTES")
+        else:
+            yield number, line
+
+
+def _lines(stream: _Rest, source: str, limits: InputLimits, *, read: BodyReader) -> Iterator[Item]:
+    for number, line in bounded_lines(stream, limits):
+        if isinstance(line, SizeLimitError):
+            yield Item(source, number, line.at(source, number))
         elif line.strip():
             yield _line(line, source, number, read=read)
 
 
-def _skip_line(stream: _Rest) -> None:
+def _skip_line(stream: _Readable) -> None:
     while (piece := stream.readline(1024 * 1024)) and not piece.endswith(b"\n"):
         pass
 
@@ -168,7 +186,8 @@ def _line(line: bytes, source: str, number: int, *, read: BodyReader) -> Item:
         return Item(source, number, exc.at(source, number))
 
 
-def _document_bytes(head: bytes, stream: IO[bytes], limits: InputLimits) -> bytes:
+def bounded_document(stream: IO[bytes], limits: InputLimits, *, head: bytes = b"") -> bytes:
+    """Return the whole of a stream whose `head` has been read already, or raise where it is beyond the limit."""
     whole = head + stream.read(limits.document_bytes + 1 - len(head))
     if len(whole) > limits.document_bytes:
         raise _too_large("document", limits.document_bytes, "DEMUR_MAX_DOCUMENT_BYTES")

@@ -14,14 +14,13 @@ from __future__ import annotations
 import csv
 import io
 import re
-import sys
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import msgspec
 
+from demur.adapters.files import bounded_document, bounded_lines, open_source
 from demur.errors import EmptyInputError, EncodingError, InputError, JsonError, ShapeError, SizeLimitError
 from demur.model.evaluation import Dimension, Label, LabelledText, Side
 
@@ -77,7 +76,7 @@ def read_labelled(name: str, limits: InputLimits) -> Iterator[LabelledText | Lef
     read = _csv_rows if Path(name).suffix.lower() == ".csv" else _json_rows
     count = 0
     try:
-        with _stream(name) as stream:
+        with open_source(name) as stream:
             for line, row in read(stream, limits):
                 count += 1
                 yield _usable(row, source, line)
@@ -95,23 +94,10 @@ def source_name(name: str) -> str:
     return "<stdin>" if name == "-" else name.encode("utf-8", "replace").decode("utf-8")
 
 
-@contextmanager
-def _stream(name: str) -> Iterator[IO[bytes]]:
-    if name == "-":
-        yield sys.stdin.buffer
-    else:
-        with Path(name).open("rb") as stream:
-            yield stream
-
-
 def _json_rows(stream: IO[bytes], limits: InputLimits) -> Iterator[tuple[int, Mapping[str, Any] | InputError]]:
-    number = 0
-    while line := stream.readline(limits.line_bytes + 1):
-        number += 1
-        if len(line) > limits.line_bytes and not line.endswith(b"\n"):
-            while (piece := stream.readline(limits.line_bytes)) and not piece.endswith(b"\n"):
-                pass
-            yield number, _oversized("line", limits.line_bytes, "DEMUR_MAX_LINE_BYTES")
+    for number, line in bounded_lines(stream, limits):
+        if isinstance(line, SizeLimitError):
+            yield number, line
         elif (row := line.removeprefix(_BOM) if number == 1 else line).strip():
             yield number, _object(row)
 
@@ -129,9 +115,7 @@ def _object(line: bytes) -> Mapping[str, Any] | InputError:
 
 
 def _csv_rows(stream: IO[bytes], limits: InputLimits) -> Iterator[tuple[int, Mapping[str, Any] | InputError]]:
-    whole = stream.read(limits.document_bytes + 1)
-    if len(whole) > limits.document_bytes:
-        raise _oversized("document", limits.document_bytes, "DEMUR_MAX_DOCUMENT_BYTES")
+    whole = bounded_document(stream, limits)
     try:
         text = whole.removeprefix(_BOM).decode("utf-8")
     except UnicodeDecodeError as exc:
@@ -212,10 +196,6 @@ def _facets(row: Mapping[str, Any], word: str, label: Label) -> Iterator[tuple[D
 def _word(value: object) -> str:
     """Return a name as it can be grouped by: a string or a number, or nothing."""
     return str(value).strip() if isinstance(value, str | int | float) else ""
-
-
-def _oversized(what: str, limit: int, setting: str) -> SizeLimitError:
-    return SizeLimitError(f"a {what} of more than {limit} bytes", hint=f"raise {setting} if that is meant")
 
 
 def _not_utf8() -> EncodingError:

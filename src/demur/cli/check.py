@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,23 +11,28 @@ from typing import TYPE_CHECKING
 from demur.adapters.config import input_limits
 from demur.adapters.files import Item, read_items, read_text
 from demur.cli.shown import Machine, Person, Shown
+from demur.detect.pack import builtin_pack, parse_pack
 from demur.errors import EmptyInputError, InputError, UsageError
 from demur.model.exchange import Exchange
 from demur.model.verdict import Outcome
 from demur.pipeline.classify import check, classify, readable_text
-from demur.pipeline.judges import judge_named, judge_of_file, judge_with
+from demur.pipeline.judges import judge_of_pack, judge_with
+from demur.pipeline.prompt_packs import prompt_judge_of_pack
 from demur.pipeline.prompts import check_prompt
 from demur.wire.shapes import read_asked, read_exchange
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from demur.pipeline.ports import TextJudge
+    from demur.detect.pack import Pack
+    from demur.pipeline.ports import PromptJudge, TextJudge
 
 __all__ = ["add_parser"]
 
 _PROMPT_WORDS = ("attack", "harmful", "benign")
 _WORDS = (*Outcome, *_PROMPT_WORDS)
+_PATH_LIKE = re.compile(r"^\S*(?:/\S*|\.[A-Za-z]\w{0,5})$")
+"""No white space, and a slash or an ending: a mistyped path must not pass for an answer."""
 _EXAMPLES = """\
 examples:
   demur check "I'm sorry, but I can't help with that."
@@ -53,6 +59,15 @@ DEMUR_MAX_DOCUMENT_BYTES (67108864)
 """
 
 
+class _Once(argparse.Action):
+    """A flag that may stand once: of two the first would be dropped without a word."""
+
+    def __call__(self, parser, namespace, values, option_string=None):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN204 — argparse's own signature
+        if getattr(namespace, self.dest) is not None:
+            parser.error(f"{option_string} stands twice; give one")
+        setattr(namespace, self.dest, values)
+
+
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to the command line."""
     command = commands.add_parser(
@@ -66,7 +81,9 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     command.add_argument("input", nargs="+", metavar="TEXT|FILE|-", help="a text, a file, or - for standard input")
     command.add_argument("--text", action="store_true", help="take every input as a text, even if such a file exists")
     command.add_argument("--prompt", action="store_true", help="judge what was asked: attack, harmful or benign")
-    command.add_argument("--pack", metavar="NAME|FILE", help="judge by a phrase pack: shadow, lucid, or a .toml file")
+    command.add_argument(
+        "--pack", metavar="NAME|FILE", action=_Once, help="a phrase pack: shadow, lucid, fakeai (prompts), or a file"
+    )
     command.add_argument(
         "--threshold",
         metavar="R[,C]",
@@ -88,6 +105,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def run(args: argparse.Namespace) -> int:
     """Return the exit code of one call."""
     judge = _judge(args)
+    asked = prompt_judge_of_pack(_pack(args.pack)) if args.prompt and args.pack else None
     show = Machine() if args.json else Person(whole=args.whole)
     counts: Counter[str] = Counter()
     bad = 0
@@ -96,7 +114,7 @@ def run(args: argparse.Namespace) -> int:
             bad += 1
             show.error(item.content)
             continue
-        shown = _prompt(item, item.content) if args.prompt else _judged(item, item.content, judge)
+        shown = _asked(item, item.content, asked) if args.prompt else _judged(item, item.content, judge)
         counts[shown.word] += 1
         show.item(shown)
     show.summary(counts, bad)
@@ -107,15 +125,16 @@ def run(args: argparse.Namespace) -> int:
 
 def _judge(args: argparse.Namespace) -> TextJudge | None:
     """Return the judge that the flags ask for, None for the default."""
-    given = [flag for flag in ("pack", "threshold", "prompt") if getattr(args, flag)]
-    if len(given) > 1:
-        raise UsageError(f"`--{given[0]}` and `--{given[1]}` exclude each other", hint="drop one of them")
+    if args.threshold and (args.pack or args.prompt):
+        raise UsageError("`--threshold` is for the learned detector", hint="drop it, or `--pack` and `--prompt`")
     if args.threshold:
         refused, complied = args.threshold
         return judge_with(refused=refused, complied=complied)
-    if not args.pack:
-        return None
-    return judge_of_file(args.pack, read_text(args.pack)) if args.pack.endswith(".toml") else judge_named(args.pack)
+    return None if args.prompt or not args.pack else judge_of_pack(_pack(args.pack))
+
+
+def _pack(given: str) -> Pack:
+    return parse_pack(read_text(given), source=given) if given.endswith(".toml") else builtin_pack(given)
 
 
 def _judged(item: Item, content: str | Exchange, judge: TextJudge | None) -> Shown:
@@ -133,10 +152,10 @@ def _judged(item: Item, content: str | Exchange, judge: TextJudge | None) -> Sho
     )
 
 
-def _prompt(item: Item, content: str | Exchange) -> Shown:
+def _asked(item: Item, content: str | Exchange, judge: PromptJudge | None) -> Shown:
     exchange = content if isinstance(content, Exchange) else None
     text = exchange.request.prompt if exchange and exchange.request else str(content)
-    verdict = check_prompt(text)
+    verdict = check_prompt(text, judge=judge)
     word = "attack" if verdict.adversarial else "harmful" if verdict.harm else "benign"
     facts: dict[str, object] = {
         "id": exchange.id if exchange else None,
@@ -183,5 +202,4 @@ def _names_a_file(given: str) -> bool:
             return True
     except (OSError, ValueError):
         return False
-    looks_named = given.endswith((".json", ".jsonl", ".ndjson", ".txt", ".md", ".sse"))
-    return looks_named and not any(c.isspace() for c in given)
+    return _PATH_LIKE.search(given) is not None

@@ -25,6 +25,7 @@ __all__ = ["Machine", "Person", "Shown"]
 
 _MAX_COLUMNS = 100
 _INDENT = 2
+_ERRORS_TOLD = 10
 _PLAIN = "\x1b[0m"
 _NEW_LINE = "\n"
 _RED, _PURPLE, _YELLOW, _GREEN, _CYAN = (f"\x1b[1;{code}m" for code in (31, 35, 33, 32, 36))
@@ -91,6 +92,7 @@ class Person:
 
     def __init__(self, *, whole: bool) -> None:
         self._whole = whole
+        self._errors = 0
         self._colour = sys.stdout.isatty()
         self._width = min(shutil.get_terminal_size((80, 24)).columns, _MAX_COLUMNS)
 
@@ -105,9 +107,13 @@ class Person:
         print()
 
     def error(self, error: InputError) -> None:
-        """Print an error, behind what was printed before it."""
+        """Print an error, behind what was printed before it; after a few the count at the end has to do."""
         sys.stdout.flush()
-        print(f"demur: {error}", file=sys.stderr)
+        self._errors += 1
+        if self._errors <= _ERRORS_TOLD:
+            print(f"demur: {error}", file=sys.stderr)
+        elif self._errors == _ERRORS_TOLD + 1:
+            print("demur: further errors are counted, not shown; --json shows all", file=sys.stderr)
 
     def summary(self, counts: Counter[str], bad: int) -> None:
         """Print what was judged, where it was more than one item."""
@@ -117,9 +123,10 @@ class Person:
             print(f"{total} judged: {', '.join(parts) or 'none'}" + (f"; {bad} could not be read" if bad else ""))
 
     def _evidence(self, shown: Shown) -> None:
-        lines = [_signal(signal) for signal in shown.signals]
+        width = self._width - _INDENT
+        lines = [line for signal in shown.signals for line in underline(_signal(signal), (), width=width, whole=True)]
         spans = [f.span for f in shown.findings]
-        lines += underline(shown.text, spans, width=self._width - _INDENT, whole=self._whole)
+        lines += underline(shown.text, spans, width=width, whole=self._whole)
         lines += [f"{f.weight:+.2f} {f.category}: {f.rule}" for f in shown.findings]
         for line in lines:
             print(" " * _INDENT + line)

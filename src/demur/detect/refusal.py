@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from demur.detect.passage import take_passage
 from demur.detect.refusal_cues import Reader
 from demur.detect.refusal_pack import CUES, Zone
+from demur.model.text import Span
 from demur.model.verdict import Cause, Finding, Outcome, Reason, Verdict
 
 if TYPE_CHECKING:
@@ -97,12 +98,16 @@ class RefusalDetector:
         return sigmoid(head.bias + near + sum(weights[k] * value for k, value in features.values.items()))
 
     def _findings(self, features: Features, view: NormalText, start: int) -> tuple[Finding, ...]:
-        """Return the phrases that moved the score, each with all that its class added, in the order of the text."""
+        """Return the phrases that moved the score, in the order of the text, then what the shape of the answer added.
+
+        The weights add up to the linear score, but for what was too little to tell; above 0 is refused.
+        """
         pack = self.pack
         added: dict[ClassHit, float] = {}
         for feature, hit in features.hits.items():
             added[hit] = added.get(hit, 0.0) + pack.weights[feature]
-        return tuple(
+        shape = pack.bias + sum(pack.weights[k] * v for k, v in features.values.items() if k not in features.hits)
+        found = [
             Finding(
                 view.text[start + hit[0] : start + hit[1]].replace("\n", " "),
                 pack.classes[hit[2]].name,
@@ -111,7 +116,8 @@ class RefusalDetector:
             )
             for hit, weight in sorted(added.items())
             if abs(weight) >= _WORTH_TELLING
-        )
+        ]
+        return (*found, Finding("length, lists, what follows what", "shape", round(shape, 4), Span(0, 0)))
 
 
 _DECLINING = frozenset({Outcome.REFUSED, Outcome.PARTIAL, Outcome.UNSURE})

@@ -13,7 +13,7 @@ from demur.detect.signals import refusal_text, signals_of, verdict_by_signals
 from demur.errors import ShapeError
 from demur.model.exchange import Exchange, Response
 from demur.model.verdict import Cause, Outcome, Verdict
-from demur.pipeline.judges import default_judge
+from demur.pipeline.judges import default_judge, judge_named
 from demur.wire.plain import plain
 from demur.wire.shapes import read_exchange
 
@@ -24,9 +24,12 @@ if TYPE_CHECKING:
 __all__ = ["as_exchange", "check", "classify", "readable_text"]
 
 
-def check(response: object, *, judge: TextJudge | None = None) -> Verdict:
-    """Return the verdict on an answer: its text, or any provider's response object or dict."""
-    judge = judge or default_judge()
+def check(response: object, *, pack: str | None = None, judge: TextJudge | None = None) -> Verdict:
+    """Return the verdict on an answer: its text, or any provider's response object or dict.
+
+    `pack` names a seed's phrase list (`shadow`, `lucid`) to judge texts by; `judge` is any other way to do it.
+    """
+    judge = judge or (judge_named(pack) if pack else default_judge())
     if isinstance(response, str):
         return judge_text(response, judge)
     return classify(as_exchange(response).response, judge=judge)

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
-from demur.detect.pack import MatchMode, Target, builtin_pack, parse_pack
+from demur.detect.pack import MatchMode, Target, builtin_pack
 from demur.detect.refusal import RefusalDetector, Thresholds
 from demur.detect.refusal_pack import load_refusal_pack
 from demur.detect.substring import find_substrings
 from demur.detect.words import find_words, words_matcher
-from demur.errors import UsageError
+from demur.errors import PackError, UsageError
 from demur.model.verdict import Cause, Outcome, Reason, Verdict
 from demur.text.view import view, view_of
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from demur.detect.pack import Pack
     from demur.model.verdict import Finding
 
-__all__ = ["LearnedJudge", "PackJudge", "default_judge", "judge_named", "judge_of_file", "judge_with"]
+__all__ = ["LearnedJudge", "PackJudge", "default_judge", "judge_named", "judge_of_pack", "judge_with"]
 
 
 @dataclass(frozen=True)
@@ -65,15 +65,17 @@ class LearnedJudge:
         return self.detector.judge(view_of(text))
 
 
+def judge_of_pack(pack: Pack) -> PackJudge:
+    """Return the judge of a pack; one without a phrase for responses would pass every one, and is refused."""
+    if not pack.phrases(Target.RESPONSE):
+        raise PackError(f"pack `{pack.name}` has phrases for prompts only", hint="judge prompts with it: --prompt")
+    return PackJudge(pack)
+
+
 @cache
 def judge_named(name: str) -> PackJudge:
     """Return the judge of a pack that ships with Demur."""
-    return PackJudge(builtin_pack(name))
-
-
-def judge_of_file(source: str, text: str) -> PackJudge:
-    """Return the judge of a pack that the user wrote."""
-    return PackJudge(parse_pack(text, source=source))
+    return judge_of_pack(builtin_pack(name))
 
 
 @cache

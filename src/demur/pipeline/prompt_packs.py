@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 
 from demur.detect.pack import Target
 from demur.detect.substring import find_substrings
+from demur.errors import PackError
 from demur.model.prompt import PromptVerdict
 
 if TYPE_CHECKING:
     from demur.detect.pack import Pack
 
-__all__ = ["ATTACK_CATEGORIES", "PromptPackJudge"]
+__all__ = ["ATTACK_CATEGORIES", "PromptPackJudge", "prompt_judge_of_pack"]
 
 ATTACK_CATEGORIES = frozenset({"adversarial", "jailbreak", "injection", "extraction"})
 _TOXIC_PER_ATTACK = 0.45
@@ -43,3 +44,10 @@ class PromptPackJudge:
             toxic_content=min(1.0, _TOXIC_PER_ATTACK * len(attacks)),
             findings=findings,
         )
+
+
+def prompt_judge_of_pack(pack: Pack) -> PromptPackJudge:
+    """Return the judge of a pack; one without a phrase for prompts would pass every one, and is refused."""
+    if not pack.phrases(Target.PROMPT):
+        raise PackError(f"pack `{pack.name}` has phrases for responses only", hint="drop --prompt")
+    return PromptPackJudge(pack)

@@ -98,7 +98,11 @@ def _shown(char: str) -> str:
     """Return what stands for a character on a terminal: the replacement sign for what could control it."""
     if char == "\t":
         return " "
-    return "\ufffd" if unicodedata.category(char) in ("Cc", "Cs") else "" if _columns(char) == 0 else char
+    category = unicodedata.category(char)
+    if category in ("Cc", "Cs"):
+        return "\ufffd"
+    # Format characters can reverse what follows them; marks belong to the letter before them and stay.
+    return "" if category == "Cf" else char
 
 
 def _columns(char: str) -> int:

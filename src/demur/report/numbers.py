@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from demur.model.estimate import Rate
     from demur.model.evaluation import Score
 
-__all__ = ["UNKNOWN", "fraction", "percent", "points", "spread"]
+__all__ = ["PERCENT", "UNKNOWN", "bounds", "fraction", "percent", "points", "spread"]
 
 UNKNOWN = "\u2013"
+PERCENT = "\u00a0%"
 _TO = "\u2013"
 _FINE_BELOW = 0.00995
 
@@ -42,8 +43,13 @@ def points(value: float | None) -> str:
     return UNKNOWN if value is None else f"{100 * value:+.1f}".replace("-0.0", "+0.0")
 
 
-def spread(figure: Rate | Score, form: Callable[[float | None], str] = fraction) -> str:
-    """Return a figure and its interval, `.965 .951` to `.975`; a dash alone where nothing is known."""
+def bounds(figure: Rate | Score, form: Callable[[float | None], str] = fraction) -> str:
+    """Return the interval of a figure as it stands behind it: `(.951` to `.975)`."""
+    return f"({form(figure.interval.low)}{_TO}{form(figure.interval.high)})"
+
+
+def spread(figure: Rate | Score, form: Callable[[float | None], str] = fraction, *, unit: str = "") -> str:
+    """Return a figure, its unit where none stands above it, and its interval; a dash alone where nothing is known."""
     if figure.value is None:
         return UNKNOWN
-    return f"{form(figure.value)} {form(figure.interval.low)}{_TO}{form(figure.interval.high)}"
+    return f"{form(figure.value)}{unit} {bounds(figure, form)}"
