@@ -51,6 +51,15 @@ def test_python_on_the_pages_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             exec(compile(block, page.name, "exec"), namespace)  # noqa: S102 — the project's own pages
 
 
+def test_pages_are_finished() -> None:
+    """No placeholder is left on a page, and every link to a file leads to one."""
+    for page in [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]:
+        text = page.read_text(encoding="utf-8")
+        assert not re.findall(r"OUTPUT\d|TODO|TBD|example\.invalid", text), page.name
+        links = [link for link in re.findall(r"\]\(([^)#]+)\)", text) if "://" not in link]
+        assert [link for link in links if not (page.parent / link).exists()] == [], page.name
+
+
 def test_every_dependency_has_its_reason() -> None:
     """Each run-time dependency stands in docs/dependencies.md."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

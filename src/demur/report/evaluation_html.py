@@ -10,39 +10,24 @@ from typing import TYPE_CHECKING
 
 from demur.model.evaluation import Dimension, Question, Side
 from demur.report.evaluation_plots import Bar, bars, reliability
+from demur.report.evaluation_style import STYLE
+from demur.report.evaluation_text import TITLES, remainder
 from demur.report.markup import escaped
-from demur.report.numbers import UNKNOWN, fraction, percent, points, spread
+from demur.report.numbers import UNKNOWN, bounds, fraction, percent, points
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from demur.model.evaluation import Confusion, Evaluation, JudgeReport, Mistake, Quality, SideReport, Slice
+    from demur.model.estimate import Rate
+    from demur.model.evaluation import Confusion, Evaluation, JudgeReport, Mistake, Quality, Score, SideReport, Slice
     from demur.model.text import Span
 
 __all__ = ["evaluation_page"]
 
 _OPENING_SHOWN = 400
 _CONTEXT_SHOWN = 160
-_STYLE = """
-:root { color-scheme: light dark; --ink: #1b1f24; --paper: #fff; --soft: #6a737d; --line: #d0d7de; --bar: #4f86c6;
-  --mark: #ffe08a; --label: #c2410c; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e6edf3; --paper: #0d1117; --soft: #8b949e; --line: #30363d;
-  --bar: #5b9bd5; --mark: #7a5d00; --label: #fb923c; } }
-body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); max-width: 60rem;
-  margin: 2rem auto; padding: 0 1rem; }
-h2 { border-bottom: 1px solid var(--line); } h3 { margin-top: 2rem; }
-table { border-collapse: collapse; margin: .5rem 0 1rem; } caption { text-align: left; color: var(--soft); }
-th, td { padding: .2rem .8rem .2rem 0; text-align: left; font-variant-numeric: tabular-nums; vertical-align: top; }
-tr { border-bottom: 1px solid var(--line); } .scroll { overflow-x: auto; } .soft { color: var(--soft); }
-svg { max-width: 100%; height: auto; } svg text { font-size: 11px; fill: var(--ink); }
-.frame { fill: none; stroke: var(--line); } .ideal { stroke: var(--soft); stroke-dasharray: 4 4; }
-.bar { fill: var(--bar); opacity: .75; } .dot { fill: var(--bar); } .whisker { stroke: var(--ink); stroke-width: 1.5; }
-.label { stroke: var(--label); stroke-width: 2.5; }
-pre { white-space: pre-wrap; overflow-wrap: anywhere; border-left: 3px solid var(--line); padding-left: .8rem; }
-mark { background: var(--mark); color: inherit; }
-figure { display: inline-block; margin: 0 1rem 1rem 0; } article { break-inside: avoid; }
-@media print { :root { --ink: #000; --paper: #fff; } body { max-width: none; margin: 0; } }
-"""
+_MOST_SLICES = 15
+_QUALITY_HEAD = ("precision", "recall", "F1", "false positives, %")
 
 
 def evaluation_page(evaluation: Evaluation) -> str:
@@ -52,7 +37,7 @@ def evaluation_page(evaluation: Evaluation) -> str:
         [
             '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            f"<title>Evaluation of {names}</title>\n<style>{_STYLE}</style>\n</head>\n<body>",
+            f"<title>Evaluation of {names}</title>\n<style>{STYLE}</style>\n</head>\n<body>",
             f'<h1>Evaluation</h1>\n<p class="soft">{names}</p>',
             *(part for side in evaluation.sides for part in _side_section(side)),
             *_notes(evaluation),
@@ -80,57 +65,67 @@ def _side_section(side: SideReport) -> Iterator[str]:
     for number, first in enumerate(side.judges[0].qualities):
         yield _figures_table(side.judges, number)
         f1 = [Bar(j.judge, j.qualities[number].f1) for j in side.judges]
-        yield f"<figure>{bars(f1, f'F1, {first.question}')}</figure>"
+        yield _figure(f"F1 by judge, {first.question}", bars(f1, "F1"), kind="wide")
     for judge in side.judges:
         yield from _judge_section(judge)
 
 
+def _figure(title: str, drawn: str, *, kind: str = "", note: str = "") -> str:
+    """Return a plot below its title, or nothing where nothing is drawn."""
+    note = f'<span class="note">{note}</span>' if note else ""
+    return f'<figure class="{kind}"><figcaption>{title}{note}</figcaption>{drawn}</figure>' if drawn else ""
+
+
 def _figures_table(judges: Sequence[JudgeReport], number: int) -> str:
-    head = [
-        "judge",
-        "precision",
-        "recall",
-        "F1",
-        "false positives %",
-        "Brier",
-        "calibration error",
-        "macro-F1",
-        "µs a text",
-    ]
+    head = ["judge", *_QUALITY_HEAD, "Brier", "calibration error"]
+    three_way = any(judge.macro_f1 for judge in judges)
+    timed = any(judge.micros_per_text is not None for judge in judges)
+    head += ["macro-F1"] * three_way + ["µs a text"] * timed
     rows = []
     for judge in judges:
         q, c = judge.qualities[number], judge.calibrations[number]
-        macro = spread(judge.macro_f1) if judge.macro_f1 else UNKNOWN
+        macro = _with_bounds(judge.macro_f1) if judge.macro_f1 else UNKNOWN
         micros = UNKNOWN if judge.micros_per_text is None else f"{judge.micros_per_text:,.1f}"
-        figures = [*_quality_cells(q), fraction(c.brier), fraction(c.expected_error), macro, micros]
-        rows.append([escaped(judge.judge), *figures])
-    return _html_table(f"Question: {judges[0].qualities[number].question}", head, rows)
+        figures = [*_quality_cells(q), fraction(c.brier), fraction(c.expected_error)]
+        rows.append([escaped(judge.judge), *figures, *[macro] * three_way, *[micros] * timed])
+    title = TITLES[judges[0].qualities[number].question]
+    return _html_table(title[0].upper() + title[1:], head, rows)
 
 
 def _quality_cells(quality: Quality) -> list[str]:
-    shares = [spread(quality.precision), spread(quality.recall), spread(quality.f1)]
-    return [*shares, spread(quality.false_positive_rate, percent)]
+    shares = [_with_bounds(quality.precision), _with_bounds(quality.recall), _with_bounds(quality.f1)]
+    return [*shares, _with_bounds(quality.false_positive_rate, percent)]
 
 
-def _html_table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table; its cells are HTML already."""
-    top = "".join(f"<th>{cell}</th>" for cell in head)
-    body = "\n".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
-    caption = f"<caption>{caption}</caption>" if caption else ""
-    return f'<div class="scroll"><table>{caption}<thead><tr>{top}</tr></thead>\n<tbody>{body}</tbody></table></div>'
+def _with_bounds(figure: Rate | Score, form: Callable[[float | None], str] = fraction) -> str:
+    """Return a figure with its interval on a line of its own."""
+    return UNKNOWN if figure.value is None else f"{form(figure.value)} <small>{bounds(figure, form)}</small>"
+
+
+def _html_table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]], *, above: str = "") -> str:
+    """Return a table whose first column holds names; its cells, and the row `above` its head, are HTML already."""
+    top = "".join(f'<th scope="col">{cell}</th>' for cell in head)
+    body = "\n".join(
+        f'<tr><th scope="row">{name}</th>' + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
+        for name, *cells in rows
+    )
+    thead = f"<thead>{above}<tr>{top}</tr></thead>"
+    return f'<div class="scroll"><table><caption>{caption}</caption>{thead}\n<tbody>{body}</tbody></table></div>'
 
 
 def _judge_section(judge: JudgeReport) -> Iterator[str]:
-    yield f"<h3>{escaped(judge.judge)}</h3>"
+    yield f'<h3>{escaped(judge.judge)}</h3>\n<div class="beside">'
     yield _confusion_table(judge.confusion)
     for c in judge.calibrations:
         if c.bins:
-            drawn = reliability(c.bins, f"reliability of the {c.question} score")
-            told = f"{c.question}: Brier {fraction(c.brier)}, calibration error {fraction(c.expected_error)}"
-            yield f"<figure>{drawn}<figcaption>{told}</figcaption></figure>"
+            title = f"Reliability of the {c.question} score"
+            note = f"Brier {fraction(c.brier)}, calibration error {fraction(c.expected_error)}"
+            yield _figure(title, reliability(c.bins, title), note=note)
+    yield "</div>"
     for dimension in Dimension:
         slices = [s for s in judge.slices if s.dimension is dimension]
         if len(slices) > 1:
+            yield f"<h4>By {dimension}</h4>"
             yield from _slices_section(dimension, slices)
     if judge.worst:
         yield "<h4>Worst errors</h4>"
@@ -140,44 +135,58 @@ def _judge_section(judge: JudgeReport) -> Iterator[str]:
 def _confusion_table(table: Confusion) -> str:
     rows = zip(table.labels, table.counts, strict=True)
     cells = [[str(label), *(f"{count:,}" for count in counts)] for label, counts in rows]
-    return _html_table("Labelled (rows), said (columns)", ["", *table.answers], cells)
+    return _html_table("Confusion: rows by label, columns as said", ["", *table.answers], cells)
 
 
 def _slices_section(dimension: Dimension, slices: Sequence[Slice]) -> Iterator[str]:
-    yield f"<h4>By {dimension}</h4>"
+    """Yield the plots and tables of a dimension; beyond a screenful, the worst are shown and the others folded away."""
+    if len(slices) > _MOST_SLICES:
+        slices = sorted(slices, key=lambda s: (-s.errors, -s.n, s.value))
+    shown, folded = slices[:_MOST_SLICES], slices[_MOST_SLICES:]
+    yield from _slices_block(dimension, shown)
+    if folded:
+        told = remainder([s.errors for s in shown], [s.errors for s in folded])
+        yield f"<details><summary>{told}</summary>"
+        yield from _slices_block(dimension, folded)
+        yield "</details>"
+
+
+def _slices_block(dimension: Dimension, slices: Sequence[Slice]) -> Iterator[str]:
     for number, first in enumerate(slices[0].qualities):
         if first.question is Question.EITHER:
             continue
         pairs = [(s.value, s.qualities[number]) for s in slices]
-        name = f"{first.question}, by {dimension}"
-        for title, drawn in _slice_plots(pairs, name):
-            yield f"<figure><figcaption>{title}</figcaption>{drawn}</figure>" if drawn else ""
-        yield _slices_table(name, pairs)
-    head = [
-        "",
-        *(f"{label}: {answer}" for label in slices[0].confusion.labels for answer in slices[0].confusion.answers),
-    ]
-    cells = [[escaped(s.value), *(f"{count:,}" for row in s.confusion.counts for count in row)] for s in slices]
-    yield f"<details open><summary>Confusion by {dimension}</summary>{_html_table('', head, cells)}</details>"
+        yield f'<div class="abreast">{"".join(_slice_plots(pairs, first.question))}</div>'
+        yield _slices_table(f"{first.question.capitalize()}, by {dimension}", pairs)
+    yield f"<details><summary>Confusion by {dimension}</summary>{_slices_confusion(slices)}</details>"
 
 
-def _slice_plots(pairs: Sequence[tuple[str, Quality]], name: str) -> Iterator[tuple[str, str]]:
+def _slices_confusion(slices: Sequence[Slice]) -> str:
+    """Return one row a slice, with the answers below each label; an answer that was never given has no column."""
+    table = slices[0].confusion
+    given = [at for at in range(len(table.answers)) if any(row[at] for s in slices for row in s.confusion.counts)]
+    groups = "".join(f'<th scope="colgroup" colspan="{len(given)}">{label}</th>' for label in table.labels)
+    rows = [[escaped(s.value), *(f"{row[at]:,}" for row in s.confusion.counts for at in given)] for s in slices]
+    head = ["", *(table.answers[at] for _ in table.labels for at in given)]
+    caption = "Upper head: by label; lower head: as said"
+    return _html_table(caption, head, rows, above=f'<tr class="groups"><td></td>{groups}</tr>')
+
+
+def _slice_plots(pairs: Sequence[tuple[str, Quality]], question: Question) -> Iterator[str]:
     said = [Bar(value, q.said, q.labelled.value) for value, q in pairs]
-    yield (
-        "share said to be positive, %; the upright line is the share by label",
-        bars(said, f"said, {name}", in_percent=True),
-    )
-    yield "F1", bars([Bar(value, q.f1) for value, q in pairs], f"F1, {name}")
+    key = '<i class="key"></i>share by label'
+    yield _figure(f"Said to be positive, {question}", bars(said, "% of rows", in_percent=True), note=key)
+    yield _figure(f"F1, {question}", bars([Bar(value, q.f1) for value, q in pairs], "F1"))
     alarms = [Bar(value, q.false_positive_rate) for value, q in pairs]
-    yield "false positives, %", bars(alarms, f"false positives, {name}", in_percent=True)
+    yield _figure(f"False positives, {question}", bars(alarms, "% of negative rows", in_percent=True))
 
 
 def _slices_table(name: str, pairs: Sequence[tuple[str, Quality]]) -> str:
-    head = ["", "rows", "labelled %", "said %", "bias, points", "precision", "recall", "F1", "false positives %"]
+    head = ["", "rows", "labelled, %", "said, %", "bias, points", *_QUALITY_HEAD]
     rows = []
     for value, q in pairs:
-        bias = points(q.bias) + ("*" if q.leans else "")
-        shares = [percent(q.labelled.value), spread(q.said, percent), bias]
+        bias = points(q.bias) + ('<span class="star">*</span>' if q.leans else "")
+        shares = [percent(q.labelled.value), _with_bounds(q.said, percent), bias]
         rows.append([escaped(value), f"{q.n:,}", *shares, *_quality_cells(q)])
     return _html_table(name, head, rows)
 

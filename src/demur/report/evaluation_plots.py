@@ -1,7 +1,8 @@
 """Plots of an evaluation as inline SVG.
 
 Laws: no script, no style of its own beyond class names, so that the page's colours hold in light, dark and print; every
-mark has a title that says its numbers; every word is escaped; no interval is left undrawn.
+mark has a title that says its numbers; every word is escaped; no interval is left undrawn; places along an axis are
+shares of its length, so that words keep their size on a screen of any width.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from demur.report.markup import escaped
-from demur.report.numbers import fraction, percent, spread
+from demur.report.numbers import PERCENT, bounds, fraction, percent, spread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from demur.model.estimate import Rate
     from demur.model.evaluation import Bin, Score
@@ -21,11 +22,12 @@ if TYPE_CHECKING:
 __all__ = ["Bar", "bars", "reliability"]
 
 _SIDE = 240
-_EDGE = 36
-_LABEL = 190
-_PLOT = 360
-_FIGURE = 130
+_LEFT = 52
+_ABOVE = 10
+_BELOW = 44
 _ROW = 22
+_QUARTERS = (0.0, 0.25, 0.5, 0.75, 1.0)
+_TOPS = (0.01, 0.02, 0.04, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +41,10 @@ class Bar:
 
 def reliability(bins: Sequence[Bin], title: str) -> str:
     """Return the reliability diagram: mean score against the share that is positive by label, on the diagonal if right."""
-    size = _SIDE + _EDGE + 12
+    width, height = _LEFT + _SIDE + 14, _ABOVE + _SIDE + _BELOW
     return "".join(
         [
-            f'<svg class="reliability" viewBox="0 0 {size} {size}" width="{size}" height="{size}" role="img">',
+            f'<svg class="reliability" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img">',
             f"<title>{escaped(title)}</title>",
             *_square(),
             *(_point(b, max(c.positives.n for c in bins)) for b in bins),
@@ -52,19 +54,21 @@ def reliability(bins: Sequence[Bin], title: str) -> str:
 
 
 def _square() -> Iterator[str]:
-    yield f'<rect class="frame" x="{_EDGE}" y="6" width="{_SIDE}" height="{_SIDE}"/>'
+    for tick in _QUARTERS:
+        x, y = _x(tick), _y(tick)
+        yield f'<line class="grid" x1="{x}" x2="{x}" y1="{_y(0)}" y2="{_y(1)}"/>'
+        yield f'<line class="grid" x1="{_x(0)}" x2="{_x(1)}" y1="{y}" y2="{y}"/>'
+        yield f'<text x="{x}" y="{_y(0) + 17}" text-anchor="middle">{tick:g}</text>'
+        yield f'<text x="{_LEFT - 6}" y="{y + 4}" text-anchor="end">{tick:g}</text>'
     yield f'<line class="ideal" x1="{_x(0)}" y1="{_y(0)}" x2="{_x(1)}" y2="{_y(1)}"/>'
-    for tick in (0.0, 0.5, 1.0):
-        yield f'<text x="{_x(tick)}" y="{_SIDE + 20}" text-anchor="middle">{tick:g}</text>'
-        yield f'<text x="{_EDGE - 5}" y="{_y(tick) + 4}" text-anchor="end">{tick:g}</text>'
-    yield f'<text x="{_x(0.5)}" y="{_SIDE + 36}" text-anchor="middle">mean score</text>'
-    middle = _y(0.5)
-    yield f'<text x="11" y="{middle}" text-anchor="middle" transform="rotate(-90 11 {middle})">positive by label</text>'
+    yield f'<text x="{_x(0.5)}" y="{_y(0) + 36}" text-anchor="middle">mean score</text>'
+    turned = f'transform="rotate(-90 13 {_y(0.5)})"'
+    yield f'<text x="13" y="{_y(0.5)}" text-anchor="middle" {turned}>share positive by label</text>'
 
 
 def _point(held: Bin, largest: int) -> str:
     x, share = _x(held.mean_score), held.positives
-    radius = 3 + 6 * (share.n / largest) ** 0.5
+    radius = 3 + 5 * (share.n / largest) ** 0.5
     ends = f'y1="{_y(share.interval.low)}" y2="{_y(share.interval.high)}"'
     told = f"{share.n} rows, mean score {fraction(held.mean_score)}, positive {spread(share)}"
     return (
@@ -74,44 +78,55 @@ def _point(held: Bin, largest: int) -> str:
 
 
 def _x(share: float) -> float:
-    return round(_EDGE + share * _SIDE, 1)
+    return round(_LEFT + share * _SIDE, 1)
 
 
 def _y(share: float) -> float:
-    return round(6 + (1 - share) * _SIDE, 1)
+    return round(_ABOVE + (1 - share) * _SIDE, 1)
 
 
-def bars(rows: Sequence[Bar], title: str, *, in_percent: bool = False) -> str:
-    """Return horizontal bars with interval whiskers; percentages are scaled to the largest upper end."""
+def bars(rows: Sequence[Bar], axis: str, *, in_percent: bool = False) -> str:
+    """Return horizontal bars with interval whiskers above a named axis, or nothing where no figure is known.
+
+    Percentages are scaled to the first round number that holds every upper end; fractions always to 1.
+    """
     known = [row for row in rows if row.figure.value is not None]
-    top = max((max(row.figure.interval.high, row.beside or 0.0) for row in known), default=1.0) if in_percent else 1.0
-    width, height = _LABEL + _PLOT + _FIGURE, _ROW * len(known) + 8
-    form = percent if in_percent else fraction
-    drawn = (_bar(row, 4 + _ROW * at, top=top, form=form) for at, row in enumerate(known))
-    head = f'<svg class="bars" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img">'
-    return head + f"<title>{escaped(title)}</title>" + "".join(drawn) + "</svg>" if known else ""
+    if not known:
+        return ""
+    most = max(max(row.figure.interval.high, row.beside or 0.0) for row in known)
+    top = next((top for top in _TOPS if top >= most), 1.0) if in_percent else 1.0
+    drawn = (_bar(row, top, in_percent=in_percent) for row in known)
+    return f'<div class="bars">{"".join(drawn)}{_axis(axis, top, in_percent=in_percent)}</div>'
 
 
-def _bar(row: Bar, y: int, *, top: float, form: Callable[[float | None], str]) -> str:
-    def at(share: float) -> float:
-        return round(_LABEL + share / top * _PLOT, 1)
-
-    figure, middle = row.figure, y + _ROW / 2
-    low, high = at(figure.interval.low), at(figure.interval.high)
-    told = spread(figure, form)
-    length = round(at(figure.value or 0.0) - _LABEL, 1)
+def _bar(row: Bar, top: float, *, in_percent: bool) -> str:
+    form, unit = (percent, PERCENT) if in_percent else (fraction, "")
+    figure, middle, name = row.figure, _ROW / 2, escaped(row.name)
+    low, high = _along(figure.interval.low / top), _along(figure.interval.high / top)
     parts = [
-        f"<g><title>{escaped(row.name)}: {told}, n {figure.n}</title>",
-        f'<text x="{_LABEL - 6}" y="{middle + 4}" text-anchor="end">{escaped(_shortened(row.name))}</text>',
-        f'<rect class="bar" x="{_LABEL}" y="{y + 4}" width="{length}" height="{_ROW - 8}"/>',
-        f'<line class="whisker" x1="{low}" x2="{high}" y1="{middle}" y2="{middle}"/>',
+        f'<span class="name" title="{name}">{name}</span><svg class="track" height="{_ROW}" role="img">',
+        *(f'<line class="grid" x1="{_along(at)}" x2="{_along(at)}" y1="0" y2="{_ROW}"/>' for at in _QUARTERS),
+        f"<g><title>{name}: {spread(figure, form, unit=unit)}, n {figure.n:,}</title>",
+        f'<rect class="bar" x="0%" y="4" width="{_along((figure.value or 0.0) / top)}" height="{_ROW - 8}"/>',
+        f'<line class="whisker" x1="{low}" x2="{high}" y1="{middle:g}" y2="{middle:g}"/>',
     ]
     if row.beside is not None:
-        x = at(row.beside)
-        parts.append(f'<line class="label" x1="{x}" x2="{x}" y1="{y + 1}" y2="{y + _ROW - 1}"/>')
-    parts.append(f'<text x="{_LABEL + _PLOT + 8}" y="{middle + 4}">{told}</text></g>')
+        x = _along(row.beside / top)
+        parts.append(f'<line class="label" x1="{x}" x2="{x}" y1="1" y2="{_ROW - 1}"/>')
+    parts.append(
+        f'</g></svg><span class="value">{form(figure.value)}{unit} <small>{bounds(figure, form)}</small></span>'
+    )
     return "".join(parts)
 
 
-def _shortened(name: str, most: int = 28) -> str:
-    return name if len(name) <= most else f"{name[: most - 1]}…"
+def _axis(name: str, top: float, *, in_percent: bool) -> str:
+    def tick(at: float) -> str:
+        shown = f"{100 * at * top:g}" if in_percent else f"{at:g}"
+        return f'<text x="{_along(at)}" y="13" text-anchor="middle">{shown}</text>'
+
+    ticks = "".join(map(tick, _QUARTERS))
+    return f'<svg class="axis" height="34" aria-hidden="true">{ticks}<text x="50%" y="30" text-anchor="middle">{escaped(name)}</text></svg>'
+
+
+def _along(share: float) -> str:
+    return f"{100 * share:.5g}%"

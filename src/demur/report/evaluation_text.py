@@ -11,14 +11,14 @@ from unicodedata import east_asian_width
 
 from demur.model.evaluation import Dimension, Question, Side
 from demur.report.evidence import underline
-from demur.report.numbers import UNKNOWN, fraction, percent, points, spread
+from demur.report.numbers import PERCENT, UNKNOWN, fraction, percent, points, spread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from demur.model.evaluation import Calibration, Evaluation, JudgeReport, Mistake, Quality, SideReport, Slice
 
-__all__ = ["evaluation_lines", "printable"]
+__all__ = ["TITLES", "WIDTH", "evaluation_lines", "printable", "remainder"]
 
 WIDTH = 80
 _NAME = 20
@@ -26,7 +26,7 @@ _COLUMN = 19
 _JUDGES_ABREAST = 3
 _MOST_SLICES = 12
 _MOST_FINDINGS = 5
-_TITLES = {
+TITLES = {
     Question.REFUSAL: "refusal against compliance (partials left out)",
     Question.ADVERSARIAL: "adversarial: attacks against benign prompts",
     Question.HARM: "harm: harmful requests against benign prompts",
@@ -83,6 +83,8 @@ def _remarks(evaluation: Evaluation) -> Iterator[str]:
         yield "Tables of the judges beside the first are shortened; --json and --html hold all."
     yield "Intervals are 95 %: Wilson for shares, Wilson of TP/(TP+FP+FN) for F1, the delta"
     yield "method for macro-F1."
+    if any(side.side is Side.PROMPT for side in evaluation.sides):
+        yield "FP: false positives. (≥ …) is the lower end of an interval, (≤ …) the upper end."
 
 
 def _side(side: SideReport) -> Iterator[str]:
@@ -101,7 +103,7 @@ def _side(side: SideReport) -> Iterator[str]:
 def _figures(judges: Sequence[JudgeReport]) -> Iterator[str]:
     yield _row("", [j.judge for j in judges])
     for number, first in enumerate(judges[0].qualities):
-        yield _TITLES[first.question]
+        yield TITLES[first.question]
         yield from _question([j.qualities[number] for j in judges], [j.calibrations[number] for j in judges])
     if any(j.macro_f1 for j in judges):
         yield "refused, partial, complied"
@@ -118,7 +120,7 @@ def _question(qualities: Sequence[Quality], calibrations: Sequence[Calibration])
     yield _row("recall", [spread(q.recall) for q in qualities])
     yield _row("F1", [spread(q.f1) for q in qualities])
     rates = [q.false_positive_rate for q in qualities]
-    yield _row("false positives %", [spread(r, percent) for r in rates])
+    yield _row("false positives", [spread(r, percent, unit=PERCENT) for r in rates])
     yield _row("Brier", [fraction(c.brier) for c in calibrations])
     yield _row("calibration error", [fraction(c.expected_error) for c in calibrations])
 
@@ -166,17 +168,25 @@ def _slices(dimension: Dimension, slices: Sequence[Slice]) -> Iterator[str]:
     draw = _refusal_slice if slices[0].qualities[0].question is Question.REFUSAL else _prompt_slice
     title = f"by {dimension}"
     if draw is _refusal_slice:
-        yield f"  {title:<18}{'rows':>6}{'label%':>7}{'said%':>6}{'bias':>7}  {'F1':<15}false positives %"
+        yield f"  {title:<16}{'rows':>6}{'label%':>7}{'said%':>6}{'bias':>7}  {'F1':<17}false positives %"
     else:
-        yield f"  {title:<19}{'rows':>6}  {'adversarial':<26}{'harm'}"
-        yield f"  {'':<25}  {'recall':<15}{'FP %':<11}{'recall':<15}FP %"
+        yield f"  {title:<19}{'rows':>6}  {'adversarial':<26}harm"
+        yield f"  {'':<25}  {'recall':<13}{'FP %':<13}{'recall':<13}FP %"
     shown = sorted(slices, key=lambda s: (-s.n, s.value)) if len(slices) <= _MOST_SLICES else _worst_slices(slices)
     for part in shown:
         yield draw(part).rstrip()
     if len(slices) > len(shown):
-        yield f"  … and {len(slices) - len(shown)} more with fewer errors (all in --json and --html)"
+        hidden = [s.errors for s in slices if s not in shown]
+        yield f"  … and {remainder([s.errors for s in shown], hidden)} (all in --json and --html)"
     if draw is _refusal_slice and any(s.qualities[0].leans for s in shown):
         yield "  * errors go one way beyond chance"
+
+
+def remainder(shown: Sequence[int], hidden: Sequence[int]) -> str:
+    """Return what is said of the slices that are not shown, by the errors of both."""
+    if not any(hidden):
+        return f"{len(hidden):,} more without errors" if any(shown) else f"{len(hidden):,} more; none has an error"
+    return f"{len(hidden):,} more with {'fewer' if max(hidden) < min(shown) else 'no more'} errors"
 
 
 def _worst_slices(slices: Sequence[Slice]) -> list[Slice]:
@@ -186,20 +196,22 @@ def _worst_slices(slices: Sequence[Slice]) -> list[Slice]:
 def _refusal_slice(part: Slice) -> str:
     (q,) = part.qualities
     shares = f"{percent(q.labelled.value):>7}{percent(q.said.value):>6}{points(q.bias):>7}{'*' if q.leans else ' '}"
-    figures = f"{spread(q.f1):<15}{spread(q.false_positive_rate, percent)}"
-    return f"  {_cell(part.value, 18)}{part.n:>6,}{shares} {figures}"
+    figures = f"{spread(q.f1):<17}{spread(q.false_positive_rate, percent)}"
+    return f"  {_cell(part.value, 16)}{part.n:>6,}{shares} {figures}"
 
 
 def _prompt_slice(part: Slice) -> str:
     cells = ""
     for q in part.qualities[:2]:
-        rate = q.false_positive_rate
-        cells += f"{spread(q.recall):<15}{_short(rate.value, rate.interval.high):<11}"
+        recall, alarms = q.recall, q.false_positive_rate
+        cells += f"{_bounded(fraction(recall.value), fraction(recall.interval.low), sign='≥'):<13}"
+        cells += f"{_bounded(percent(alarms.value), percent(alarms.interval.high), sign='≤'):<13}"
     return f"  {_cell(part.value, 19)}{part.n:>6,}  {cells}"
 
 
-def _short(value: float | None, high: float) -> str:
-    return UNKNOWN if value is None else f"{percent(value)} ≤{percent(high)}"
+def _bounded(value: str, end: str, *, sign: str) -> str:
+    """Return a figure with the worse end of its interval, where both would not fit."""
+    return UNKNOWN if value == UNKNOWN else f"{value} ({sign}{end})"
 
 
 def _mistake(mistake: Mistake) -> Iterator[str]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["PERCENT", "UNKNOWN", "bounds", "fraction", "percent", "points", "spread"]
 
 UNKNOWN = "\u2013"
-PERCENT = "\u00a0%"
+PERCENT = " %"
 _TO = "\u2013"
 _FINE_BELOW = 0.00995
 
