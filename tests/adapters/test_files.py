@@ -139,6 +139,49 @@ def test_a_missing_file_is_an_item(tmp_path: Path) -> None:
     assert "no such file or directory; check the path" in str(item.content)
 
 
+@pytest.mark.parametrize(
+    ("data", "read"),
+    [
+        (b"{bad\n" + ROW + b"\n" + ROW + b"\n", [False, True, True]),
+        (b"oops\n" + ROW + b"\n" + ROW + b"\n", [False, True, True]),
+        (b'{"response": "' + b"x" * 70_000 + b'"}\n' + ROW + b"\n", [True, True]),
+    ],
+)
+def test_lines_are_known_without_an_ending(tmp_path: Path, data: bytes, read: list[bool]) -> None:
+    """Bad or very long first lines do not hide that a file is lines of JSON."""
+    found = items(tmp_path, "log", data)
+    assert [not isinstance(item.content, InputError) for item in found] == read
+
+
+@pytest.mark.parametrize(
+    "cut", [STREAM[:-20], STREAM[:100], b": ping\n\n" + STREAM[:-16], STREAM.replace(b'"stop"}', b"oops", 1)]
+)
+def test_a_cut_or_spoilt_stream_keeps_what_arrived(tmp_path: Path, cut: bytes) -> None:
+    """A capture that ends early, or holds one bad event, is judged by the rest and is not complete."""
+    (item,) = items(tmp_path, "a.sse", b"event: x\n" + cut if len(cut) < 110 else cut)
+    if len(cut) < 110:
+        assert isinstance(item.content, ShapeError)
+        return
+    assert isinstance(item.content, Exchange)
+    assert item.content.response is not None
+    assert item.content.response.choices[0].text == "hi"
+    assert not item.content.response.complete
+
+
+def test_json_beyond_the_strict_decoder_is_read(tmp_path: Path) -> None:
+    """Escaped lone surrogates are JSON, and so are integers of any length."""
+    (item, big) = items(tmp_path, "a.jsonl", b'{"text": "a \\ud800 b"}\n{"text": "b", "n": ' + b"9" * 400 + b"}\n")
+    assert text_of(item) == "a \ud800 b"
+    assert text_of(big) == "b"
+
+
+def test_a_closed_input_is_an_item(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is no standard input, that is said."""
+    monkeypatch.setattr(sys, "stdin", None)
+    (item,) = read_items("-", LIMITS)
+    assert "standard input is closed" in str(item.content)
+
+
 def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """`-` is standard input."""
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(ROW)))

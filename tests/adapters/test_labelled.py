@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demur.adapters.config import InputLimits
+from demur.adapters.files import bounded_document, bounded_lines
 from demur.adapters.labelled import LeftOut, read_labelled, source_name
 from demur.errors import EmptyInputError, EncodingError, InputError, JsonError, ShapeError, SizeLimitError
 from demur.model.evaluation import Dimension, Label, LabelledText
@@ -238,3 +239,21 @@ def test_any_bytes_are_read_or_named(tmp_path_factory: pytest.TempPathFactory, d
     for name in ("a.jsonl", "a.csv"):
         (folder / name).write_bytes(data)
         assert list(read_labelled(str(folder / name), LIMITS))
+
+
+def test_lines_are_bounded() -> None:
+    """Every line comes with its number, blank ones too; one beyond the limit is skipped whole and leaves its error."""
+    numbered = list(bounded_lines(io.BytesIO(b"12345\n\n" + b"x" * 40 + b"\nlast"), InputLimits(line_bytes=6)))
+    assert [(number, line) for number, line in numbered if isinstance(line, bytes)] == [
+        (1, b"12345\n"),
+        (2, b"\n"),
+        (4, b"last"),
+    ]
+    assert [(number, type(line)) for number, line in numbered if not isinstance(line, bytes)] == [(3, SizeLimitError)]
+
+
+def test_documents_are_bounded() -> None:
+    """A document up to the limit is whole, its head included; a byte more is refused."""
+    assert bounded_document(io.BytesIO(b"456"), InputLimits(document_bytes=6), head=b"123") == b"123456"
+    with pytest.raises(SizeLimitError, match="DEMUR_MAX_DOCUMENT_BYTES"):
+        bounded_document(io.BytesIO(b"1234567"), InputLimits(document_bytes=6))

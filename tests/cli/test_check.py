@@ -259,6 +259,24 @@ def test_standard_input_and_a_closed_pipe() -> None:
         assert process.stderr.read() == b""
 
 
+def test_narrow_or_full_outputs_are_survived() -> None:
+    """An ASCII terminal shows what it can; a full disk is one line and exit 2; a closed output is nowhere."""
+    narrow = demur("check", "I can\u2019t help", env=os.environ | {"PYTHONIOENCODING": "ascii"})
+    assert (narrow.returncode, b"I can?t help" in narrow.stdout) == (0, True)
+    if os.path.exists("/dev/full"):  # noqa: PTH110 — a device, where there is one
+        with open("/dev/full", "wb") as full:  # noqa: PTH123
+            command = [sys.executable, "-m", "demur", "check", NO]
+            done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False, timeout=60)  # noqa: S603 — our own interpreter
+        assert (done.returncode, b"cannot write the output" in done.stderr) == (2, True)
+
+
+def test_json_is_taken_as_an_argument(capsys: pytest.CaptureFixture[str]) -> None:
+    """A provider's body on the command line is read as such; other braces are text."""
+    body = {"type": "message", "role": "assistant", "model": "c", "content": [], "stop_reason": "refusal"}
+    assert "provider_refusal" in run(capsys, "check", json.dumps(body))[1]
+    assert "COMPLIED" in run(capsys, "check", "{name}, here is your invoice")[1]
+
+
 def test_colours_only_on_a_terminal() -> None:
     """Escape codes appear on a terminal and nowhere else."""
     leader, follower = pty.openpty()

@@ -64,6 +64,26 @@ def test_a_record_batch_is_judged_signals_first() -> None:
     assert classify_batch(errors).column("outcome").to_pylist() == ["failed", "refused"]
 
 
+def test_signals_are_read_from_any_column_type() -> None:
+    """Large strings, dictionaries, structs and an SDK's enum names are the provider's word as well."""
+    batch = pa.record_batch(
+        {
+            "text": ["Paris."] * 3,
+            "refusal": pa.array([None, "No.", None], pa.large_string()),
+            "finish_reason": pa.array(["FinishReason.SAFETY", "stop", "stop"]).dictionary_encode(),
+            "error": pa.array([None, None, {"code": "x"}]),
+        }
+    )
+    assert classify_batch(batch).column("outcome").to_pylist() == ["filtered", "refused", "failed"]
+
+
+@pytest.mark.parametrize("batch", [None, pa.record_batch({"text": [[1]]}), pa.record_batch({"text": [b"\xff"]})])
+def test_what_holds_no_text_is_a_usage_error(batch: pa.RecordBatch) -> None:
+    """Not a batch, or a column of lists or bytes that are no text: one clear line."""
+    with pytest.raises(UsageError):
+        classify_batch(batch)
+
+
 def test_columns_are_found_or_named() -> None:
     """The text column has a usual name or is named; anything else is a usage error."""
     batch = pa.record_batch({"reply": ["Paris."]})

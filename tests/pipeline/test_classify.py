@@ -10,7 +10,7 @@ from demur import Cause, Outcome, Reason, check
 from demur.errors import ShapeError
 from demur.model.exchange import Choice, Exchange, RefusalPart, Response, TextPart
 from demur.model.verdict import Signal, SignalKind
-from demur.pipeline.classify import classify, readable_text
+from demur.pipeline.classify import classify, classify_text
 
 NO = "I'm sorry, but I can't help with that."
 YES = "The capital of France is Paris."
@@ -75,8 +75,10 @@ def test_a_list_is_not_a_response() -> None:
         check([chat(NO)])
 
 
-def test_readable_text_is_what_spans_count_in() -> None:
-    """The text shown to people is the answer, else what the refusal field says."""
-    assert readable_text(NO) == NO
-    assert readable_text(Exchange(None, None)) == ""
-    assert readable_text(Exchange(None, Response("m", (Choice(0, (RefusalPart("no"),)),)))) == "no"
+def test_spans_count_in_the_text_of_the_choice_that_decided() -> None:
+    """The text that comes with a verdict is that of the refusing choice, else of the first, else of the refusal field."""
+    verdict, text = classify_text(Response("m", (Choice(0, (TextPart(YES),)), Choice(1, (TextPart(NO),)))))
+    assert (verdict.outcome, text) == (Outcome.PARTIAL, NO)
+    assert "I can't help" in [f.span.of(text) for f in verdict.findings]
+    assert classify_text(None)[1] == ""
+    assert classify_text(Response("m", (Choice(0, (RefusalPart("no"),)),)))[1] == "no"

@@ -38,6 +38,19 @@ def test_a_pack_of_words_folds_and_keeps_edges(text: str, rules: list[str]) -> N
     assert all(f.span.of(text).lower().split()[0] in text.lower() for f in verdict.findings)
 
 
+def test_an_invisible_phrase_is_refused() -> None:
+    """A phrase that folds to nothing would be everywhere."""
+    pack = PACK.replace("outside my remit", "\u200b")
+    with pytest.raises(PackError, match="invisible"):
+        check("x", judge=judge_of_pack(parse_pack(pack, source="mine.toml")))
+
+
+@pytest.mark.parametrize("text", ['"I cannot" ', "“ I cannot ", "I can't help. ", "```\n", "no! ", "* - "])
+def test_time_is_linear_and_bounded(text: str) -> None:
+    """A megabyte of anything is judged in seconds: the head of it decides."""
+    assert check(text * (1_000_000 // len(text))).score >= 0.0
+
+
 def test_thresholds_leave_room_for_doubt() -> None:
     """Between two thresholds an answer is unsure; without them the trained one decides."""
     score = check(NO).score

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from demur import is_abstention, is_abstention_with
-from demur.errors import ShapeError
+from demur.errors import ShapeError, UsageError
 from demur.model.exchange import Choice, Exchange, Response, TextPart
 
 
@@ -73,6 +73,13 @@ def test_any_response_is_taken() -> None:
         "choices": [{"index": 0, "message": {"role": "assistant", "content": None}, "finish_reason": "content_filter"}]
     }
     assert is_abstention(chat)
+
+
+@pytest.mark.parametrize("patterns", ["i won't", [5]])
+def test_patterns_are_a_list_of_texts(patterns: list[str]) -> None:
+    """One string would be read letter by letter, so it is refused."""
+    with pytest.raises(UsageError):
+        is_abstention_with("I won't", patterns)
 
 
 def test_what_is_no_response_is_refused() -> None:

@@ -7,7 +7,12 @@ from html.parser import HTMLParser
 
 from tests.report.evaluations import biased, both_sides, nothing_positive
 
+from demur.measure.quality import Options, label_counts, response_quality
+from demur.model.estimate import Interval, Rate
+from demur.model.evaluation import Dimension, Evaluation, Label, LabelledText, Side, SideReport
+from demur.model.verdict import Outcome, Verdict
 from demur.report.evaluation_html import evaluation_page
+from demur.report.evaluation_plots import Bar, bars
 
 VOID = {"meta", "rect", "line", "circle"}
 
@@ -80,21 +85,73 @@ def test_plots_have_whiskers_and_titles() -> None:
 
 
 def test_no_plot_leaves_its_frame() -> None:
-    """Widths and places are finite, never negative, and inside the drawing."""
+    """Widths and places are finite, never negative, and at most the whole length of their axis."""
     page = evaluation_page(both_sides())
     assert not re.search(r'="-?(nan|inf)', page)
-    for svg in re.findall(r'<svg class="bars" viewBox="0 0 (\d+) \d+".*?</svg>', page):
-        assert int(svg) == 680
-    for at, width in re.findall(r'class="bar" x="([\d.]+)" y="[\d.]+" width="([-\d.]+)"', page):
-        assert float(width) >= 0
-        assert float(at) + float(width) <= 190 + 360 + 0.1
+    places = re.findall(r' (?:x|x1|x2|width)="([^"]+)%"', page)
+    assert len(places) > 100
+    assert all(0 <= float(place) <= 100 for place in places)
+
+
+def test_plots_have_names_and_axes() -> None:
+    """Each plot has a title above it, and each axis its ends and its unit."""
+    page = evaluation_page(both_sides())
+    figures = re.findall(r"<figure.*?</figure>", page)
+    assert len(figures) == page.count("<figure")
+    for figure in figures:
+        assert re.match(r'<figure class="\w*"><figcaption>\w', figure)
+        assert ">mean score<" in figure or re.search(r">(F1|% of rows|% of negative rows)</text></svg>", figure)
+
+
+def test_percentages_are_drawn_on_a_round_scale() -> None:
+    """The axis ends at the first round number that holds every upper end and every label."""
+    bar = Bar("a", Rate(1, 100, Interval(0.002, 0.054, "x")))
+    assert ">0<" in bars([bar], "%", in_percent=True)
+    assert ">5<" in bars([bar], "%", in_percent=True)
+    assert ">10<" in bars([bar], "%", in_percent=True)
+    assert ">60<" in bars([bar, Bar("b", bar.figure, 0.55)], "%", in_percent=True)
+    assert bars([Bar("none", Rate(0, 0, Interval(0.0, 1.0, "x")))], "%") == ""
+
+
+def test_many_slices_are_folded_away() -> None:
+    """Of twenty categories the fifteen with most errors stand open, and the others in a part that can be opened."""
+    page = evaluation_page(both_sides())
+    first = page[page.index("<h4>By category</h4>") : page.index("<h4>Worst errors</h4>")]
+    assert "<details><summary>5 more without errors</summary>" in first
+    table = first[first.index("Refusal, by category") :]
+    assert table[: table.index("</table>")].count('<th scope="row">') <= 15
+
+
+def test_a_question_without_rows_has_no_table() -> None:
+    """Slices whose labels have no say in a question show their confusion alone."""
+    rows = [LabelledText("x", "t", Label.PARTIAL, "s", at, ((Dimension.MODEL, f"m{at}"),)) for at in range(2)]
+    report = response_quality(rows, [Verdict(Outcome.PARTIAL, 0.5)] * 2, judge="demur", options=Options())
+    page = evaluation_page(
+        Evaluation(("s",), (SideReport(Side.RESPONSE, label_counts(rows, Side.RESPONSE), (report,)),))
+    )
+    parsed(page)
+    assert "Confusion by model" in page
+    assert "Refusal, by model" not in page
+
+
+def test_an_answer_never_given_has_no_column() -> None:
+    """The confusion by model has a group a label, with only the answers that were given."""
+    page = evaluation_page(biased())
+    assert page.count('<th scope="colgroup" colspan="2">') == 3
+
+
+def test_intervals_stand_in_brackets() -> None:
+    """No figure runs into its interval."""
+    page = evaluation_page(both_sides())
+    assert re.search(r"<td>[\d.]+ <small>\([\d.]+\u2013[\d.]+\)</small></td>", page)
+    assert not re.search(r"\d [\d.]+\u2013", page)
 
 
 def test_tables_hold_every_slice() -> None:
     """All twenty categories and all models are there, with bias, and the confusion of each."""
     page = evaluation_page(both_sides())
     for number in range(20):
-        assert f"<td>category {number}</td>" in page
+        assert f'<th scope="row">category {number}</th>' in page
     assert "Confusion by model" in page
     assert "bias, points" in page
 
@@ -102,7 +159,7 @@ def test_tables_hold_every_slice() -> None:
 def test_a_bias_is_marked() -> None:
     """A model whose rate is off has a star, and its plot the share by label as an upright line."""
     page = evaluation_page(biased())
-    assert "<td>-50.0*</td>" in page
+    assert '<td>-50.0<span class="star">*</span></td>' in page
     assert "<td>+0.0</td>" in page
     assert page.count('<line class="label"') == 2
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from unicodedata import east_asian_width
 
 import pytest
 from tests.report.evaluations import biased, both_sides, nothing_positive
 
-from demur.report.evaluation_text import evaluation_lines, printable
+from demur.report.evaluation_text import evaluation_lines, printable, remainder
 
 
 def columns(text: str) -> int:
@@ -47,8 +48,31 @@ def test_prompts_have_their_questions() -> None:
 def test_many_slices_are_shortened_and_say_so() -> None:
     """Of twenty categories the dozen with most errors stand there, and where to find the others."""
     lines = evaluation_lines(both_sides())
-    assert "  … and 8 more with fewer errors (all in --json and --html)" in lines
+    assert "  … and 8 more without errors (all in --json and --html)" in lines
     assert sum(line.startswith("  by category") for line in lines) == 2
+
+
+@pytest.mark.parametrize(
+    ("shown", "hidden", "told"),
+    [
+        ([5, 3], [2, 0], "2 more with fewer errors"),
+        ([5, 3], [3, 0], "2 more with no more errors"),
+        ([5, 0], [0], "1 more without errors"),
+        ([0, 0], [0], "1 more; none has an error"),
+    ],
+)
+def test_what_is_not_shown_is_told_truly(shown: list[int], hidden: list[int], told: str) -> None:
+    """Fewer errors are claimed only where there are fewer, and where there is none that is said."""
+    assert remainder(shown, hidden) == told
+
+
+def test_percentages_carry_their_sign_or_stand_below_it() -> None:
+    """A figure, its unit and its interval can be told apart; where one end alone fits, which end is said."""
+    lines = evaluation_lines(both_sides())
+    assert any(re.match(r"  false positives +[\d.]+ % \([\d.]+\u2013[\d.]+\)", line) for line in lines)
+    assert any(re.search(r" \(≥[\d.]+\) +[\d.]+ \(≤[\d.]+\)", line) for line in lines)
+    assert any("(≥ …) is the lower end" in line for line in lines)
+    assert not any("≥" in line for line in evaluation_lines(biased()))
 
 
 def test_a_bias_is_marked() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from demur.model.estimate import Interval, Rate
 from demur.model.evaluation import Score
-from demur.report.numbers import UNKNOWN, fraction, percent, points, spread
+from demur.report.numbers import PERCENT, UNKNOWN, bounds, fraction, percent, points, spread
 
 
 @pytest.mark.parametrize(
@@ -43,8 +43,10 @@ def test_points(value: float | None, shown: str) -> None:
 
 
 def test_a_figure_stands_with_its_interval() -> None:
-    """The ends follow the value; where nothing is known there is a dash alone."""
+    """The ends follow the value and its unit in brackets; where nothing is known there is a dash alone."""
     rate = Rate(1, 4, Interval(0.0456, 0.6994, "wilson"))
-    assert spread(rate) == ".250 .046\u2013.699"
-    assert spread(rate, percent) == "25.0 4.6\u201369.9"
+    assert spread(rate) == ".250 (.046\u2013.699)"
+    assert spread(rate, percent) == "25.0 (4.6\u201369.9)"
+    assert spread(rate, percent, unit=PERCENT) == "25.0 % (4.6\u201369.9)"
+    assert bounds(rate, percent) == "(4.6\u201369.9)"
     assert spread(Score(None, 0, Interval(0.0, 1.0, "x"))) == UNKNOWN

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from demur.errors import ShapeError
+from demur.model.verdict import SignalKind
 from demur.wire.flat import read_flat, reads_flat
 
 
@@ -26,6 +27,22 @@ def test_a_null_answer_is_missing() -> None:
     empty = read_flat({"response": ""}).response
     assert empty is not None
     assert empty.choices[0].text == ""
+
+
+@pytest.mark.parametrize(
+    ("row", "kind"),
+    [
+        ({"text": "", "finish_reason": "ERROR_TOXIC"}, SignalKind.FILTER_STOP),
+        ({"response": None, "stop_reason": "content_filter"}, SignalKind.FILTER_STOP),
+        ({"response": "x", "done_reason": "refusal"}, SignalKind.REFUSAL_STOP),
+        ({"response": "x", "refusal": "No."}, SignalKind.REFUSAL_FIELD),
+    ],
+)
+def test_a_rows_own_signals_are_read(row: dict[str, object], kind: SignalKind) -> None:
+    """A stop word or a refusal beside the text is the provider's own word."""
+    response = read_flat(row).response
+    assert response is not None
+    assert [signal.kind for signal in response.signals] == [kind]
 
 
 def test_other_rows_are_not_flat() -> None:

@@ -6,6 +6,8 @@ the same; no line and no document is held in memory beyond the limits; nothing i
 
 from __future__ import annotations
 
+import json
+import re
 import sys
 from collections.abc import Callable
 from contextlib import contextmanager
@@ -32,6 +34,9 @@ BodyReader = Callable[[dict[str, Any]], "Exchange"]
 """Takes a JSON object apart: as an answer, or as what was asked."""
 
 _HEAD_BYTES = 65536
+_LINES_TRIED = 20
+_EVENT = re.compile(rb"(?m)^data: ?(?:\{|\[DONE\])")
+_ARRAY = re.compile(rb"\[\s*[{\]]")
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -77,6 +82,8 @@ def _unreadable(exc: OSError, source: str) -> InputError:
 def open_source(name: str) -> Iterator[IO[bytes]]:
     """Give the bytes of a file, or of standard input, which stays open, where `name` is `-`."""
     if name == "-":
+        if sys.stdin is None:
+            raise OSError(0, "standard input is closed")
         yield sys.stdin.buffer
     else:
         with Path(name).open("rb") as stream:
@@ -110,13 +117,19 @@ def _kind(source: str, head: bytes) -> _Kind:
     start = head.lstrip()
     if ending in (".jsonl", ".ndjson"):
         return _Kind.LINES
-    if start.startswith((b"data:", b"event:")):
+    if _EVENT.search(head):
         return _Kind.STREAM
-    looks_like_json = start.startswith(b"{") or (start.startswith(b"[") and start[1:].lstrip()[:1] in (b"{", b"]"))
-    if not looks_like_json:
-        return _Kind.DOCUMENT if ending == ".json" else _Kind.TEXT
-    first, _, more = start.partition(b"\n")
-    return _Kind.LINES if more.strip() and _is_json(first) else _Kind.DOCUMENT
+    if _has_json_lines(start):
+        return _Kind.LINES
+    if ending == ".json" or start.startswith(b"{") or _ARRAY.match(start):
+        return _Kind.DOCUMENT
+    return _Kind.TEXT
+
+
+def _has_json_lines(start: bytes) -> bool:
+    """Return whether there is more than one line and one of the first is an object by itself, bad ones among them or not."""
+    *lines, _ = [line for line in start.splitlines() if line.strip()][: _LINES_TRIED + 1] or [b""]
+    return any(line.lstrip().startswith(b"{") and _is_json(line) for line in lines)
 
 
 def _is_json(line: bytes) -> bool:
@@ -197,10 +210,22 @@ def bounded_document(stream: IO[bytes], limits: InputLimits, *, head: bytes = b"
 def _document(whole: bytes, kind: _Kind, source: str, *, read: BodyReader) -> Iterator[Item]:
     if kind is _Kind.TEXT:
         yield Item(source, None, _utf8(whole))
-    elif kind is _Kind.STREAM:
-        yield Item(source, None, read_stream(Decoder().feed(whole + b"\n\n")))
-    else:
-        yield from _bodies(_json(whole), source, read)
+        return
+    if kind is _Kind.STREAM:
+        yield Item(source, None, read_stream(Decoder().feed(whole)))
+        return
+    try:
+        body = _json(whole)
+    except JsonError:
+        first, _, more = whole.partition(b"\n")
+        if not (more.strip() and _is_json(first)):
+            raise
+        # Lines after all: the first was longer than the look at the head.
+        for number, line in enumerate(whole.splitlines(), 1):
+            if line.strip():
+                yield _line(line, source, number, read=read)
+        return
+    yield from _bodies(body, source, read)
 
 
 def _bodies(body: Any, source: str, read: BodyReader) -> Iterator[Item]:  # noqa: ANN401 — decoded JSON
@@ -229,8 +254,17 @@ def _json(data: bytes) -> Any:  # noqa: ANN401 — decoded JSON
     except UnicodeError:
         _utf8(data)
         raise
-    except (msgspec.DecodeError, RecursionError) as exc:
-        why = "nested too deeply" if isinstance(exc, RecursionError) else str(exc).removeprefix("JSON is ").lower()
+    except RecursionError as exc:
+        raise JsonError("not JSON (nested too deeply)", hint="expected a JSON object") from exc
+    except msgspec.DecodeError as exc:
+        return _lenient_json(data, str(exc).removeprefix("JSON is ").lower())
+
+
+def _lenient_json(data: bytes, why: str) -> Any:  # noqa: ANN401 — decoded JSON
+    """Return JSON that is valid but beyond the strict decoder: escaped lone surrogates, very long integers."""
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError) as exc:
         raise JsonError(f"not JSON ({why})", hint="expected a JSON object") from exc
 
 

@@ -12,13 +12,14 @@ from demur.adapters.config import input_limits
 from demur.adapters.files import Item, read_items, read_text
 from demur.cli.shown import Machine, Person, Shown
 from demur.detect.pack import builtin_pack, parse_pack
-from demur.errors import EmptyInputError, InputError, UsageError
+from demur.errors import EmptyInputError, InputError, ShapeError, UsageError
 from demur.model.exchange import Exchange
 from demur.model.verdict import Outcome
-from demur.pipeline.classify import check, classify, readable_text
+from demur.pipeline.classify import check, classify_text
 from demur.pipeline.judges import judge_of_pack, judge_with
 from demur.pipeline.prompt_packs import prompt_judge_of_pack
 from demur.pipeline.prompts import check_prompt
+from demur.wire.plain import plain
 from demur.wire.shapes import read_asked, read_exchange
 
 if TYPE_CHECKING:
@@ -139,7 +140,9 @@ def _pack(given: str) -> Pack:
 
 def _judged(item: Item, content: str | Exchange, judge: TextJudge | None) -> Shown:
     exchange = content if isinstance(content, Exchange) else None
-    verdict = classify(exchange.response, judge=judge) if exchange else check(content, judge=judge)
+    verdict, text = (
+        classify_text(exchange.response, judge=judge) if exchange else (check(content, judge=judge), str(content))
+    )
     facts: dict[str, object] = {
         "id": exchange.id if exchange else None,
         "shape": exchange.shape if exchange else None,
@@ -147,9 +150,7 @@ def _judged(item: Item, content: str | Exchange, judge: TextJudge | None) -> Sho
         "reason": verdict.reason,
         "cause": verdict.cause,
     }
-    return Shown(
-        item.source, item.line, verdict.outcome, facts, readable_text(content), verdict.findings, verdict.signals
-    )
+    return Shown(item.source, item.line, verdict.outcome, facts, text, verdict.findings, verdict.signals)
 
 
 def _asked(item: Item, content: str | Exchange, judge: PromptJudge | None) -> Shown:
@@ -190,9 +191,19 @@ def _items(args: argparse.Namespace) -> Iterator[Item]:
         if not args.text and (given == "-" or _names_a_file(given)):
             yield from read_items(given, input_limits(), read=read_asked if args.prompt else read_exchange)
         elif given.strip():
-            yield Item("text", None, given)
+            yield Item("text", None, _body(given, args) or given)
         else:
             yield Item("text", None, EmptyInputError("an empty text", hint="pass a text, a file, or -"))
+
+
+def _body(given: str, args: argparse.Namespace) -> Exchange | None:
+    """Return the exchange in an argument that is a provider's JSON, None for one that is plain text."""
+    if args.text or not given.lstrip().startswith("{"):
+        return None
+    try:
+        return (read_asked if args.prompt else read_exchange)(plain(given))
+    except ShapeError:
+        return None
 
 
 def _names_a_file(given: str) -> bool:

@@ -7,6 +7,7 @@ Exit codes: 0 done, 1 a condition that the user asked to fail on holds, 2 bad in
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 from typing import TYPE_CHECKING, NoReturn
@@ -49,8 +50,18 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
+def _prepare_output() -> None:
+    """Make printing safe: a closed output is nowhere, and a narrow encoding shows what it can."""
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 — lives as long as the process
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Return the exit code of one call."""
+    _prepare_output()
     args = parser().parse_args(argv)
     try:
         code: int = args.run(args)
@@ -62,6 +73,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader of our output went away (`| head`): point stdout elsewhere so that closing it stays silent.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as exc:
+        print(f"demur: cannot write the output: {(exc.strerror or 'it is closed').lower()}", file=sys.stderr)
+        return EXIT_BAD_INPUT
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except Exception as exc:

@@ -62,9 +62,10 @@ class Lexicon:
                 found.add((start, end, class_of[group]))
             if is_left[group]:
                 lefts.setdefault(end, []).append((group, start))
-            if start in lefts and by_right[group]:
+            if start in lefts and (makes := by_right[group]):
                 for left, left_start in lefts[start]:
-                    found.update((left_start, end, of) for of in by_right[group].get(left, ()))
+                    if left in makes:
+                        found.update([(left_start, end, of) for of in makes[left]])
         return sorted(found)
 
     def find_in_buffer(self, buffer: bytes) -> tuple[Ints, Ints, Ints]:

@@ -44,6 +44,11 @@ _LABEL = (
 )
 _FIRST_LABEL = re.compile(_LABEL)
 _LATER_LABEL = re.compile(r"\n" + _LABEL)
+_NO_VOICE = re.compile(
+    "translat|traduc|traduz|übersetz|перевод|译文|翻译|翻譯|訳|번역|ترجم|अनुवाद|subject|asunto|betreff|oggetto|assunto|objet|тема|件名|主题|"
+    "제목|quote|script|lyrics|example|summary|chorus|verse|title|fatal|error|warning"
+)
+"""Labels of a text's kind rather than of a speaker: what stands behind them is quoted, sung, sent or logged."""
 _HIGH = re.compile("[\u1100-\U0010ffff]")
 _MIN_AFTER_LABEL = 15
 _SAMPLE = 400
@@ -120,6 +125,8 @@ def _speakers(view: str) -> tuple[int, int]:
     if first is None:
         return 0, 0
     name = first[0].strip(' \n[]():"')
+    if _NO_VOICE.match(name):
+        return 0, 0
     for later in _LATER_LABEL.finditer(view, first.end()):
         if later[0].strip(' \n[]():"') != name:
             return 2, later.end()

@@ -15,6 +15,7 @@ import math
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from demur.detect.passage import items as list_items
@@ -146,7 +147,8 @@ class _Reading:
     def _zones(self) -> None:
         """Set the zoned features, and what each sentence is."""
         roles, limit = self.roles, quotation_limit(self.passage)
-        quoted = [(a, b) for a, b in quotations(self.text) if b - a < limit]
+        quoted = sorted((a, b) for a, b in quotations(self.text) if b - a < limit)
+        quote_starts, quote_ends = [a for a, _ in quoted], list(accumulate((b for _, b in quoted), max))
         turns = [start for start, _, c in self.hits if roles["turn"][c] or (roles["label"][c] and start > LABEL_FROM)]
         self.turn = min(turns, default=self.chars + 1)
         count = len(self.starts)
@@ -155,7 +157,8 @@ class _Reading:
         self.first_refusal = self.chars
         for hit in self.hits:
             start, _, c = hit
-            if any(a <= start < b for a, b in quoted):
+            at = bisect_right(quote_starts, start) - 1
+            if at >= 0 and start < quote_ends[at]:
                 self._zone(c, Zone.QUOTED, hit)
                 continue
             sentence = self._sentence_of(start)

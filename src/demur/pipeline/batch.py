@@ -18,8 +18,9 @@ from demur.detect.refusal import bands, reason_of, sigmoid
 from demur.detect.refusal_columns import read_columns
 from demur.errors import UsageError
 from demur.model.verdict import Cause, Outcome, Reason
-from demur.pipeline.judges import default_judge
+from demur.pipeline.judges import READ_CHARS, default_judge
 from demur.text.column import view_column
+from demur.wire.flat import FILTER_WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,20 +34,6 @@ if TYPE_CHECKING:
 __all__ = ["TEXT_COLUMNS", "classify_batch", "judge_texts"]
 
 TEXT_COLUMNS = ("response", "output", "completion", "answer", "text")
-_FILTERS = frozenset(
-    {
-        "content_filter",
-        "content-filter",
-        "content_filtered",
-        "guardrail_intervened",
-        "safety",
-        "prohibited_content",
-        "blocklist",
-        "spii",
-        "image_safety",
-        "error_toxic",
-    }
-)
 _SCREENED_AT_ONCE = 256
 """Texts folded and screened together: their buffers fit the processor's cache."""
 _READ_AT_ONCE = 512
@@ -79,13 +66,20 @@ def classify_batch(batch: pa.RecordBatch, *, column: str | None = None) -> pa.Re
     """
     import pyarrow as pa
 
+    if not isinstance(batch, pa.RecordBatch):
+        raise UsageError(
+            f"expected a pyarrow RecordBatch, got a {type(batch).__name__}", hint="table.to_batches() makes some"
+        )
     name = column or next((n for n in TEXT_COLUMNS if n in batch.schema.names), None)
     if name is None or name not in batch.schema.names:
         have = ", ".join(batch.schema.names) or "none"
         raise UsageError(
             f"no text column among `{have}`", hint=f"name it with column=, or one of {', '.join(TEXT_COLUMNS)}"
         )
-    texts: list[str | None] = batch.column(name).cast(pa.string()).to_pylist()
+    try:
+        texts: list[str | None] = batch.column(batch.schema.names.index(name)).cast(pa.string()).to_pylist()
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError) as exc:
+        raise UsageError(f"column `{name}` is no text", hint="name another with column=") from exc
     rows = _with_signals(texts, _said(batch))
     schema = pa.schema(
         [("outcome", pa.string()), ("score", pa.float64()), ("reason", pa.string()), ("cause", pa.string())]
@@ -98,24 +92,24 @@ def classify_batch(batch: pa.RecordBatch, *, column: str | None = None) -> pa.Re
 
 def _said(batch: pa.RecordBatch) -> list[Row | None]:
     """Return the verdict by the provider's own columns, None where these leave it to the text."""
-    import pyarrow as pa
-
     found: list[Row | None] = [None] * batch.num_rows
     names = batch.schema.names
     for name in ("error", "refusal", "finish_reason", "stop_reason"):
-        if name in names and pa.types.is_string(batch.schema.field(name).type):
-            for i, value in enumerate(batch.column(name).to_pylist()):
+        if name in names:
+            for i, value in enumerate(batch.column(names.index(name)).to_pylist()):
                 if value:
-                    found[i] = _by_signal(name, value) or found[i]
+                    found[i] = _by_signal(name, str(value)) or found[i]
     return found
 
 
 def _by_signal(name: str, value: str) -> Row | None:
     if name == "error":
         return Outcome.FAILED, 0.0, None, Cause.PROVIDER_ERROR
-    if name == "refusal" or value == "refusal":
+    # `FinishReason.SAFETY` is how an SDK's enum prints.
+    word = value.lower().rpartition(".")[2]
+    if name == "refusal" or word == "refusal":
         return Outcome.REFUSED, 1.0, Reason.SAFETY, Cause.PROVIDER_REFUSAL
-    return (Outcome.FILTERED, 1.0, Reason.SAFETY, Cause.PROVIDER_FILTER) if value.lower() in _FILTERS else None
+    return (Outcome.FILTERED, 1.0, Reason.SAFETY, Cause.PROVIDER_FILTER) if word in FILTER_WORDS else None
 
 
 def _with_signals(texts: Sequence[str | None], said: Sequence[Row | None]) -> list[Row]:
@@ -130,7 +124,7 @@ def _without_text(text: str | None) -> Row:
 
 def _worth_reading(texts: Sequence[str], start: int, detector: RefusalDetector) -> list[tuple[int, Passage]]:
     """Return the passages, among the next few texts, that may hold a declining phrase."""
-    column = view_column(texts[start : start + _SCREENED_AT_ONCE])
+    column = view_column([text[:READ_CHARS] for text in texts[start : start + _SCREENED_AT_ONCE]])
     hits = detector.pack.screen.positions(column.buffer.translate(_LINES_AS_SPACES))
     return [(start + row, take_passage(column.text(row))) for row in column.rows_of(hits).tolist()]
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from demur.model.exchange import Choice
     from demur.pipeline.ports import TextJudge
 
-__all__ = ["as_exchange", "check", "classify", "readable_text"]
+__all__ = ["as_exchange", "check", "classify", "classify_text", "judge_text"]
 
 
 def check(response: object, *, pack: str | None = None, judge: TextJudge | None = None) -> Verdict:
@@ -49,11 +49,16 @@ def as_exchange(value: object) -> Exchange:
 
 def classify(response: Response | None, *, judge: TextJudge | None = None) -> Verdict:
     """Return the verdict on a response; a missing one has failed, for nothing came back."""
+    return classify_text(response, judge=judge)[0]
+
+
+def classify_text(response: Response | None, *, judge: TextJudge | None = None) -> tuple[Verdict, str]:
+    """Return the verdict on a response and the text that its spans count in: that of the choice that decided."""
     if response is None:
-        return Verdict(Outcome.FAILED, 0.0, None, Cause.PROVIDER_ERROR)
+        return Verdict(Outcome.FAILED, 0.0, None, Cause.PROVIDER_ERROR), ""
     judge = judge or default_judge()
     choices: tuple[Choice | None, ...] = response.choices or (None,)
-    return _together([_classify_choice(response, choice, judge) for choice in choices])
+    return _together([(_classify_choice(response, choice, judge), _text_of(choice)) for choice in choices])
 
 
 def judge_text(text: str, judge: TextJudge) -> Verdict:
@@ -61,12 +66,8 @@ def judge_text(text: str, judge: TextJudge) -> Verdict:
     return judge.judge(text) if text.strip() else Verdict(Outcome.EMPTY, 0.0)
 
 
-def readable_text(content: str | Exchange) -> str:
-    """Return the text that a verdict's spans count in: the bare text, or that of the first choice with any."""
-    if isinstance(content, str):
-        return content
-    choices = content.response.choices if content.response else ()
-    return next((text for choice in choices if (text := choice.text or refusal_text(choice))), "")
+def _text_of(choice: Choice | None) -> str:
+    return "" if choice is None else choice.text or refusal_text(choice)
 
 
 def _classify_choice(response: Response, choice: Choice | None, judge: TextJudge) -> Verdict:
@@ -80,13 +81,11 @@ def _classify_choice(response: Response, choice: Choice | None, judge: TextJudge
     return structural
 
 
-def _together(verdicts: list[Verdict]) -> Verdict:
-    """Return one verdict for all choices of a response."""
-    first = verdicts[0]
-    if len({v.outcome for v in verdicts}) == 1:
-        return first
-    abstained = [v for v in verdicts if v.abstained]
-    if not abstained or len(abstained) == len(verdicts):
-        return first
-    signals = tuple(dict.fromkeys(s for v in verdicts for s in v.signals))
-    return replace(abstained[0], outcome=Outcome.PARTIAL, signals=signals)
+def _together(judged: list[tuple[Verdict, str]]) -> tuple[Verdict, str]:
+    """Return one verdict for all choices of a response, with the text of the choice that decided."""
+    abstained = [(verdict, text) for verdict, text in judged if verdict.abstained]
+    if not abstained or len(abstained) == len(judged):
+        return judged[0]
+    verdict, text = abstained[0]
+    signals = tuple(dict.fromkeys(s for v, _ in judged for s in v.signals))
+    return replace(verdict, outcome=Outcome.PARTIAL, signals=signals), text

@@ -23,7 +23,11 @@ if TYPE_CHECKING:
     from demur.detect.pack import Pack
     from demur.model.verdict import Finding
 
-__all__ = ["LearnedJudge", "PackJudge", "default_judge", "judge_named", "judge_of_pack", "judge_with"]
+__all__ = ["READ_CHARS", "LearnedJudge", "PackJudge", "default_judge", "judge_named", "judge_of_pack", "judge_with"]
+
+
+READ_CHARS = 100_000
+"""How much of an answer is judged: whoever has written a book before declining has not declined."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +51,12 @@ class PackJudge:
 
     @cached_property
     def _matcher(self) -> Matcher:
-        return words_matcher([view(phrase).strip() for phrase, _ in self.pack.phrases(Target.RESPONSE)])
+        folded = [view(phrase).strip() for phrase, _ in self.pack.phrases(Target.RESPONSE)]
+        if not all(folded):
+            raise PackError(
+                f"pack `{self.pack.name}` has a phrase of invisible characters", hint="an empty phrase is everywhere"
+            )
+        return words_matcher(folded)
 
 
 @dataclass(frozen=True)
@@ -59,6 +68,7 @@ class LearnedJudge:
     def judge(self, text: str) -> Verdict:
         """Return the verdict on a text."""
         # Most answers hold nothing that declines; only the others are worth the way back to the original.
+        text = text[:READ_CHARS]
         seen = view(text)
         if not self.detector.pack.screen.passes(seen.replace("\n", " ")):
             return self.detector.floor

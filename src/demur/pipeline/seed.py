@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from demur.detect.pack import Target, builtin_pack
 from demur.detect.substring import contains_any
-from demur.errors import ShapeError
+from demur.errors import ShapeError, UsageError
 from demur.model.exchange import Exchange, Response, TextPart
 from demur.wire.agentlog import is_payload, payload_stop, payload_text
 from demur.wire.plain import plain
@@ -33,8 +33,11 @@ def is_abstention_with(response: object, patterns: Iterable[str]) -> bool:
     `response` is a text, an `.agentlog` payload or record, or any provider's response. A phrase is compared with the
     lower-cased text and taken as it is: write it in lower case.
     """
+    phrases = () if isinstance(patterns, str) else tuple(patterns)
+    if isinstance(patterns, str) or not all(isinstance(phrase, str) for phrase in phrases):
+        raise UsageError("patterns are not a list of texts", hint="pass a list of phrases in lower case")
     text, stop = _text_and_stop(response)
-    return stop in builtin_pack("shadow").stops or contains_any(text, patterns)
+    return stop in builtin_pack("shadow").stops or contains_any(text, phrases)
 
 
 def _text_and_stop(response: object) -> tuple[str, str | None]:

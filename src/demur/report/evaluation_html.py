@@ -116,12 +116,13 @@ def _html_table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]]
 def _judge_section(judge: JudgeReport) -> Iterator[str]:
     yield f'<h3>{escaped(judge.judge)}</h3>\n<div class="beside">'
     yield _confusion_table(judge.confusion)
+    yield '<div class="beside">'
     for c in judge.calibrations:
         if c.bins:
             title = f"Reliability of the {c.question} score"
             note = f"Brier {fraction(c.brier)}, calibration error {fraction(c.expected_error)}"
             yield _figure(title, reliability(c.bins, title), note=note)
-    yield "</div>"
+    yield "</div>\n</div>"
     for dimension in Dimension:
         slices = [s for s in judge.slices if s.dimension is dimension]
         if len(slices) > 1:
@@ -134,8 +135,12 @@ def _judge_section(judge: JudgeReport) -> Iterator[str]:
 
 def _confusion_table(table: Confusion) -> str:
     rows = zip(table.labels, table.counts, strict=True)
-    cells = [[str(label), *(f"{count:,}" for count in counts)] for label, counts in rows]
+    cells = [[str(label), *map(_count, counts)] for label, counts in rows]
     return _html_table("Confusion: rows by label, columns as said", ["", *table.answers], cells)
+
+
+def _count(count: int) -> str:
+    return f"{count:,}" if count else '<span class="soft">0</span>'
 
 
 def _slices_section(dimension: Dimension, slices: Sequence[Slice]) -> Iterator[str]:
@@ -155,7 +160,9 @@ def _slices_block(dimension: Dimension, slices: Sequence[Slice]) -> Iterator[str
     for number, first in enumerate(slices[0].qualities):
         if first.question is Question.EITHER:
             continue
-        pairs = [(s.value, s.qualities[number]) for s in slices]
+        pairs = [(s.value, s.qualities[number]) for s in slices if s.qualities[number].n]
+        if not pairs:
+            continue
         yield f'<div class="abreast">{"".join(_slice_plots(pairs, first.question))}</div>'
         yield _slices_table(f"{first.question.capitalize()}, by {dimension}", pairs)
     yield f"<details><summary>Confusion by {dimension}</summary>{_slices_confusion(slices)}</details>"
@@ -166,7 +173,7 @@ def _slices_confusion(slices: Sequence[Slice]) -> str:
     table = slices[0].confusion
     given = [at for at in range(len(table.answers)) if any(row[at] for s in slices for row in s.confusion.counts)]
     groups = "".join(f'<th scope="colgroup" colspan="{len(given)}">{label}</th>' for label in table.labels)
-    rows = [[escaped(s.value), *(f"{row[at]:,}" for row in s.confusion.counts for at in given)] for s in slices]
+    rows = [[escaped(s.value), *(_count(row[at]) for row in s.confusion.counts for at in given)] for s in slices]
     head = ["", *(table.answers[at] for _ in table.labels for at in given)]
     caption = "Upper head: by label; lower head: as said"
     return _html_table(caption, head, rows, above=f'<tr class="groups"><td></td>{groups}</tr>')
@@ -174,11 +181,12 @@ def _slices_confusion(slices: Sequence[Slice]) -> str:
 
 def _slice_plots(pairs: Sequence[tuple[str, Quality]], question: Question) -> Iterator[str]:
     said = [Bar(value, q.said, q.labelled.value) for value, q in pairs]
-    key = '<i class="key"></i>share by label'
+    key = '<i class="key"></i>share by label, where the bar should end'
     yield _figure(f"Said to be positive, {question}", bars(said, "% of rows", in_percent=True), note=key)
-    yield _figure(f"F1, {question}", bars([Bar(value, q.f1) for value, q in pairs], "F1"))
+    yield _figure(f"F1, {question}", bars([Bar(value, q.f1) for value, q in pairs], "F1"), note="higher is better")
     alarms = [Bar(value, q.false_positive_rate) for value, q in pairs]
-    yield _figure(f"False positives, {question}", bars(alarms, "% of negative rows", in_percent=True))
+    drawn = bars(alarms, "% of negative rows", in_percent=True)
+    yield _figure(f"False positives, {question}", drawn, note="lower is better")
 
 
 def _slices_table(name: str, pairs: Sequence[tuple[str, Quality]]) -> str:

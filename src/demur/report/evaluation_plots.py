@@ -104,7 +104,9 @@ def _bar(row: Bar, top: float, *, in_percent: bool) -> str:
     figure, middle, name = row.figure, _ROW / 2, escaped(row.name)
     low, high = _along(figure.interval.low / top), _along(figure.interval.high / top)
     parts = [
-        f'<span class="name" title="{name}">{name}</span><svg class="track" height="{_ROW}" role="img">',
+        f'<span class="name" title="{name}">{name}</span>',
+        f'<span class="value">{form(figure.value)}{unit} <small>{bounds(figure, form)}</small></span>',
+        f'<svg class="track" height="{_ROW}" role="img">',
         *(f'<line class="grid" x1="{_along(at)}" x2="{_along(at)}" y1="0" y2="{_ROW}"/>' for at in _QUARTERS),
         f"<g><title>{name}: {spread(figure, form, unit=unit)}, n {figure.n:,}</title>",
         f'<rect class="bar" x="0%" y="4" width="{_along((figure.value or 0.0) / top)}" height="{_ROW - 8}"/>',
@@ -113,10 +115,7 @@ def _bar(row: Bar, top: float, *, in_percent: bool) -> str:
     if row.beside is not None:
         x = _along(row.beside / top)
         parts.append(f'<line class="label" x1="{x}" x2="{x}" y1="1" y2="{_ROW - 1}"/>')
-    parts.append(
-        f'</g></svg><span class="value">{form(figure.value)}{unit} <small>{bounds(figure, form)}</small></span>'
-    )
-    return "".join(parts)
+    return "".join([*parts, "</g></svg>"])
 
 
 def _axis(name: str, top: float, *, in_percent: bool) -> str:
@@ -124,7 +123,7 @@ def _axis(name: str, top: float, *, in_percent: bool) -> str:
         shown = f"{100 * at * top:g}" if in_percent else f"{at:g}"
         return f'<text x="{_along(at)}" y="13" text-anchor="middle">{shown}</text>'
 
-    ticks = "".join(map(tick, _QUARTERS))
+    ticks = "".join(map(tick, _QUARTERS[::2]))
     return f'<svg class="axis" height="34" aria-hidden="true">{ticks}<text x="50%" y="30" text-anchor="middle">{escaped(name)}</text></svg>'
 
 

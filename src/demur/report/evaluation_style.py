@@ -19,7 +19,7 @@ body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(
   margin: 2rem auto; padding: 0 1rem; overflow-wrap: anywhere; }
 h2 { border-bottom: 1px solid var(--line); margin-top: 3rem; } h3 { margin-top: 2.5rem; font-size: 1.2rem; }
 h4 { margin: 2rem 0 .5rem; } .soft, .note { color: var(--soft); }
-.scroll { overflow-x: auto; margin: .5rem 0 1.5rem; }
+.scroll { position: relative; overflow-x: auto; margin: .5rem 0 1.5rem; }
 table { border-collapse: collapse; font-size: 14px; line-height: 1.35; overflow-wrap: normal; }
 caption { text-align: left; font-weight: 600; padding-bottom: .3rem; white-space: nowrap; }
 th, td { padding: .3rem .6rem; text-align: right; vertical-align: top; }
@@ -32,17 +32,18 @@ tbody th { font-weight: 400; min-width: 5rem; max-width: 14rem; overflow-wrap: a
 .groups { border-bottom: 0; } .groups th { text-align: center; color: var(--ink); border-left: 1px solid var(--line); }
 figure { margin: 0 0 1.5rem; break-inside: avoid; } figcaption { font-weight: 600; font-size: 14px; padding-bottom: .3rem; }
 .note { display: block; font-weight: 400; font-size: 13px; }
-.beside { display: flex; flex-wrap: wrap; gap: 0 3rem; align-items: flex-start; } .beside > * { max-width: 100%; }
+.beside { display: flex; flex-wrap: wrap; gap: 0 2rem; align-items: flex-start; } .beside > * { max-width: 100%; }
 .abreast { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 20rem), 1fr)); gap: 0 2rem;
-  align-items: end; }
+  align-items: start; }
 .wide { max-width: 44rem; }
 .bars { display: grid; grid-template-columns: minmax(2rem, max-content) minmax(6rem, 1fr) max-content; column-gap: .5rem;
-  align-items: center; font-size: 13px; line-height: 22px; }
+  grid-auto-flow: dense; align-items: center; font-size: 13px; line-height: 22px; }
+.name { grid-column: 1; } .track, .axis { grid-column: 2; } .value { grid-column: 3; }
 .bars .name { text-align: right; max-width: 7.5rem; overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
 .wide .name { max-width: 14rem; }
 .bars .value { font-variant-numeric: tabular-nums; white-space: nowrap; }
 .bars small { color: var(--soft); font-size: 12px; }
-.track, .axis { display: block; width: 100%; overflow: visible; } .axis { grid-column: 2; }
+.track, .axis { display: block; width: 100%; overflow: visible; }
 svg text { font-size: 12px; fill: var(--soft); } .reliability { display: block; max-width: 100%; height: auto; }
 .grid { stroke: var(--faint); } .ideal { stroke: var(--soft); stroke-dasharray: 4 4; }
 .bar { fill: var(--bar); } .dot { fill: var(--dot); } .whisker { stroke: var(--ink); stroke-width: 1.5; }
@@ -53,8 +54,9 @@ pre { white-space: pre-wrap; border-left: 3px solid var(--line); padding-left: .
 mark { background: var(--mark); color: inherit; } article { break-inside: avoid; margin-bottom: 1.5rem; }
 article p { margin: 0; } article ul { margin: .3rem 0; }
 @media (max-width: 36rem) {
-  .bars { grid-template-columns: 1fr max-content; margin: 0 .5rem; } .bars .name, .wide .name { text-align: left; max-width: none; }
-  .track, .axis { grid-column: 1 / -1; } .track { order: 0; grid-row: auto; margin-bottom: .3rem; }
+  .bars { grid-template-columns: 1fr max-content; grid-auto-flow: row; margin: 0 .5rem; }
+  .bars .name, .wide .name { text-align: left; max-width: none; } .value { grid-column: 2; }
+  .track, .axis { grid-column: 1 / -1; } .track { margin-bottom: .3rem; }
   th, td { padding: .3rem .4rem; }
 }
 @media print {

@@ -9,14 +9,35 @@ from typing import TYPE_CHECKING
 
 from demur.errors import ShapeError
 from demur.model.exchange import Choice, Exchange, Message, Request, Response, TextPart
+from demur.model.verdict import Signal, SignalKind
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from demur.wire.interface import JsonObject
 
-__all__ = ["PROMPT_FIELDS", "RESPONSE_FIELDS", "read_flat", "read_prompt", "reads_flat"]
+__all__ = ["FILTER_WORDS", "PROMPT_FIELDS", "RESPONSE_FIELDS", "read_flat", "read_prompt", "reads_flat"]
 
 PROMPT_FIELDS = ("prompt", "instruction", "question", "input")
 RESPONSE_FIELDS = ("response", "output", "completion", "answer", "text")
+_STOP_FIELDS = ("finish_reason", "stop_reason", "done_reason")
+FILTER_WORDS = frozenset(
+    {
+        "content_filter",
+        "content-filter",
+        "content_filtered",
+        "guardrail_intervened",
+        "safety",
+        "prohibited_content",
+        "blocklist",
+        "spii",
+        "image_safety",
+        "jailbreak",
+        "model_armor",
+        "error_toxic",
+    }
+)
+"""What providers call a stop by a filter, in lower case, where a row does not say whose word it is."""
 
 
 def reads_flat(body: JsonObject) -> bool:
@@ -31,7 +52,7 @@ def read_flat(body: JsonObject) -> Exchange:
     if answer is None:
         raise ShapeError("no response field", hint=f"name it one of {', '.join(RESPONSE_FIELDS)}")
     text = body[answer]
-    response = None if text is None else _response(str(text), _label(body, "model"))
+    response = _response(text, body)
     session = _label(body, "session_id") or _label(body, "conversation_id")
     return Exchange(None, response, read_prompt(body), _label(body, "id") or _label(body, "custom_id"), session)
 
@@ -47,8 +68,29 @@ def read_prompt(body: JsonObject) -> Request | None:
     )
 
 
-def _response(text: str, model: str | None) -> Response:
-    return Response(model or "", (Choice(0, (TextPart(text),)),))
+def _response(text: str | None, body: JsonObject) -> Response | None:
+    """Return the answer of a row and what its provider said of it; None where there is neither."""
+    signals = tuple(_stop_signals(body))
+    if text is None and not signals:
+        return None
+    parts = (TextPart(text),) if text else ()
+    stop = _stop(body)
+    return Response(_label(body, "model") or "", (Choice(0, parts, finish_raw=stop[1] if stop else None),), signals)
+
+
+def _stop_signals(body: JsonObject) -> Iterator[Signal]:
+    stop, refusal = _stop(body), body.get("refusal")
+    if stop and stop[1].lower() in FILTER_WORDS:
+        yield Signal(SignalKind.FILTER_STOP, stop[0], stop[1], 0)
+    elif stop and stop[1].lower() == "refusal":
+        yield Signal(SignalKind.REFUSAL_STOP, stop[0], stop[1], 0)
+    if isinstance(refusal, str) and refusal:
+        yield Signal(SignalKind.REFUSAL_FIELD, "refusal", refusal, 0)
+
+
+def _stop(body: JsonObject) -> tuple[str, str] | None:
+    """Return the field that says why the answer ended, and what it says."""
+    return next(((name, body[name]) for name in _STOP_FIELDS if isinstance(body.get(name), str)), None)
 
 
 def _first(body: JsonObject, names: tuple[str, ...]) -> str | None:

@@ -6,6 +6,7 @@ codec recognises is a `ShapeError` that lists the fields found and the shapes ex
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from demur.errors import ShapeError
@@ -32,7 +33,8 @@ CODECS: Mapping[Shape, Codec] = {
     Shape.BEDROCK: bedrock,
 }
 
-_RESPONSE_FIELDS = ("response", "body", "output")
+_RESPONSE_FIELDS = ("response", "body", "output", "result")
+_NESTED_FIELDS = ("body", "message")
 _REQUEST_FIELDS = ("request", "input")
 
 
@@ -78,10 +80,15 @@ def read_stream(events: Sequence[ServerEvent]) -> Exchange:
     shape = next((shape for event in events if (shape := _shape_of_event(event))), None)
     if shape is None:
         raise ShapeError("a stream of no known shape", hint="expected the events of an OpenAI, Anthropic or Gemini API")
-    reader = CODECS[shape].open_stream()
+    reader, whole = CODECS[shape].open_stream(), True
     for event in events:
-        reader.feed(event)
-    return Exchange(shape, reader.close())
+        try:
+            reader.feed(event)
+        except ShapeError:
+            # One spoilt event in a capture does not spoil what arrived before and after it.
+            whole = False
+    response = reader.close()
+    return Exchange(shape, response if whole else replace(response, complete=False))
 
 
 def _shape_of_event(event: ServerEvent) -> Shape | None:
@@ -102,11 +109,13 @@ def _shape_of_event(event: ServerEvent) -> Shape | None:
 
 def _read_pair(body: JsonObject, inner: JsonObject) -> Exchange:
     """Return the exchange in a log row that holds the response (and perhaps the request) under a field of its own."""
-    nested = inner.get("body")
-    if isinstance(nested, dict):
+    nested = next((inner[f] for f in _NESTED_FIELDS if isinstance(inner.get(f), dict)), None)
+    if nested is not None and shape_of_response(inner) is None:
         read = read_exchange({"status_code": inner.get("status_code"), "response": nested})
         return Exchange(read.shape, read.response, _request(body), _id(body), read.session)
     shape = shape_of_response(inner)
+    if shape is None and reads_flat(inner):
+        return replace(read_flat(inner), request=_request(body), id=_id(body))
     if shape is None:
         raise ShapeError(_unknown(inner), hint=f"expected a response of {', '.join(CODECS)}")
     response = CODECS[shape].read_response(inner, status=_status(body))
