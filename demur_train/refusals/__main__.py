@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from demur_train.refusals.grammar import Grammar
 
-_SAMPLE = 500
+_SAMPLE = 1500
 PACK = Path(__file__).resolve().parents[2] / "src" / "demur" / "detect" / "packs" / "refusals.json"
 
 
