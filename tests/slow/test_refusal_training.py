@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-
-from demur.detect.refusal_cues import Reader
 from demur_train.data import DEFAULT_FOLDER, verify
 from demur_train.refusals.__main__ import PACK, main
 from demur_train.refusals.grammar import load_grammar
@@ -14,6 +12,11 @@ from demur_train.refusals.learn import Learner
 from demur_train.refusals.pack import untrained
 from demur_train.refusals.report import f1
 from demur_train.refusals.sets import COMPLIED, MEASURE, PINS, REFUSED, TRAIN, load_set
+
+from demur.detect.refusal_cues import Reader
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 pytestmark = [
     pytest.mark.slow,
