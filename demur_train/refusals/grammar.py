@@ -30,7 +30,7 @@ __all__ = ["Entry", "Grammar", "GrammarClass", "load_grammar"]
 _FOLDER = Path(__file__).with_name("grammar")
 _PIECES = re.compile(r"(\{\w+\}|\[[^\]]*\])")
 _MAX_WORDS = 6
-_FEW = 3
+_FEW = 24
 _STEM_CHARS = 10
 _ARABIC_FREE_CHARS = 8
 _WITHOUT_EDGES = ("zh", "ja", "ko", "raw")
@@ -74,16 +74,19 @@ class Grammar:
     def screen(self, sample: Sequence[str]) -> set[str]:
         """Return phrases of which one stands in every text that holds a declining phrase.
 
-        Of a frame's halves the one that is rarer in the sample is taken, so that few other texts pass.
+        Of a frame's halves one that is there anyway is taken, else the one that is rarer in the sample, so that few
+        other texts pass.
         """
         declining = {i for i, c in enumerate(self.classes) if "declining" in c.roles}
         texts: dict[int, list[str]] = {}
         for entry in self.entries:
             texts.setdefault(entry.group, []).append(entry.text)
         chosen = {text for group, of in enumerate(self.groups) if of in declining for text in texts.get(group, ())}
-        common = self._counts(sample)
+        common, known = self._counts(sample), AhoCorasick(sorted(chosen))
         for left, right, of in sorted(self.frames):
-            if of in declining:
+            # A half whose every phrase contains one that is in the screen already costs nothing more.
+            free = any(all(known.find_matches_as_indexes(text) for text in texts[half]) for half in (left, right))
+            if of in declining and not free:
                 chosen.update(texts[min(left, right, key=lambda half: common[half])])
         return chosen
 
