@@ -169,6 +169,7 @@ def test_bad_input_is_one_line_and_exit_two(capsys: pytest.CaptureFixture[str], 
     shapeless.write_text('{"foo": 1}')
     cases = [
         (" ", "an empty text"),
+        ("", "an empty text"),
         ("gone.json", "no such file"),
         ("answers/may", "no such file"),
         ("gone.log", "no such file"),

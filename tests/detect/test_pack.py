@@ -37,6 +37,10 @@ def test_seed_packs_are_lower_case_substrings(name: str) -> None:
         ('name = "x"', "`my.toml` is not a pack: object missing required field `group`"),
         ('name = "x"\ngroup = []', "`my.toml` has an empty phrase or none at all"),
         ('name = "x"\n[[group]]\ntarget = "response"\ncategory = "c"\nphrases = [" "]', "has an empty phrase"),
+        (
+            'name = "x"\nmatch = "substring"\n[[group]]\ntarget = "response"\ncategory = "c"\nphrases = ["No Way"]',
+            "has the phrase `No Way`; substring packs compare lower-cased text",
+        ),
         ('name = "x"\n[[group]]\ntarget = "reply"\ncategory = "c"\nphrases = ["a"]', "invalid enum value 'reply'"),
         (
             'name = "x"\nmach = "words"\n[[group]]\ntarget = "response"\ncategory = "c"\nphrases = ["a"]',

@@ -99,3 +99,33 @@ def test_the_function_travels() -> None:
     assert travelled(pa.record_batch({"text": ["I won't help you."]})).column("outcome").to_pylist() == [
         Outcome.REFUSED
     ]
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"error": {"code": "content_filter"}},
+        {"error": "timeout"},
+        {"error": "content_filter"},
+        {"error": "null"},
+        {"refusal": "false"},
+        {"refusal": "No."},
+        {"finish_reason": "FinishReason.SAFETY"},
+        {"finish_reason": "SAFETY "},
+        {"stop_reason": "refusal"},
+        {"finish_reason": "stop"},
+    ],
+)
+def test_a_row_with_signals_is_judged_as_check_does(told: dict[str, object]) -> None:
+    """Whatever the provider's columns say, a batch says what `check` says of the row."""
+    row = {"response": "Paris.", **told}
+    verdict = check(row)
+    batch = classify_batch(pa.RecordBatch.from_pylist([row])).to_pylist()[0]
+    assert (batch["outcome"], batch["cause"]) == (verdict.outcome, verdict.cause)
+
+
+def test_invisible_text_is_empty() -> None:
+    """Zero-width characters alone are no answer, alone as in a batch."""
+    blank = "\u200b" * 3
+    assert check(blank).outcome is Outcome.EMPTY
+    assert judge_texts([blank, "Paris."])[0][0] is Outcome.EMPTY

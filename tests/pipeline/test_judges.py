@@ -93,3 +93,11 @@ def test_the_evidence_adds_up() -> None:
     for text in (NO, "I can't share the exact dosage, but here are some general facts: rest, water, and sleep."):
         verdict = check(text)
         assert (sum(f.weight for f in verdict.findings) > 0) == (verdict.score > 0.5)
+
+
+def test_a_packs_stops_count_by_themselves() -> None:
+    """A stop reason that the pack names is an abstention, whatever the text."""
+    pack = parse_pack('stops = ["length"]\n' + PACK, source="mine.toml")
+    row = {"response": "Paris.", "finish_reason": "length"}
+    assert check(row, judge=judge_of_pack(pack)).outcome is Outcome.FILTERED
+    assert check(row).outcome is Outcome.COMPLIED

@@ -75,7 +75,7 @@ def test_any_response_is_taken() -> None:
     assert is_abstention(chat)
 
 
-@pytest.mark.parametrize("patterns", ["i won't", [5]])
+@pytest.mark.parametrize("patterns", ["i won't", [5], None])
 def test_patterns_are_a_list_of_texts(patterns: list[str]) -> None:
     """One string would be read letter by letter, so it is refused."""
     with pytest.raises(UsageError):

@@ -45,6 +45,12 @@ def test_a_text_without_evidence_shows_its_beginning() -> None:
     assert underline("a\nb\nc\nd", []) == ["a", "b", "c", "[…]"]
 
 
+def test_marks_do_not_make_a_row_endless() -> None:
+    """Half a million marks on one letter are not printed in one row."""
+    lines = underline("a" + "\u0301" * 500_000 + " no", [Span(500_002, 500_004)], width=80)
+    assert sum(map(len, lines)) < 5000
+
+
 def test_control_characters_never_reach_the_terminal() -> None:
     """An escape sequence in a model's answer cannot colour or move the reader's screen."""
     assert underline("a\x1b[31mb\tc\u202ed", []) == ["a\ufffd[31mb cd"]

@@ -48,8 +48,8 @@ a pack of your own (--pack mine.toml):
   name = "mine"
   match = "words"            # whole words; or "substring"
   [[group]]
-  target = "response"
-  category = "refusal"
+  target = "response"        # or "prompt", with the category
+  category = "refusal"       # attack, jailbreak, … or a harm
   phrases = ["that is outside my remit"]
 
 exit codes: 0 read and judged, 1 a word of --fail-on was met,
@@ -105,6 +105,11 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(args: argparse.Namespace) -> int:
     """Return the exit code of one call."""
+    possible = _PROMPT_WORDS if args.prompt else tuple(Outcome)
+    if args.fail_on - set(possible):
+        raise UsageError(
+            f"`{', '.join(sorted(args.fail_on))}` can never be met", hint=f"choose from {', '.join(possible)}"
+        )
     judge = _judge(args)
     asked = prompt_judge_of_pack(_pack(args.pack)) if args.prompt and args.pack else None
     show = Machine() if args.json else Person(whole=args.whole)
@@ -188,7 +193,7 @@ def _thresholds(given: str) -> tuple[float, float | None]:
 
 def _items(args: argparse.Namespace) -> Iterator[Item]:
     for given in args.input:
-        if not args.text and (given == "-" or _names_a_file(given)):
+        if not args.text and given and (given == "-" or _names_a_file(given)):
             yield from read_items(given, input_limits(), read=read_asked if args.prompt else read_exchange)
         elif given.strip():
             yield Item("text", None, _body(given, args) or given)

@@ -100,6 +100,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(args: argparse.Namespace) -> int:
     """Return the exit code of one call."""
+    if args.html and Path(args.html).resolve() in {Path(name).resolve() for name in args.files}:
+        raise UsageError(f"`{args.html}` is an input", hint="write the page to another file")
     packs = list(dict.fromkeys(_pack(name) for name in args.pack))
     read = _read(args.files, args.side)
     for error in read.errors[:_MOST_NAMED]:

@@ -94,6 +94,11 @@ def parse_pack(text: str, *, source: str) -> Pack:
     phrases = [p for g in groups for p in g.phrases]
     if not phrases or not all(p.strip() for p in phrases):
         raise PackError(f"`{source}` has an empty phrase or none at all", hint="an empty pack would pass everything")
+    capital = next((p for p in phrases if read.match is MatchMode.SUBSTRING and p != p.lower()), None)
+    if capital:
+        raise PackError(
+            f"`{source}` has the phrase `{capital}`", hint="substring packs compare lower-cased text: write it so"
+        )
     return Pack(read.name, read.match, groups, read.stops)
 
 

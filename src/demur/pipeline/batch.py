@@ -18,9 +18,9 @@ from demur.detect.refusal import bands, reason_of, sigmoid
 from demur.detect.refusal_columns import read_columns
 from demur.errors import UsageError
 from demur.model.verdict import Cause, Outcome, Reason
-from demur.pipeline.judges import READ_CHARS, default_judge
+from demur.pipeline.classify import check
+from demur.pipeline.judges import BLANK_CHARS, READ_CHARS, default_judge
 from demur.text.column import view_column
-from demur.wire.flat import FILTER_WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 __all__ = ["TEXT_COLUMNS", "classify_batch", "judge_texts"]
 
 TEXT_COLUMNS = ("response", "output", "completion", "answer", "text")
+_SIGNAL_COLUMNS = ("error", "refusal", "finish_reason", "stop_reason")
+_ORDINARY = frozenset({"stop", "end_turn", "length", "max_tokens", "tool_calls", "tool_use", "stop_sequence"})
+"""Ends that leave the verdict to the text; nearly all rows of a log have one of these."""
 _SCREENED_AT_ONCE = 256
 """Texts folded and screened together: their buffers fit the processor's cache."""
 _READ_AT_ONCE = 512
@@ -51,7 +54,7 @@ def judge_texts(texts: Sequence[str], *, detector: RefusalDetector | None = None
     rows: list[Row] = [(floor.outcome, floor.score, floor.reason, floor.cause)] * len(texts)
     waiting: list[tuple[int, Passage]] = []
     for start in range(0, len(texts), _SCREENED_AT_ONCE):
-        waiting += _worth_reading(texts, start, detector)
+        waiting += _worth_reading(texts, start, detector, rows=rows)
         if len(waiting) >= _READ_AT_ONCE:
             _judge_into(rows, waiting, detector)
             waiting = []
@@ -80,7 +83,7 @@ def classify_batch(batch: pa.RecordBatch, *, column: str | None = None) -> pa.Re
         texts: list[str | None] = batch.column(batch.schema.names.index(name)).cast(pa.string()).to_pylist()
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError) as exc:
         raise UsageError(f"column `{name}` is no text", hint="name another with column=") from exc
-    rows = _with_signals(texts, _said(batch))
+    rows = _with_signals(texts, _said(batch, texts))
     schema = pa.schema(
         [("outcome", pa.string()), ("score", pa.float64()), ("reason", pa.string()), ("cause", pa.string())]
     )
@@ -90,26 +93,18 @@ def classify_batch(batch: pa.RecordBatch, *, column: str | None = None) -> pa.Re
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _said(batch: pa.RecordBatch) -> list[Row | None]:
-    """Return the verdict by the provider's own columns, None where these leave it to the text."""
+def _said(batch: pa.RecordBatch, texts: Sequence[str | None]) -> list[Row | None]:
+    """Return the verdict where the provider's own columns say more than that the answer ended, by way of `check`."""
     found: list[Row | None] = [None] * batch.num_rows
-    names = batch.schema.names
-    for name in ("error", "refusal", "finish_reason", "stop_reason"):
-        if name in names:
-            for i, value in enumerate(batch.column(names.index(name)).to_pylist()):
-                if value:
-                    found[i] = _by_signal(name, str(value)) or found[i]
+    names = [name for name in _SIGNAL_COLUMNS if name in batch.schema.names]
+    values = {name: batch.column(batch.schema.names.index(name)).to_pylist() for name in names}
+    for i, text in enumerate(texts):
+        told = {name: values[name][i] for name in names if values[name][i] is not None}
+        if any(str(value).lower() not in _ORDINARY for value in told.values()):
+            verdict = check({"response": text, **told})
+            if verdict.cause is not Cause.TEXT:
+                found[i] = (verdict.outcome, verdict.score, verdict.reason, verdict.cause)
     return found
-
-
-def _by_signal(name: str, value: str) -> Row | None:
-    if name == "error":
-        return Outcome.FAILED, 0.0, None, Cause.PROVIDER_ERROR
-    # `FinishReason.SAFETY` is how an SDK's enum prints.
-    word = value.lower().rpartition(".")[2]
-    if name == "refusal" or word == "refusal":
-        return Outcome.REFUSED, 1.0, Reason.SAFETY, Cause.PROVIDER_REFUSAL
-    return (Outcome.FILTERED, 1.0, Reason.SAFETY, Cause.PROVIDER_FILTER) if word in FILTER_WORDS else None
 
 
 def _with_signals(texts: Sequence[str | None], said: Sequence[Row | None]) -> list[Row]:
@@ -122,9 +117,14 @@ def _without_text(text: str | None) -> Row:
     return (Outcome.FAILED, 0.0, None, Cause.PROVIDER_ERROR) if text is None else (Outcome.EMPTY, 0.0, None, None)
 
 
-def _worth_reading(texts: Sequence[str], start: int, detector: RefusalDetector) -> list[tuple[int, Passage]]:
-    """Return the passages, among the next few texts, that may hold a declining phrase."""
+def _worth_reading(
+    texts: Sequence[str], start: int, detector: RefusalDetector, *, rows: list[Row]
+) -> list[tuple[int, Passage]]:
+    """Return the passages, among the next few texts, that may hold a declining phrase; blank ones are empty rows."""
     column = view_column([text[:READ_CHARS] for text in texts[start : start + _SCREENED_AT_ONCE]])
+    for row in np.flatnonzero(column.ends - column.starts < BLANK_CHARS).tolist():
+        if not column.text(row).strip():
+            rows[start + row] = (Outcome.EMPTY, 0.0, None, None)
     hits = detector.pack.screen.positions(column.buffer.translate(_LINES_AS_SPACES))
     return [(start + row, take_passage(column.text(row))) for row in column.rows_of(hits).tolist()]
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from demur.detect.signals import refusal_text, signals_of, verdict_by_signals
 from demur.errors import ShapeError
 from demur.model.exchange import Exchange, Response
-from demur.model.verdict import Cause, Outcome, Verdict
+from demur.model.verdict import Cause, Outcome, Reason, Verdict
 from demur.pipeline.judges import default_judge, judge_named
 from demur.wire.plain import plain
 from demur.wire.shapes import read_exchange
@@ -72,6 +72,8 @@ def _text_of(choice: Choice | None) -> str:
 
 def _classify_choice(response: Response, choice: Choice | None, judge: TextJudge) -> Verdict:
     structural = verdict_by_signals(response, choice)
+    if choice is not None and choice.finish_raw in judge.stops and not (structural and structural.abstained):
+        return Verdict(Outcome.FILTERED, 1.0, Reason.OTHER, Cause.PROVIDER_FILTER, signals=signals_of(response, choice))
     if structural is None:
         read = judge_text(choice.text if choice else "", judge)
         return replace(read, signals=signals_of(response, choice))

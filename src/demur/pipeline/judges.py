@@ -23,11 +23,24 @@ if TYPE_CHECKING:
     from demur.detect.pack import Pack
     from demur.model.verdict import Finding
 
-__all__ = ["READ_CHARS", "LearnedJudge", "PackJudge", "default_judge", "judge_named", "judge_of_pack", "judge_with"]
+__all__ = [
+    "BLANK_CHARS",
+    "READ_CHARS",
+    "LearnedJudge",
+    "PackJudge",
+    "default_judge",
+    "judge_named",
+    "judge_of_pack",
+    "judge_with",
+]
 
 
 READ_CHARS = 100_000
 """How much of an answer is judged: whoever has written a book before declining has not declined."""
+
+
+BLANK_CHARS = 64
+"""A view shorter than this may be blank: whatever number of invisible characters folds to nothing."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +48,11 @@ class PackJudge:
     """Judges by a pack alone: refused where a phrase stands in the text, complied otherwise."""
 
     pack: Pack
+
+    @property
+    def stops(self) -> tuple[str, ...]:
+        """The stop reasons that are abstentions by themselves."""
+        return self.pack.stops
 
     def judge(self, text: str) -> Verdict:
         """Return the verdict on a text."""
@@ -64,12 +82,15 @@ class LearnedJudge:
     """Judges by the learned lexicon."""
 
     detector: RefusalDetector
+    stops: tuple[str, ...] = ()
 
     def judge(self, text: str) -> Verdict:
         """Return the verdict on a text."""
         # Most answers hold nothing that declines; only the others are worth the way back to the original.
         text = text[:READ_CHARS]
         seen = view(text)
+        if len(seen) < BLANK_CHARS and not seen.strip():
+            return Verdict(Outcome.EMPTY, 0.0)
         if not self.detector.pack.screen.passes(seen.replace("\n", " ")):
             return self.detector.floor
         return self.detector.judge(view_of(text))

@@ -19,7 +19,11 @@ class PromptJudge(Protocol):
 
 
 class TextJudge(Protocol):
-    """Judges the text of an answer; knows nothing of providers."""
+    """Judges the text of an answer; knows nothing of providers but the stop reasons that speak for themselves."""
+
+    @property
+    def stops(self) -> tuple[str, ...]:
+        """The stop reasons that are abstentions whatever the text."""
 
     def judge(self, text: str) -> Verdict:
         """Return the verdict on a text, with cause `text` and spans in it."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ATTACK_CATEGORIES", "PromptPackJudge", "prompt_judge_of_pack"]
 
-ATTACK_CATEGORIES = frozenset({"adversarial", "jailbreak", "injection", "extraction"})
+ATTACK_CATEGORIES = frozenset({"adversarial", "attack", "jailbreak", "injection", "extraction"})
 _TOXIC_PER_ATTACK = 0.45
 
 

@@ -6,7 +6,7 @@ joined by a space; nothing is normalised and no other signal counts. For better 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from demur.detect.pack import Target, builtin_pack
 from demur.detect.substring import contains_any
@@ -15,9 +15,6 @@ from demur.model.exchange import Exchange, Response, TextPart
 from demur.wire.agentlog import is_payload, payload_stop, payload_text
 from demur.wire.plain import plain
 from demur.wire.shapes import read_exchange
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 __all__ = ["is_abstention", "is_abstention_with"]
 
@@ -33,11 +30,19 @@ def is_abstention_with(response: object, patterns: Iterable[str]) -> bool:
     `response` is a text, an `.agentlog` payload or record, or any provider's response. A phrase is compared with the
     lower-cased text and taken as it is: write it in lower case.
     """
-    phrases = () if isinstance(patterns, str) else tuple(patterns)
-    if isinstance(patterns, str) or not all(isinstance(phrase, str) for phrase in phrases):
+    phrases = _phrases(patterns)
+    if phrases is None:
         raise UsageError("patterns are not a list of texts", hint="pass a list of phrases in lower case")
     text, stop = _text_and_stop(response)
     return stop in builtin_pack("shadow").stops or contains_any(text, phrases)
+
+
+def _phrases(patterns: object) -> tuple[str, ...] | None:
+    """Return the caller's phrases, None where they are no list of texts; one string would be read letter by letter."""
+    if isinstance(patterns, str) or not isinstance(patterns, Iterable):
+        return None
+    phrases = tuple(patterns)
+    return phrases if all(isinstance(phrase, str) for phrase in phrases) else None
 
 
 def _text_and_stop(response: object) -> tuple[str, str | None]:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["underline"]
 
 _GAP = "[…]"
+_CHARS_PER_COLUMN = 8
+"""Marks take no column: a row of them ends all the same."""
 _CONTEXT_LINES = 1
 _LINES_WITHOUT_EVIDENCE = 3
 
@@ -74,7 +76,7 @@ def _rows(text: str, width: int) -> Iterator[_Row]:
             yield _Row(start, at)
             start, columns, space, at = at + 1, 0, -1, at + 1
             continue
-        if columns + _columns(char) > width and at > start:
+        if (columns + _columns(char) > width or at - start >= _CHARS_PER_COLUMN * width) and at > start:
             end = at if char == " " or space <= start else space
             yield _Row(start, end)
             start = end + 1 if text[end] == " " else end

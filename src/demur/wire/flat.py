@@ -21,6 +21,8 @@ __all__ = ["FILTER_WORDS", "PROMPT_FIELDS", "RESPONSE_FIELDS", "read_flat", "rea
 PROMPT_FIELDS = ("prompt", "instruction", "question", "input")
 RESPONSE_FIELDS = ("response", "output", "completion", "answer", "text")
 _STOP_FIELDS = ("finish_reason", "stop_reason", "done_reason")
+_NOTHING = frozenset({"", "null", "none", "nan", "false"})
+"""What tools write into a text column where there is nothing."""
 FILTER_WORDS = frozenset(
     {
         "content_filter",
@@ -79,13 +81,18 @@ def _response(text: str | None, body: JsonObject) -> Response | None:
 
 
 def _stop_signals(body: JsonObject) -> Iterator[Signal]:
-    stop, refusal = _stop(body), body.get("refusal")
-    if stop and stop[1].lower() in FILTER_WORDS:
+    stop, refusal, error = _stop(body), body.get("refusal"), body.get("error")
+    # `FinishReason.SAFETY` is how an SDK's enum prints.
+    word = stop[1].strip().lower().rpartition(".")[2] if stop else ""
+    if stop and word in FILTER_WORDS:
         yield Signal(SignalKind.FILTER_STOP, stop[0], stop[1], 0)
-    elif stop and stop[1].lower() == "refusal":
+    elif stop and word == "refusal":
         yield Signal(SignalKind.REFUSAL_STOP, stop[0], stop[1], 0)
-    if isinstance(refusal, str) and refusal:
-        yield Signal(SignalKind.REFUSAL_FIELD, "refusal", refusal, 0)
+    if refusal is True or (isinstance(refusal, str) and refusal.strip().lower() not in _NOTHING):
+        yield Signal(SignalKind.REFUSAL_FIELD, "refusal", str(refusal), 0)
+    if isinstance(error, str) and error.strip().lower() not in _NOTHING:
+        kind = SignalKind.PROMPT_BLOCK if error.strip().lower() in FILTER_WORDS else SignalKind.ERROR
+        yield Signal(kind, "error", error, 0)
 
 
 def _stop(body: JsonObject) -> tuple[str, str] | None:
