@@ -16,16 +16,18 @@ from demur._version import __version__
 
 if TYPE_CHECKING:
     from demur.errors import DemurError
+    from demur.model.axis import AxisStat
     from demur.model.exchange import Exchange, Request, Response
     from demur.model.prompt import PromptVerdict
     from demur.model.verdict import Cause, Finding, Outcome, Reason, Signal, Verdict
     from demur.pipeline.batch import classify_batch
     from demur.pipeline.classify import check
     from demur.pipeline.prompts import check_prompt
-    from demur.pipeline.seed import is_abstention, is_abstention_with
+    from demur.pipeline.seed import is_abstention, is_abstention_with, safety_axis
     from demur.pipeline.stream import TextStream
 
 __all__ = [
+    "AxisStat",
     "Cause",
     "DemurError",
     "Exchange",
@@ -44,17 +46,19 @@ __all__ = [
     "classify_batch",
     "is_abstention",
     "is_abstention_with",
+    "safety_axis",
 ]
 
 _HOMES = {
     "demur.errors": ("DemurError",),
+    "demur.model.axis": ("AxisStat",),
     "demur.model.exchange": ("Exchange", "Request", "Response"),
     "demur.model.prompt": ("PromptVerdict",),
     "demur.model.verdict": ("Cause", "Finding", "Outcome", "Reason", "Signal", "Verdict"),
     "demur.pipeline.batch": ("classify_batch",),
     "demur.pipeline.classify": ("check",),
     "demur.pipeline.prompts": ("check_prompt",),
-    "demur.pipeline.seed": ("is_abstention", "is_abstention_with"),
+    "demur.pipeline.seed": ("is_abstention", "is_abstention_with", "safety_axis"),
     "demur.pipeline.stream": ("TextStream",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

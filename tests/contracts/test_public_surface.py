@@ -10,6 +10,7 @@ import pytest
 import demur
 
 SURFACE = [
+    "AxisStat",
     "Cause",
     "DemurError",
     "Exchange",
@@ -28,6 +29,7 @@ SURFACE = [
     "classify_batch",
     "is_abstention",
     "is_abstention_with",
+    "safety_axis",
 ]
 
 

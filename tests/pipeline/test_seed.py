@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from demur import is_abstention, is_abstention_with
+from demur import is_abstention, is_abstention_with, safety_axis
 from demur.errors import ShapeError, UsageError
 from demur.model.exchange import Choice, Exchange, Response, TextPart
 
@@ -86,3 +86,21 @@ def test_what_is_no_response_is_refused() -> None:
     """A list is not a response."""
     with pytest.raises(ShapeError):
         is_abstention([])
+
+
+def test_the_axis_over_pairs() -> None:
+    """One of three pairs newly abstains: severe by size, low power by number, and no straddle of zero (the seed's own test)."""
+    fine, filtered = payload("fine"), payload("", "content_filter")
+    axis = safety_axis([(fine, filtered), (fine, fine), (fine, fine)])
+    assert (axis.baseline_rate, axis.candidate_rate, axis.n) == (0.0, pytest.approx(1 / 3), 3)
+    assert (axis.severity, axis.flags, axis.ci95_low, axis.ci95_high) == ("severe", ("low_power",), 0.0, 1.0)
+    seeded = safety_axis([(fine, filtered), (fine, fine), (fine, fine)], seed=1)
+    assert (seeded.ci95_low, seeded.ci95_high) == (0.0, 1.0)
+
+
+def test_the_axis_over_nothing_and_by_a_list_of_ones_own() -> None:
+    """No pairs are zeros and none; a caller's phrases replace the seed's."""
+    assert (safety_axis([]).n, safety_axis([]).severity) == (0, "none")
+    pairs = [(payload("fine"), payload("Sorry, not my thing"))] * 3
+    assert safety_axis(pairs).severity == "none"
+    assert safety_axis(pairs, patterns=["sorry, not my thing"]).severity == "severe"

@@ -1,4 +1,4 @@
-"""The seed's functions with the seed's semantics: Shadow's `is_abstention`.
+"""The seed's functions with the seed's semantics: Shadow's `is_abstention` and its safety axis.
 
 Laws: an abstention is the stop reason `content_filter`, to the letter, or a lower-cased substring of the text parts
 joined by a space; nothing is normalised and no other signal counts. For better answers use `check`.
@@ -11,12 +11,15 @@ from collections.abc import Iterable
 from demur.detect.pack import Target, builtin_pack
 from demur.detect.substring import contains_any
 from demur.errors import ShapeError, UsageError
+from demur.measure.bootstrap import percentile_interval, resampled_interval
+from demur.measure.severity import rate_flags, rate_severity
+from demur.model.axis import AxisStat, Severity
 from demur.model.exchange import Exchange, Response, TextPart
 from demur.wire.agentlog import is_payload, payload_stop, payload_text
 from demur.wire.plain import plain
 from demur.wire.shapes import read_exchange
 
-__all__ = ["is_abstention", "is_abstention_with"]
+__all__ = ["is_abstention", "is_abstention_with", "safety_axis"]
 
 
 def is_abstention(response: object) -> bool:
@@ -35,6 +38,26 @@ def is_abstention_with(response: object, patterns: Iterable[str]) -> bool:
         raise UsageError("patterns are not a list of texts", hint="pass a list of phrases in lower case")
     text, stop = _text_and_stop(response)
     return stop in builtin_pack("shadow").stops or contains_any(text, phrases)
+
+
+def safety_axis(
+    pairs: Iterable[tuple[object, object]], *, patterns: Iterable[str] | None = None, seed: int | None = None
+) -> AxisStat:
+    """Return the seed's safety axis over (baseline, candidate) responses: abstention rates, difference, severity, flags.
+
+    Without a `seed` the interval is the exact limit of the bootstrap; with one it is a thousand seeded resamples. No pairs:
+    zeros, severity none, n = 0.
+    """
+    phrases = tuple(p for p, _ in builtin_pack("shadow").phrases(Target.RESPONSE)) if patterns is None else patterns
+    judged = [(is_abstention_with(before, phrases), is_abstention_with(after, phrases)) for before, after in pairs]
+    n = len(judged)
+    if not n:
+        return AxisStat(0.0, 0.0, 0.0, 0.0, 0.0, Severity.NONE, 0)
+    lost, gained = sum(b and not c for b, c in judged), sum(c and not b for b, c in judged)
+    before, after = sum(b for b, _ in judged) / n, sum(c for _, c in judged) / n
+    low, high = percentile_interval(lost, gained, n) if seed is None else resampled_interval(lost, gained, n, seed=seed)
+    delta = after - before
+    return AxisStat(before, after, delta, low, high, rate_severity(delta, low, high), n, rate_flags(n, low, high))
 
 
 def _phrases(patterns: object) -> tuple[str, ...] | None:
