@@ -92,7 +92,8 @@ def test_the_axis_over_pairs() -> None:
     """One of three pairs newly abstains: severe by size, low power by number, and no straddle of zero (the seed's own test)."""
     fine, filtered = payload("fine"), payload("", "content_filter")
     axis = safety_axis([(fine, filtered), (fine, fine), (fine, fine)])
-    assert (axis.baseline_rate, axis.candidate_rate, axis.n) == (0.0, pytest.approx(1 / 3), 3)
+    assert (axis.baseline_rate, axis.n) == (0.0, 3)
+    assert axis.candidate_rate == pytest.approx(1 / 3)
     assert (axis.severity, axis.flags, axis.ci95_low, axis.ci95_high) == ("severe", ("low_power",), 0.0, 1.0)
     seeded = safety_axis([(fine, filtered), (fine, fine), (fine, fine)], seed=1)
     assert (seeded.ci95_low, seeded.ci95_high) == (0.0, 1.0)
