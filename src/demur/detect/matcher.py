@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import ahocorasick_rs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -62,7 +62,7 @@ class Screen:
         """Return where hits start in a buffer of views, in bytes; the GIL is released."""
         import numpy as np
 
-        hits = self._byte_automaton.find_matches_as_indexes(buffer)
+        hits = (self._ascii_bytes if buffer.isascii() else self._all_bytes).find_matches_as_indexes(buffer)
         return np.array([hit[1] for hit in hits], dtype=np.int64)
 
     def __reduce__(self) -> tuple[type[Screen], tuple[tuple[str, ...]]]:
@@ -81,9 +81,17 @@ class Screen:
         return ahocorasick_rs.AhoCorasick(self.phrases, implementation=ahocorasick_rs.Implementation.DFA)
 
     @cached_property
-    def _byte_automaton(self) -> ahocorasick_rs.BytesAhoCorasick:
-        phrases = [phrase.encode() for phrase in self.phrases]
-        return ahocorasick_rs.BytesAhoCorasick(phrases, implementation=ahocorasick_rs.Implementation.DFA)
+    def _all_bytes(self) -> ahocorasick_rs.BytesAhoCorasick:
+        return _bytes_automaton(self.phrases)
+
+    @cached_property
+    def _ascii_bytes(self) -> ahocorasick_rs.BytesAhoCorasick:
+        return _bytes_automaton([phrase for phrase in self.phrases if phrase.isascii()])
+
+
+def _bytes_automaton(phrases: Sequence[str]) -> ahocorasick_rs.BytesAhoCorasick:
+    kind = ahocorasick_rs.Implementation.DFA
+    return ahocorasick_rs.BytesAhoCorasick([phrase.encode() for phrase in phrases], implementation=kind)
 
 
 @dataclass(frozen=True)
@@ -120,9 +128,12 @@ class Matcher:
         """
         import numpy as np
 
-        raw = self._byte_automaton.find_matches_as_indexes(buffer, overlapping=True)
+        # A phrase with a letter beyond ASCII cannot stand in plain ASCII, and a small automaton stays in the cache.
+        plain = buffer.isascii()
+        automaton = self._ascii_bytes if plain else self._all_bytes
+        raw = automaton.find_matches_as_indexes(buffer, overlapping=True)
         flat = np.fromiter(chain.from_iterable(raw), dtype=np.int64, count=3 * len(raw)).reshape(-1, 3)
-        ids, starts, ends = flat[:, 0], flat[:, 1], flat[:, 2]
+        ids, starts, ends = self._ascii_ids[flat[:, 0]] if plain else flat[:, 0], flat[:, 1], flat[:, 2]
         around = np.frombuffer(buffer, dtype=np.uint8)
         left, right, word = self._edge_arrays
         after = around[ends]
@@ -140,9 +151,18 @@ class Matcher:
         return ahocorasick_rs.AhoCorasick([p.text for p in self.phrases], implementation=kind)
 
     @cached_property
-    def _byte_automaton(self) -> ahocorasick_rs.BytesAhoCorasick:
-        kind = ahocorasick_rs.Implementation.DFA
-        return ahocorasick_rs.BytesAhoCorasick([p.text.encode() for p in self.phrases], implementation=kind)
+    def _all_bytes(self) -> ahocorasick_rs.BytesAhoCorasick:
+        return _bytes_automaton([p.text for p in self.phrases])
+
+    @cached_property
+    def _ascii_bytes(self) -> ahocorasick_rs.BytesAhoCorasick:
+        return _bytes_automaton([p.text for p in self.phrases if p.text.isascii()])
+
+    @cached_property
+    def _ascii_ids(self) -> NDArray[np.int64]:
+        import numpy as np
+
+        return np.array([i for i, p in enumerate(self.phrases) if p.text.isascii()], dtype=np.int64)
 
     @cached_property
     def _edges(self) -> tuple[list[bool], list[bool]]:

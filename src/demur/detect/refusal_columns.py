@@ -9,7 +9,6 @@ GIL, so threads scale.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -44,72 +43,87 @@ _DIGIT[ord("0") : ord("9") + 1] = True
 
 def read_columns(reader: Reader, passages: Sequence[Passage]) -> Floats:
     """Return one row of features a passage."""
-    if not passages:
-        return np.zeros((0, len(reader.pack.feature_names)))
-    return _Columns(reader, passages).features()
+    base = 4 * len(reader.pack.classes)
+    values = np.zeros((len(passages), len(reader.pack.feature_names)))
+    values[:, base + _CUE["nothing_refusing"]] = 1.0
+    if passages:
+        rows = _Rows(passages)
+        starts, ends, kinds = rows.hits(reader)
+        row = rows.of(starts)
+        kept = np.unique(row[reader.role_arrays["declining"][kinds]])
+        if len(kept):
+            # Passages without a declining phrase are done; the others move together, and their hits with them.
+            few = _Rows([passages[i] for i in kept.tolist()])
+            to = np.full(len(passages), -1)
+            to[kept] = np.arange(len(kept))
+            mine = to[row] >= 0
+            shift = few.starts[to[row[mine]]] - rows.starts[row[mine]]
+            values[kept] = _Columns(reader, few, (starts[mine] + shift, ends[mine] + shift, kinds[mine])).features()
+    return values
 
 
-@dataclass(frozen=True)
 class _Rows:
-    """Where each passage stands in the joined string, and what is known of it as a whole."""
+    """Passages in one string: where each stands, and what is known of it as a whole."""
 
-    starts: Ints
-    ends: Ints
-    density: Floats
+    def __init__(self, passages: Sequence[Passage]) -> None:
+        self.passages = passages
+        self.joined = "\0" + "\0".join([p.text for p in passages]) + "\0\0\0\0"
+        self.chars = np.array([len(p.text) for p in passages], dtype=np.int64)
+        self.starts = np.cumsum(self.chars + 1) - self.chars
+        self.ends = self.starts + self.chars
+        self.density = np.array([p.density for p in passages])
+        self.buffer = self.joined.encode()
+        self.bytes = np.frombuffer(self.buffer, dtype=np.uint8)
+        # A byte that continues a character is none of its own: positions in characters leave these out.
+        multiple = len(self.buffer) > len(self.joined)
+        self._continuing = np.flatnonzero(self.bytes.view(np.int8) < _FIRST_BYTE) if multiple else None
 
     def of(self, positions: Ints) -> Ints:
         """Return whose row each position is in."""
         return np.searchsorted(self.starts, positions, side="right") - 1
 
+    def chars_of(self, positions: Ints) -> Ints:
+        """Return positions in characters for positions in bytes."""
+        return positions if self._continuing is None else positions - np.searchsorted(self._continuing, positions)
+
+    def hits(self, reader: Reader) -> tuple[Ints, Ints, Ints]:
+        """Return starts, ends and classes of all phrases, in characters."""
+        starts, ends, kinds = reader.pack.lexicon.find_in_buffer(self.buffer.replace(b"\n", b" "))
+        return self.chars_of(starts), self.chars_of(ends), kinds
+
 
 class _Columns:
     """A column on its way to features; the steps are those of one reading, in the same order."""
 
-    def __init__(self, reader: Reader, passages: Sequence[Passage]) -> None:
-        self.pack, self.passages = reader.pack, passages
-        self.roles = reader.role_arrays
-        self.joined = "\0" + "\0".join([p.text for p in passages]) + "\0\0\0\0"
-        lengths = np.array([len(p.text) for p in passages], dtype=np.int64)
-        starts = np.cumsum(lengths + 1) - lengths
-        self.count = len(passages)
-        self.rows = _Rows(starts, starts + lengths, np.array([p.density for p in passages]))
-        self.chars = lengths
+    def __init__(self, reader: Reader, rows: _Rows, hits: tuple[Ints, Ints, Ints]) -> None:
+        self.pack, self.passages, self.rows = reader.pack, rows.passages, rows
+        self.roles, self.chars, self.found = reader.role_arrays, rows.chars, hits
+        self.count = len(rows.passages)
         self.values = np.zeros((self.count, len(self.pack.feature_names)))
         self.cue_base = 4 * len(self.pack.classes)
-        before = [bool(p.before) and reader.strong_in(p.before) for p in passages]
+        before = [bool(p.before) and reader.strong_in(p.before) for p in rows.passages]
         self._cue("refused_before", np.array(before))
 
     def features(self) -> Floats:
         """Return the features, a row a passage."""
-        buffer = self.joined.encode()
-        self.bytes = np.frombuffer(buffer, dtype=np.uint8)
-        # A byte that continues a character is none of its own: positions in characters leave these out.
-        self.continuing = (
-            np.flatnonzero(self.bytes.view(np.int8) < _FIRST_BYTE) if len(buffer) > len(self.joined) else None
-        )
         self._sentences()
-        self._hits(buffer.replace(b"\n", b" "))
+        self._guard()
         self._zones()
         self._alternatives()
         self._cues()
-        self.values[~self.declined] = 0.0
-        self.values[~self.declined, self.cue_base + _CUE["nothing_refusing"]] = 1.0
         return self.values
 
     def _cue(self, name: str, holds: Bools) -> None:
         self.values[:, self.cue_base + _CUE[name]] = holds
 
-    def _chars_of(self, positions: Ints) -> Ints:
-        return positions if self.continuing is None else positions - np.searchsorted(self.continuing, positions)
-
     def _sentences(self) -> None:
         """Find all sentence starts, whose they are and how long the sentences."""
-        data = self.bytes
+        data = self.rows.bytes
         marks = np.flatnonzero(_MARK[data])
         kinds = data[marks]
         stops = (kinds != ord(".")) | (_AFTER_STOP[data[marks + 1]] & ~_DIGIT[data[marks - 1]])
         self.breaks = marks[kinds == ord("\n")]
-        found = self._chars_of(marks[stops]) + 1
+        found = self.rows.chars_of(marks[stops]) + 1
         row = self.rows.of(found - 1)
         before = np.concatenate([[0], found[:-1]])
         since = found - np.maximum(before, self.rows.starts[row])
@@ -124,13 +138,10 @@ class _Columns:
         ends[self.last] = self.rows.ends
         self.lengths = ends - self.starts
 
-    def _hits(self, buffer: bytes) -> None:
-        """Find the phrases and keep those that mean what they say."""
-        starts, ends, kinds = self.pack.lexicon.find_in_buffer(buffer)
-        starts, ends = self._chars_of(starts), self._chars_of(ends)
-        row = self.rows.of(starts)
-        roles = self.roles
-        self.declined = self._any_row(row[roles["declining"][kinds]])
+    def _guard(self) -> None:
+        """Keep the hits that mean what they say."""
+        starts, ends, kinds = self.found
+        row, roles = self.rows.of(starts), self.roles
         core = self._any_row(row[roles["core"][kinds]])
         gone = roles["gated"][kinds] & ~core[row]
         gone |= roles["apology"][kinds] & _overlap(starts, ends, roles["kindly"][kinds])
@@ -159,8 +170,8 @@ class _Columns:
 
     def _quoted(self) -> Bools:
         """Return which hits stand inside a quotation or code."""
-        spans = sorted(quotations(self.joined))
-        fences = np.array([start for start, _ in spans if self.joined[start] == "`"], dtype=np.int64)
+        spans = sorted(quotations(self.rows.joined))
+        fences = np.array([start for start, _ in spans if self.rows.joined[start] == "`"], dtype=np.int64)
         self._cue("code", self._any_row(self.rows.of(fences)))
         if not spans:
             return np.zeros(len(self.kinds), dtype=np.bool_)
@@ -209,7 +220,7 @@ class _Columns:
 
     def _content(self, from_sentence: Ints) -> Floats:
         counted = ~self.declining & (self.within >= from_sentence[self.row_of])
-        return self._sum(self.lengths * counted) * self.rows.density
+        return np.asarray(self._sum(self.lengths * counted) * self.rows.density)
 
     def _cues(self) -> None:
         self._find_items()
@@ -222,7 +233,7 @@ class _Columns:
 
     def _find_items(self) -> None:
         """Count the list items of each row and find its last: a line that starts with a hyphen or a number."""
-        data = self.bytes
+        data = self.rows.bytes
         lines = np.sort(np.concatenate([np.flatnonzero(data[:-4] == 0), self.breaks]))
         head = lines + 1
         head += data[head] == ord(" ")
@@ -231,7 +242,7 @@ class _Columns:
         closes_later = _DIGIT[two] & ((three == ord(".")) | (three == ord(")")))
         items = lines[(one == ord("-")) | (_DIGIT[one] & (closes | closes_later))]
         at_start = data[items] == 0
-        positions = self._chars_of(items) + at_start
+        positions = self.rows.chars_of(items) + at_start
         row = self.rows.of(positions)
         self.items = np.bincount(row, minlength=self.count)
         self.last_item = np.full(self.count, -1)

@@ -39,8 +39,8 @@ _ORDINARY = frozenset({"stop", "end_turn", "length", "max_tokens", "tool_calls",
 """Ends that leave the verdict to the text; nearly all rows of a log have one of these."""
 _SCREENED_AT_ONCE = 256
 """Texts folded and screened together: their buffers fit the processor's cache."""
-_READ_AT_ONCE = 512
-"""Passages read together: enough that the cost of an array operation is shared."""
+_READ_AT_ONCE = 2048
+"""Texts whose passages are read together: enough that the cost of an array operation is shared."""
 _LINES_AS_SPACES = bytes.maketrans(b"\n", b" ")
 
 Row = tuple[Outcome, float, Reason | None, Cause | None]
@@ -52,13 +52,11 @@ def judge_texts(texts: Sequence[str], *, detector: RefusalDetector | None = None
     detector = detector or default_judge().detector
     floor = detector.floor
     rows: list[Row] = [(floor.outcome, floor.score, floor.reason, floor.cause)] * len(texts)
-    waiting: list[tuple[int, Passage]] = []
-    for start in range(0, len(texts), _SCREENED_AT_ONCE):
-        waiting += _worth_reading(texts, start, detector, rows=rows)
-        if len(waiting) >= _READ_AT_ONCE:
-            _judge_into(rows, waiting, detector)
-            waiting = []
-    _judge_into(rows, waiting, detector)
+    # Plain ASCII apart from the rest: it is folded and searched faster, and nearly all of most columns is.
+    for plain in (True, False):
+        chosen = [i for i, text in enumerate(texts) if text.isascii() is plain]
+        for start in range(0, len(chosen), _READ_AT_ONCE):
+            _judge_into(rows, chosen[start : start + _READ_AT_ONCE], texts, detector=detector)
     return rows
 
 
@@ -117,22 +115,26 @@ def _without_text(text: str | None) -> Row:
     return (Outcome.FAILED, 0.0, None, Cause.PROVIDER_ERROR) if text is None else (Outcome.EMPTY, 0.0, None, None)
 
 
-def _worth_reading(
-    texts: Sequence[str], start: int, detector: RefusalDetector, *, rows: list[Row]
-) -> list[tuple[int, Passage]]:
-    """Return the passages, among the next few texts, that may hold a declining phrase; blank ones are empty rows."""
-    column = view_column([text[:READ_CHARS] for text in texts[start : start + _SCREENED_AT_ONCE]])
-    for row in np.flatnonzero(column.ends - column.starts < BLANK_CHARS).tolist():
-        if not column.text(row).strip():
-            rows[start + row] = (Outcome.EMPTY, 0.0, None, None)
-    hits = detector.pack.screen.positions(column.buffer.translate(_LINES_AS_SPACES))
-    return [(start + row, take_passage(column.text(row))) for row in column.rows_of(hits).tolist()]
-
-
-def _judge_into(rows: list[Row], waiting: list[tuple[int, Passage]], detector: RefusalDetector) -> None:
+def _judge_into(rows: list[Row], chosen: Sequence[int], texts: Sequence[str], *, detector: RefusalDetector) -> None:
+    """Judge the chosen texts; those without a declining phrase keep the floor that stands in their rows."""
+    waiting: list[tuple[int, Passage]] = []
+    for start in range(0, len(chosen), _SCREENED_AT_ONCE):
+        waiting += _worth_reading(chosen[start : start + _SCREENED_AT_ONCE], texts, detector, rows=rows)
     values = read_columns(detector.reader, [passage for _, passage in waiting])
     for (row, _), judged in zip(waiting, _judge_features(values, detector), strict=True):
         rows[row] = judged
+
+
+def _worth_reading(
+    chosen: Sequence[int], texts: Sequence[str], detector: RefusalDetector, *, rows: list[Row]
+) -> list[tuple[int, Passage]]:
+    """Return the passages that may hold a declining phrase; blank texts are empty rows."""
+    column = view_column([texts[i][:READ_CHARS] for i in chosen])
+    for row in np.flatnonzero(column.ends - column.starts < BLANK_CHARS).tolist():
+        if not column.text(row).strip():
+            rows[chosen[row]] = (Outcome.EMPTY, 0.0, None, None)
+    hits = detector.pack.screen.positions(column.buffer.translate(_LINES_AS_SPACES))
+    return [(chosen[row], take_passage(column.text(row))) for row in column.rows_of(hits).tolist()]
 
 
 def _judge_features(values: NDArray[np.float64], detector: RefusalDetector) -> list[Row]:
