@@ -154,17 +154,20 @@ def test_lines_are_known_without_an_ending(tmp_path: Path, data: bytes, read: li
 
 
 @pytest.mark.parametrize(
-    "cut", [STREAM[:-20], STREAM[:100], b": ping\n\n" + STREAM[:-16], STREAM.replace(b'"stop"}', b"oops", 1)]
+    "capture",
+    [
+        STREAM[: STREAM.index(b"data: [DONE]")],
+        STREAM[: STREAM.index(b'"stop"')],
+        b": ping\n\n" + STREAM[: STREAM.index(b'"stop"')],
+        STREAM.replace(b'"stop"}', b"oops", 1),
+    ],
 )
-def test_a_cut_or_spoilt_stream_keeps_what_arrived(tmp_path: Path, cut: bytes) -> None:
+def test_a_cut_or_spoilt_stream_keeps_what_arrived(tmp_path: Path, capture: bytes) -> None:
     """A capture that ends early, or holds one bad event, is judged by the rest and is not complete."""
-    (item,) = items(tmp_path, "a.sse", b"event: x\n" + cut if len(cut) < 110 else cut)
-    if len(cut) < 110:
-        assert isinstance(item.content, ShapeError)
-        return
+    (item,) = items(tmp_path, "a.sse", capture)
+    assert text_of(item) == "hi"
     assert isinstance(item.content, Exchange)
     assert item.content.response is not None
-    assert item.content.response.choices[0].text == "hi"
     assert not item.content.response.complete
 
 

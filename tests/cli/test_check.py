@@ -265,7 +265,7 @@ def test_narrow_or_full_outputs_are_survived() -> None:
     narrow = demur("check", "I can\u2019t help", env=os.environ | {"PYTHONIOENCODING": "ascii"})
     assert (narrow.returncode, b"I can?t help" in narrow.stdout) == (0, True)
     if os.path.exists("/dev/full"):  # noqa: PTH110 — a device, where there is one
-        with open("/dev/full", "wb") as full:  # noqa: PTH123
+        with open("/dev/full", "wb") as full:  # noqa: PTH123 — a device, not a path to join
             command = [sys.executable, "-m", "demur", "check", NO]
             done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False, timeout=60)  # noqa: S603 — our own interpreter
         assert (done.returncode, b"cannot write the output" in done.stderr) == (2, True)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pickle
+import time
 
 import pytest
 
 from demur import Outcome, check
 from demur.detect.pack import builtin_pack, parse_pack
 from demur.errors import PackError, UsageError
-from demur.pipeline.judges import default_judge, judge_named, judge_of_pack, judge_with
+from demur.pipeline.judges import READ_CHARS, default_judge, judge_named, judge_of_pack, judge_with
 
 NO = "I'm sorry, but I can't help with that."
 PACK = """
@@ -45,10 +46,30 @@ def test_an_invisible_phrase_is_refused() -> None:
         check("x", judge=judge_of_pack(parse_pack(pack, source="mine.toml")))
 
 
-@pytest.mark.parametrize("text", ['"I cannot" ', "“ I cannot ", "I can't help. ", "```\n", "no! ", "* - "])
-def test_time_is_linear_and_bounded(text: str) -> None:
-    """A megabyte of anything is judged in seconds: the head of it decides."""
-    assert check(text * (1_000_000 // len(text))).score >= 0.0
+def took_s(text: str) -> float:
+    """The least of three processor times, so that another process does not count."""
+    times = []
+    for _ in range(3):
+        start = time.process_time()
+        check(text)
+        times.append(time.process_time() - start)
+    return min(times)
+
+
+@pytest.mark.parametrize(
+    "text", ['"I cannot" ', "“ I cannot ", "I can't help. ", "```\nI cannot\n", "I cannot! ", "I cannot\n* - "]
+)
+def test_time_is_linear(text: str) -> None:
+    """Four times the text takes about four times as long; what grows with the square would take sixteen."""
+    check(text)
+    assert took_s(text * (80_000 // len(text))) < 9 * took_s(text * (20_000 // len(text))) + 0.02
+
+
+def test_only_the_head_of_a_book_is_read() -> None:
+    """What stands beyond the first hundred thousand characters changes nothing, so memory and time are bounded."""
+    head = "The sea was calm that day. " * 5000
+    assert check(head[:READ_CHARS] + NO) == check(head[:READ_CHARS])
+    assert check(head[: READ_CHARS - 1000] + NO) != check(head[:READ_CHARS])
 
 
 def test_thresholds_leave_room_for_doubt() -> None:
