@@ -22,6 +22,18 @@ class Flag(StrEnum):
 
     LOW_POWER = "low_power"
     CI_CROSSES_ZERO = "ci_crosses_zero"
+    FEW_DISCORDANT = "few_discordant"
+    """Fewer than five pairs flipped."""
+    UNDERPOWERED = "underpowered"
+    """Only a difference above 0.15 would have been seen."""
+    BOUNDARY_RATE = "boundary_rate"
+    """A rate is 0 or 1."""
+    CLUSTERED = "clustered"
+    """Pairs come in groups that move together, and were counted so."""
+    DETECTOR_UNCALIBRATED = "detector_uncalibrated"
+    """No labelled pairs corrected for the detector's own errors."""
+    UNPAIRED = "unpaired"
+    """The runs ask different questions."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,345 @@
+"""Two runs of the same questions: what an engine counts, and what statistics say of it.
+
+Laws: a `Tally` is all that a comparison needs, holds counts and a bounded number of examples, and nothing of it depends on the
+order of rows; a pair with a missing side is in `Missing`, never in `PairCounts`; every estimate carries interval and n.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from demur.model.axis import Severity
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from demur.model.axis import Flag
+    from demur.model.estimate import Difference, Interval, Rate
+    from demur.model.run import RunSummary
+    from demur.model.verdict import Verdict
+
+__all__ = [
+    "Change",
+    "Clustering",
+    "ClusterSum",
+    "Comparison",
+    "DiffSettings",
+    "Direction",
+    "Flip",
+    "FlipSide",
+    "GateMode",
+    "GateResult",
+    "LabelCorrection",
+    "LabelledPair",
+    "Missing",
+    "PairCounts",
+    "Pairing",
+    "Power",
+    "SliceComparison",
+    "SliceTally",
+    "Tally",
+]
+
+
+class Change(StrEnum):
+    """What can be said of the difference."""
+
+    INCREASED = "increased"
+    DECREASED = "decreased"
+    NO_MEANINGFUL_CHANGE = "no_meaningful_change"
+    INCONCLUSIVE = "inconclusive"
+
+
+class Direction(StrEnum):
+    """Which change an alarm is for: over-refusal is an increase, lost refusals a decrease."""
+
+    INCREASE = "increase"
+    DECREASE = "decrease"
+    BOTH = "both"
+
+
+class GateMode(StrEnum):
+    """Whose rule decides: `demur` asks for size, proof and direction, `seed` for the seed's severity alone."""
+
+    DEMUR = "demur"
+    SEED = "seed"
+
+
+class Pairing(StrEnum):
+    """What two rows have in common that are the same question; `none` where the runs ask different ones."""
+
+    ID = "id"
+    PROMPT = "prompt"
+    FIELD = "field"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class PairCounts:
+    """The paired two-by-two table: abstained in both runs, in one alone, in neither."""
+
+    both: int
+    baseline_only: int
+    candidate_only: int
+    neither: int
+
+    @property
+    def n(self) -> int:
+        """Pairs."""
+        return self.both + self.baseline_only + self.candidate_only + self.neither
+
+    @property
+    def discordant(self) -> int:
+        """Pairs that flipped, either way."""
+        return self.baseline_only + self.candidate_only
+
+    @property
+    def delta(self) -> float:
+        """Candidate rate less baseline rate; 0 where there are no pairs."""
+        return (self.candidate_only - self.baseline_only) / self.n if self.n else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSum:
+    """`count` clusters of `pairs` pairs each, in which candidate-only less baseline-only abstentions are `net`."""
+
+    net: int
+    pairs: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """Rows that made no complete pair, by why; `bounds` is Δ if every missing answer were the worst, or the best.
+
+    `baseline_known_abstained` and so on count, among incomplete pairs whose one side is known, what that side was.
+    """
+
+    baseline_unmatched: int = 0
+    candidate_unmatched: int = 0
+    baseline_failed: int = 0
+    candidate_failed: int = 0
+    both_failed: int = 0
+    baseline_known_abstained: int = 0
+    baseline_known_answered: int = 0
+    candidate_known_abstained: int = 0
+    candidate_known_answered: int = 0
+    nothing_known: int = 0
+
+    @property
+    def total(self) -> int:
+        """Incomplete pairs."""
+        return (
+            self.baseline_known_abstained
+            + self.baseline_known_answered
+            + self.candidate_known_abstained
+            + self.candidate_known_answered
+            + self.nothing_known
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class FlipSide:
+    """One side of a flipped pair: the text as shown (None where it is not kept), its verdict, and where it stands."""
+
+    text: str | None
+    verdict: Verdict
+    source: str
+    line: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Flip:
+    """A pair whose abstention changed, both sides beside each other."""
+
+    key: str
+    prompt: str | None
+    baseline: FlipSide
+    candidate: FlipSide
+    fields: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def direction(self) -> Direction:
+        """An increase where the candidate abstained."""
+        return Direction.INCREASE if self.candidate.verdict.abstained else Direction.DECREASE
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledPair:
+    """What people said of a pair, and what the detector said: candidate less baseline abstention, each -1, 0 or 1."""
+
+    human: int
+    detector: int
+
+
+@dataclass(frozen=True, slots=True)
+class SliceTally:
+    """The pairs whose `field` has `value`."""
+
+    field: str
+    value: str
+    counts: PairCounts
+    clusters: tuple[ClusterSum, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """All that an engine counts for a comparison.
+
+    `clusters` is empty where every pair stands alone. Where `pairing` is `none`, `counts` is empty and the two rates are those of
+    the runs (`unpaired_*`: abstained, judged).
+    """
+
+    baseline: RunSummary
+    candidate: RunSummary
+    pairing: Pairing
+    counts: PairCounts
+    missing: Missing = Missing()
+    clusters: tuple[ClusterSum, ...] = ()
+    cluster_field: str | None = None
+    repeats: int = 0
+    slices: tuple[SliceTally, ...] = ()
+    flips: tuple[Flip, ...] = ()
+    unpaired_baseline: tuple[int, int] = (0, 0)
+    unpaired_candidate: tuple[int, int] = (0, 0)
+    labelled: tuple[LabelledPair, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DiffSettings:
+    """What the user asks of a comparison."""
+
+    fail_on: Severity = Severity.MODERATE
+    gate_on: Direction = Direction.INCREASE
+    gate: GateMode = GateMode.DEMUR
+    seed: int | None = None
+    alpha: float = 0.05
+    margin: float = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Power:
+    """The smallest difference that this n shows four times in five (None: none would), and the n that would settle it.
+
+    `n_to_settle` is the pairs needed to see a difference as large as the margin at this share of flips.
+    """
+
+    mde: float | None
+    n_to_settle: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Clustering:
+    """How far rows of a cluster move together: clusters, the design effect, and the pairs that the data are worth."""
+
+    field: str
+    count: int
+    design_effect: float
+    effective_n: float
+
+
+@dataclass(frozen=True, slots=True)
+class SliceComparison:
+    """One slice, with its false-discovery q among all slices compared."""
+
+    field: str
+    value: str
+    counts: PairCounts
+    baseline: Rate
+    candidate: Rate
+    difference: Difference
+    q: float
+    decision: Change
+
+
+@dataclass(frozen=True, slots=True)
+class LabelCorrection:
+    """The difference corrected for the detector's own errors by labelled pairs (PPI++)."""
+
+    difference: Difference
+    weight: float
+    labelled: int
+
+
+@dataclass(frozen=True, slots=True)
+class GateResult:
+    """Whether the gate fails, and the sentence that says why."""
+
+    mode: GateMode
+    direction: Direction
+    fail_on: Severity
+    failed: bool
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two runs compared: what was counted, what it says, and whether the gate fails."""
+
+    tally: Tally
+    settings: DiffSettings
+    baseline: Rate
+    candidate: Rate
+    difference: Difference
+    seed_interval: Interval
+    severity: Severity
+    flags: tuple[Flag, ...]
+    decision: Change
+    power: Power
+    clustering: Clustering | None
+    missing_bounds: tuple[float, float] | None
+    slices: tuple[SliceComparison, ...]
+    correction: LabelCorrection | None
+    gate: GateResult
+
+    def to_arrow(self) -> pa.Table:
+        """Return one row for the whole and one a slice: counts, rates, difference, interval, p, q and decision."""
+        import pyarrow as pa
+
+        whole = {
+            "field": None,
+            "value": None,
+            **_row(self.tally.counts, self.baseline, self.candidate, difference=self.difference),
+            "q": None,
+            "decision": str(self.decision),
+        }
+        rows = [whole] + [
+            {
+                "field": s.field,
+                "value": s.value,
+                **_row(s.counts, s.baseline, s.candidate, difference=s.difference),
+                "q": s.q,
+                "decision": str(s.decision),
+            }
+            for s in self.slices
+        ]
+        return pa.Table.from_pylist(rows, schema=_arrow_schema())
+
+
+def _row(
+    counts: PairCounts, baseline: Rate, candidate: Rate, *, difference: Difference
+) -> dict[str, float | int | None]:
+    return {
+        "n": difference.n,
+        "both": counts.both,
+        "baseline_only": counts.baseline_only,
+        "candidate_only": counts.candidate_only,
+        "neither": counts.neither,
+        "baseline_rate": baseline.value,
+        "candidate_rate": candidate.value,
+        "difference": difference.value,
+        "low": difference.interval.low,
+        "high": difference.interval.high,
+        "p": difference.p,
+    }
+
+
+def _arrow_schema() -> pa.Schema:
+    import pyarrow as pa
+
+    words = [(name, pa.string()) for name in ("field", "value")]
+    counts = [(name, pa.int64()) for name in ("n", "both", "baseline_only", "candidate_only", "neither")]
+    figures = ("baseline_rate", "candidate_rate", "difference", "low", "high", "p", "q")
+    return pa.schema([*words, *counts, *((name, pa.float64()) for name in figures), ("decision", pa.string())])
