@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Change",
-    "Clustering",
     "ClusterSum",
+    "Clustering",
     "Comparison",
     "DiffSettings",
     "Direction",

@@ -1,0 +1,59 @@
+"""What is a trace format? A name, a way to recognise a record, and a reader that takes records one by one.
+
+A record is one line of a JSON-lines file, or a whole JSON document. Laws: `sniffs` looks at fields that only this format has
+and never raises; a reader yields exchanges and skipped rows in the order of the file; a record that it cannot read is a
+`ShapeError` that names the field, and the reader goes on with the next; what needs other records (an answer that names
+its question by id) is kept in the reader and given out at the latest by `close`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from demur.model.run import Skipped, Traced
+    from demur.wire.interface import JsonObject
+
+__all__ = ["TraceFormat", "TraceReader", "stateless"]
+
+
+class TraceReader(Protocol):
+    """Takes the records of one file."""
+
+    def feed(self, record: JsonObject) -> Iterator[Traced | Skipped]:
+        """Yield what is known once this record is read."""
+        ...
+
+    def close(self) -> Iterator[Traced | Skipped]:
+        """Yield what was still waiting for its other half."""
+        ...
+
+
+class TraceFormat(Protocol):
+    """A module of this package."""
+
+    NAME: str
+    """What `--format` calls it."""
+
+    def sniffs(self, record: JsonObject) -> bool:
+        """Return whether a record is of this format."""
+        ...
+
+    def open_reader(self) -> TraceReader:
+        """Return a reader for one file."""
+        ...
+
+
+class _Stateless:
+    def __init__(self, read: Callable[[JsonObject], Iterator[Traced | Skipped]]) -> None:
+        self.feed = read
+
+    def close(self) -> Iterator[Traced | Skipped]:
+        return iter(())
+
+
+def stateless(read: Callable[[JsonObject], Iterator[Traced | Skipped]]) -> Callable[[], TraceReader]:
+    """Return the `open_reader` of a format whose records stand for themselves."""
+    return lambda: _Stateless(read)
