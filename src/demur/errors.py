@@ -6,8 +6,10 @@
     │   ├── EncodingError         it is not UTF-8
     │   ├── JsonError             it is not JSON
     │   ├── ShapeError            it is JSON, but no shape we know, or a field of the wrong kind
-    │   └── SizeLimitError        it is larger than the limit in force
+    │   ├── SizeLimitError        it is larger than the limit in force
+    │   └── UnreadableRowsError   some rows of a run cannot be read; it holds the error of each
     ├── PackError             a phrase pack cannot be read or is not sound
+    ├── PolicyError           a policy cannot be read or is not sound
     └── UsageError            the call itself contradicts itself
 
 Laws: a message is one line, lower case, without a full stop, with the user's own words in backticks;
@@ -23,8 +25,10 @@ __all__ = [
     "InputError",
     "JsonError",
     "PackError",
+    "PolicyError",
     "ShapeError",
     "SizeLimitError",
+    "UnreadableRowsError",
     "UsageError",
 ]
 
@@ -90,8 +94,45 @@ class SizeLimitError(InputError):
     """The input is larger than the limit in force."""
 
 
+class UnreadableRowsError(InputError):
+    """Some rows of a run cannot be read: `errors` are the first of them, `total` is how many there are."""
+
+    def __init__(self, errors: tuple[InputError, ...], total: int, *, hint: str | None = None) -> None:
+        """Keep the errors."""
+        rows = "a row" if total == 1 else f"{total:,} rows"
+        super().__init__(f"{rows} cannot be read, the first: {errors[0]}", hint=hint)
+        self.errors = errors
+        self.total = total
+
+
 class PackError(DemurError):
     """A phrase pack cannot be read or is not sound."""
+
+
+class PolicyError(DemurError):
+    """A policy cannot be read or is not sound; `source`, `line` and `column` say where in the user's own text."""
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        source: str | None = None,
+        line: int | None = None,
+        column: int | None = None,
+        hint: str | None = None,
+    ) -> None:
+        """Keep the place as well as the fact."""
+        super().__init__(what, hint=hint)
+        self.source = source
+        self.line = line
+        self.column = column
+
+    def __str__(self) -> str:
+        """One line: the place, what is wrong there, the hint."""
+        spots = (("line", self.line), ("column", self.column))
+        place = " ".join([f"`{self.source}`"] * bool(self.source) + [f"{word} {n}" for word, n in spots if n])
+        tail = super().__str__()
+        return f"{place}: {tail}" if place else tail
 
 
 class UsageError(DemurError):

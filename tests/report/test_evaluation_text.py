@@ -8,7 +8,8 @@ from unicodedata import east_asian_width
 import pytest
 from tests.report.evaluations import biased, both_sides, nothing_positive
 
-from demur.report.evaluation_text import evaluation_lines, printable, remainder
+from demur.report.columns import printable
+from demur.report.evaluation_text import evaluation_lines, remainder
 
 
 def columns(text: str) -> int:

@@ -6,7 +6,6 @@ the same; no line and no document is held in memory beyond the limits; nothing i
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections.abc import Callable
@@ -16,9 +15,8 @@ from enum import Enum, auto
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
-import msgspec
-
 from demur.errors import EmptyInputError, EncodingError, InputError, JsonError, ShapeError, SizeLimitError
+from demur.wire.document import parse_json, parse_utf8
 from demur.wire.shapes import read_exchange, read_stream
 from demur.wire.sse import Decoder
 
@@ -28,7 +26,16 @@ if TYPE_CHECKING:
     from demur.adapters.config import InputLimits
     from demur.model.exchange import Exchange
 
-__all__ = ["BodyReader", "Item", "bounded_document", "bounded_lines", "open_source", "read_items", "read_text"]
+__all__ = [
+    "BodyReader",
+    "Item",
+    "bounded_document",
+    "bounded_lines",
+    "open_source",
+    "read_items",
+    "read_text",
+    "too_large",
+]
 
 BodyReader = Callable[[dict[str, Any]], "Exchange"]
 """Takes a JSON object apart: as an answer, or as what was asked."""
@@ -69,7 +76,7 @@ def read_items(name: str, limits: InputLimits, *, read: BodyReader = read_exchan
 def read_text(name: str) -> str:
     """Return a small text file of the user's, such as a pack, whole."""
     try:
-        return _utf8(Path(name).read_bytes())
+        return parse_utf8(Path(name).read_bytes())
     except OSError as exc:
         raise _unreadable(exc, name) from exc
 
@@ -134,7 +141,7 @@ def _has_json_lines(start: bytes) -> bool:
 
 def _is_json(line: bytes) -> bool:
     try:
-        _json(line)
+        parse_json(line)
     except InputError:
         return False
     return True
@@ -174,7 +181,7 @@ def bounded_lines(stream: _Readable, limits: InputLimits) -> Iterator[tuple[int,
         number += 1
         if len(line) > limits.line_bytes and not line.endswith(b"\n"):
             _skip_line(stream)
-            yield number, _too_large("line", limits.line_bytes, "DEMUR_MAX_LINE_BYTES")
+            yield number, too_large("line", limits.line_bytes, "DEMUR_MAX_LINE_BYTES")
         else:
             yield number, line
 
@@ -194,7 +201,7 @@ def _skip_line(stream: _Readable) -> None:
 
 def _line(line: bytes, source: str, number: int, *, read: BodyReader) -> Item:
     try:
-        return Item(source, number, _exchange(_json(line), read))
+        return Item(source, number, _exchange(parse_json(line), read))
     except InputError as exc:
         return Item(source, number, exc.at(source, number))
 
@@ -203,19 +210,19 @@ def bounded_document(stream: IO[bytes], limits: InputLimits, *, head: bytes = b"
     """Return the whole of a stream whose `head` has been read already, or raise where it is beyond the limit."""
     whole = head + stream.read(limits.document_bytes + 1 - len(head))
     if len(whole) > limits.document_bytes:
-        raise _too_large("document", limits.document_bytes, "DEMUR_MAX_DOCUMENT_BYTES")
+        raise too_large("document", limits.document_bytes, "DEMUR_MAX_DOCUMENT_BYTES")
     return whole
 
 
 def _document(whole: bytes, kind: _Kind, source: str, *, read: BodyReader) -> Iterator[Item]:
     if kind is _Kind.TEXT:
-        yield Item(source, None, _utf8(whole))
+        yield Item(source, None, parse_utf8(whole))
         return
     if kind is _Kind.STREAM:
         yield Item(source, None, read_stream(Decoder().feed(whole)))
         return
     try:
-        body = _json(whole)
+        body = parse_json(whole)
     except JsonError:
         first, _, more = whole.partition(b"\n")
         if not (more.strip() and _is_json(first)):
@@ -248,33 +255,6 @@ def _exchange(body: Any, read: BodyReader) -> Exchange:  # noqa: ANN401 — deco
     return read(body)
 
 
-def _json(data: bytes) -> Any:  # noqa: ANN401 — decoded JSON
-    try:
-        return msgspec.json.decode(data)
-    except UnicodeError:
-        _utf8(data)
-        raise
-    except RecursionError as exc:
-        raise JsonError("not JSON (nested too deeply)", hint="expected a JSON object") from exc
-    except msgspec.DecodeError as exc:
-        return _lenient_json(data, str(exc).removeprefix("JSON is ").lower())
-
-
-def _lenient_json(data: bytes, why: str) -> Any:  # noqa: ANN401 — decoded JSON
-    """Return JSON that is valid but beyond the strict decoder: escaped lone surrogates, very long integers."""
-    try:
-        return json.loads(data)
-    except (ValueError, RecursionError) as exc:
-        raise JsonError(f"not JSON ({why})", hint="expected a JSON object") from exc
-
-
-def _utf8(data: bytes) -> str:
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as exc:
-        hint = "convert it: iconv -f LATIN1 -t UTF-8"
-        raise EncodingError(f"not UTF-8 at byte {exc.start}", hint=hint) from exc
-
-
-def _too_large(what: str, limit: int, setting: str) -> SizeLimitError:
+def too_large(what: str, limit: int, setting: str) -> SizeLimitError:
+    """Return the error for what is beyond a limit, which names the setting that raises it."""
     return SizeLimitError(f"a {what} of more than {limit} bytes", hint=f"raise {setting} if that is meant")

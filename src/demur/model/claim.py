@@ -1,11 +1,18 @@
-"""What an auditor states: a named, typed value in a phase. An auditor never enforces."""
+"""What an auditor states: a named, typed value in a phase. An auditor never enforces.
+
+Laws: a vocabulary declares every claim before it is made, so that a policy can be checked without a request; a policy
+reads a claim under its flat name (dots become underscores), and no two claims of a vocabulary share one unless they
+agree on the type.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
-__all__ = ["Claim", "ClaimType", "ClaimValue", "Phase"]
+from demur.errors import UsageError
+
+__all__ = ["Claim", "ClaimSpec", "ClaimType", "ClaimValue", "Phase", "Vocabulary", "flat_name"]
 
 ClaimValue = bool | int | float | str | tuple[str, ...] | None
 
@@ -43,3 +50,63 @@ class Claim:
     auditor: str
     confidence: float = 1.0
     sensitive: bool = False
+
+
+def flat_name(name: str) -> str:
+    """Return a claim's name as policies write it: `safety.toxic_content` is read as `safety_toxic_content`."""
+    return name.replace(".", "_")
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimSpec:
+    """What an auditor declares about a claim before it makes one."""
+
+    name: str
+    type: ClaimType
+    phase: Phase
+    auditor: str
+    sensitive: bool = False
+    description: str = ""
+
+    @property
+    def flat(self) -> str:
+        """The name under which a policy reads the claim."""
+        return flat_name(self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """The claims that can be made at all; one flat name has one type, whoever states it and in whichever phase."""
+
+    specs: tuple[ClaimSpec, ...] = ()
+    _by_flat: dict[str, ClaimSpec] = field(init=False, repr=False, compare=False, hash=False)
+
+    def __post_init__(self) -> None:
+        """Refuse two claims that a policy could not tell apart."""
+        by_flat: dict[str, ClaimSpec] = {}
+        for spec in self.specs:
+            held = by_flat.setdefault(spec.flat, spec)
+            if held.type is not spec.type:
+                raise UsageError(
+                    f"the claim `{spec.flat}` is declared as {held.type} by `{held.auditor}` "
+                    f"and as {spec.type} by `{spec.auditor}`",
+                    hint="rename one of them",
+                )
+        object.__setattr__(self, "_by_flat", by_flat)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The flat names, sorted."""
+        return tuple(sorted(self._by_flat))
+
+    def find(self, name: str) -> ClaimSpec | None:
+        """Return the spec of a claim by its name, dotted or flat, None for one that nobody declares."""
+        return self._by_flat.get(flat_name(name))
+
+    def phases(self, name: str) -> frozenset[Phase]:
+        """Return the phases in which a claim may be stated."""
+        return frozenset(spec.phase for spec in self.specs if spec.flat == flat_name(name))
+
+    def sensitive(self, name: str) -> bool:
+        """Return whether anybody declares that a claim of this name carries the user's text."""
+        return any(spec.sensitive for spec in self.specs if spec.flat == flat_name(name))

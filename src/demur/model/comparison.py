@@ -188,7 +188,7 @@ class SliceTally:
 class Tally:
     """All that an engine counts for a comparison.
 
-    `clusters` is empty where every pair stands alone. Where `pairing` is `none`, `counts` is empty and the two rates are those of
+    `repeats` are pairs beyond the first of a key, `prompts_changed` pairs of one id that ask different prompts. `clusters` is empty where every pair stands alone. Where `pairing` is `none`, `counts` is empty and the two rates are those of
     the runs (`unpaired_*`: abstained, judged).
     """
 
@@ -200,6 +200,7 @@ class Tally:
     clusters: tuple[ClusterSum, ...] = ()
     cluster_field: str | None = None
     repeats: int = 0
+    prompts_changed: int = 0
     slices: tuple[SliceTally, ...] = ()
     flips: tuple[Flip, ...] = ()
     unpaired_baseline: tuple[int, int] = (0, 0)

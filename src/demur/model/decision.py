@@ -26,11 +26,12 @@ class Effect(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class FiredRule:
-    """A rule that applied, under the id and reason that its author gave it."""
+    """A rule that applied, under the id and reason that its author gave it, and where it stands (`file:line`)."""
 
     id: str
     effect: Effect
     reason: str | None = None
+    place: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ workers can run it; the scans release the GIL.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,8 +19,8 @@ from demur.detect.refusal import bands, reason_of, sigmoid
 from demur.detect.refusal_columns import read_columns
 from demur.errors import UsageError
 from demur.model.verdict import Cause, Outcome, Reason
-from demur.pipeline.classify import check
-from demur.pipeline.judges import BLANK_CHARS, READ_CHARS, default_judge
+from demur.pipeline.classify import check, judge_text
+from demur.pipeline.judges import BLANK_CHARS, READ_CHARS, LearnedJudge, default_judge
 from demur.text.column import view_column
 
 if TYPE_CHECKING:
@@ -30,8 +31,9 @@ if TYPE_CHECKING:
 
     from demur.detect.passage import Passage
     from demur.detect.refusal import RefusalDetector
+    from demur.pipeline.ports import TextJudge
 
-__all__ = ["TEXT_COLUMNS", "classify_batch", "judge_texts"]
+__all__ = ["TEXT_COLUMNS", "BatchJudge", "Row", "classify_batch", "judge_texts"]
 
 TEXT_COLUMNS = ("response", "output", "completion", "answer", "text")
 _SIGNAL_COLUMNS = ("error", "refusal", "finish_reason", "stop_reason")
@@ -60,7 +62,29 @@ def judge_texts(texts: Sequence[str], *, detector: RefusalDetector | None = None
     return rows
 
 
-def classify_batch(batch: pa.RecordBatch, *, column: str | None = None) -> pa.RecordBatch:
+@dataclass(frozen=True, slots=True)
+class BatchJudge:
+    """A judge of many texts at once, by the default detector or another way; it can be sent to other processes."""
+
+    judge: TextJudge | None = None
+
+    def texts(self, texts: Sequence[str]) -> list[Row]:
+        """Return the verdict on each text, without the evidence."""
+        if self.judge is None:
+            return judge_texts(texts)
+        if isinstance(self.judge, LearnedJudge):
+            return judge_texts(texts, detector=self.judge.detector)
+        verdicts = (judge_text(text, self.judge) for text in texts)
+        return [(v.outcome, v.score, v.reason, v.cause) for v in verdicts]
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return a batch of verdicts, as `classify_batch` does."""
+        return classify_batch(batch, judge=self)
+
+
+def classify_batch(
+    batch: pa.RecordBatch, *, column: str | None = None, judge: BatchJudge | None = None
+) -> pa.RecordBatch:
     """Return a batch of verdicts, a row for each row: `outcome`, `score`, `reason`, `cause`.
 
     `column` names the text; without it the first of `TEXT_COLUMNS` that is there. A null is a response that is missing.
@@ -81,7 +105,8 @@ def classify_batch(batch: pa.RecordBatch, *, column: str | None = None) -> pa.Re
         texts: list[str | None] = batch.column(batch.schema.names.index(name)).cast(pa.string()).to_pylist()
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError) as exc:
         raise UsageError(f"column `{name}` is no text", hint="name another with column=") from exc
-    rows = _with_signals(texts, _said(batch, texts))
+    judge = judge or BatchJudge()
+    rows = _with_signals(texts, _said(batch, texts, judge.judge), judge)
     schema = pa.schema(
         [("outcome", pa.string()), ("score", pa.float64()), ("reason", pa.string()), ("cause", pa.string())]
     )
@@ -91,7 +116,7 @@ def classify_batch(batch: pa.RecordBatch, *, column: str | None = None) -> pa.Re
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _said(batch: pa.RecordBatch, texts: Sequence[str | None]) -> list[Row | None]:
+def _said(batch: pa.RecordBatch, texts: Sequence[str | None], judge: TextJudge | None) -> list[Row | None]:
     """Return the verdict where the provider's own columns say more than that the answer ended, by way of `check`."""
     found: list[Row | None] = [None] * batch.num_rows
     names = [name for name in _SIGNAL_COLUMNS if name in batch.schema.names]
@@ -99,15 +124,15 @@ def _said(batch: pa.RecordBatch, texts: Sequence[str | None]) -> list[Row | None
     for i, text in enumerate(texts):
         told = {name: values[name][i] for name in names if values[name][i] is not None}
         if any(str(value).lower() not in _ORDINARY for value in told.values()):
-            verdict = check({"response": text, **told})
+            verdict = check({"response": text, **told}, judge=judge)
             if verdict.cause is not Cause.TEXT:
                 found[i] = (verdict.outcome, verdict.score, verdict.reason, verdict.cause)
     return found
 
 
-def _with_signals(texts: Sequence[str | None], said: Sequence[Row | None]) -> list[Row]:
+def _with_signals(texts: Sequence[str | None], said: Sequence[Row | None], judge: BatchJudge) -> list[Row]:
     wanted = [i for i, text in enumerate(texts) if said[i] is None and text and text.strip()]
-    judged = dict(zip(wanted, judge_texts([texts[i] or "" for i in wanted]), strict=True))
+    judged = dict(zip(wanted, judge.texts([texts[i] or "" for i in wanted]), strict=True))
     return [said[i] or judged.get(i) or _without_text(text) for i, text in enumerate(texts)]
 
 

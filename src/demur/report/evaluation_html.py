@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from demur.model.evaluation import Dimension, Question, Side
 from demur.report.evaluation_plots import Bar, bars, reliability
-from demur.report.evaluation_style import STYLE
 from demur.report.evaluation_text import TITLES, remainder
-from demur.report.markup import escaped
+from demur.report.html_document import document
+from demur.report.markup import escaped, marked
 from demur.report.numbers import UNKNOWN, bounds, fraction, percent, points
 
 if TYPE_CHECKING:
@@ -20,29 +20,23 @@ if TYPE_CHECKING:
 
     from demur.model.estimate import Rate
     from demur.model.evaluation import Confusion, Evaluation, JudgeReport, Mistake, Quality, Score, SideReport, Slice
-    from demur.model.text import Span
 
 __all__ = ["evaluation_page"]
 
-_OPENING_SHOWN = 400
-_CONTEXT_SHOWN = 160
 _MOST_SLICES = 15
 _QUALITY_HEAD = ("precision", "recall", "F1", "false positives, %")
 
 
 def evaluation_page(evaluation: Evaluation) -> str:
     """Return the whole page."""
-    names = ", ".join(escaped(name) for name in evaluation.sources)
-    return "\n".join(
+    names = ", ".join(evaluation.sources)
+    return document(
+        f"Evaluation of {names}",
         [
-            '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            f"<title>Evaluation of {names}</title>\n<style>{STYLE}</style>\n</head>\n<body>",
-            f'<h1>Evaluation</h1>\n<p class="soft">{names}</p>',
+            f'<h1>Evaluation</h1>\n<p class="soft">{escaped(names)}</p>',
             *(part for side in evaluation.sides for part in _side_section(side)),
             *_notes(evaluation),
-            "</body>\n</html>\n",
-        ]
+        ],
     )
 
 
@@ -204,24 +198,6 @@ def _mistake_article(mistake: Mistake) -> str:
     facts = f"score {fraction(mistake.score)}, labelled {row.label}, said {mistake.answer}"
     place = f"{escaped(row.id)}, {escaped(row.source)}:{row.line}"
     rules = "".join(f"<li>{f.weight:+.2f} {escaped(f.category)}: {escaped(f.rule)}</li>" for f in mistake.findings)
-    text = _marked_text(row.text, [f.span for f in mistake.findings])
+    text = marked(row.text, [f.span for f in mistake.findings])
     listed = f"<ul>{rules}</ul>" if rules else ""
     return f'<article><p><b>{mistake.kind}</b>, {facts} <span class="soft">({place})</span></p><pre>{text}</pre>{listed}</article>'
-
-
-def _marked_text(text: str, spans: Sequence[Span]) -> str:
-    """Return the opening and what stands around the evidence, which is marked; gaps are shown as […]."""
-    marked = bytearray(len(text))
-    kept = bytearray(len(text))
-    kept[:_OPENING_SHOWN] = b"\x01" * min(_OPENING_SHOWN, len(text))
-    for span in spans:
-        marked[span.start : span.end] = b"\x01" * (min(span.end, len(text)) - span.start)
-        low, high = max(0, span.start - _CONTEXT_SHOWN), min(len(text), span.end + _CONTEXT_SHOWN)
-        kept[low:high] = b"\x01" * (high - low)
-    parts, start = [], 0
-    for at in range(1, len(text) + 1):
-        if at == len(text) or (kept[at], marked[at]) != (kept[start], marked[start]):
-            shown = escaped(text[start:at])
-            parts.append(f"<mark>{shown}</mark>" if marked[start] else shown if kept[start] else " […] ")
-            start = at
-    return "".join(parts)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from demur.report.html_plots import along
 from demur.report.markup import escaped
 from demur.report.numbers import PERCENT, bounds, fraction, percent, spread
 
@@ -102,18 +103,18 @@ def bars(rows: Sequence[Bar], axis: str, *, in_percent: bool = False) -> str:
 def _bar(row: Bar, top: float, *, in_percent: bool) -> str:
     form, unit = (percent, PERCENT) if in_percent else (fraction, "")
     figure, middle, name = row.figure, _ROW / 2, escaped(row.name)
-    low, high = _along(figure.interval.low / top), _along(figure.interval.high / top)
+    low, high = along(figure.interval.low / top), along(figure.interval.high / top)
     parts = [
         f'<span class="name" title="{name}">{name}</span>',
         f'<span class="value">{form(figure.value)}{unit} <small>{bounds(figure, form)}</small></span>',
         f'<svg class="track" height="{_ROW}" role="img">',
-        *(f'<line class="grid" x1="{_along(at)}" x2="{_along(at)}" y1="0" y2="{_ROW}"/>' for at in _QUARTERS),
+        *(f'<line class="grid" x1="{along(at)}" x2="{along(at)}" y1="0" y2="{_ROW}"/>' for at in _QUARTERS),
         f"<g><title>{name}: {spread(figure, form, unit=unit)}, n {figure.n:,}</title>",
-        f'<rect class="bar" x="0%" y="4" width="{_along((figure.value or 0.0) / top)}" height="{_ROW - 8}"/>',
+        f'<rect class="bar" x="0%" y="4" width="{along((figure.value or 0.0) / top)}" height="{_ROW - 8}"/>',
         f'<line class="whisker" x1="{low}" x2="{high}" y1="{middle:g}" y2="{middle:g}"/>',
     ]
     if row.beside is not None:
-        x = _along(row.beside / top)
+        x = along(row.beside / top)
         parts.append(f'<line class="label" x1="{x}" x2="{x}" y1="1" y2="{_ROW - 1}"/>')
     return "".join([*parts, "</g></svg>"])
 
@@ -121,11 +122,7 @@ def _bar(row: Bar, top: float, *, in_percent: bool) -> str:
 def _axis(name: str, top: float, *, in_percent: bool) -> str:
     def tick(at: float) -> str:
         shown = f"{100 * at * top:g}" if in_percent else f"{at:g}"
-        return f'<text x="{_along(at)}" y="13" text-anchor="middle">{shown}</text>'
+        return f'<text x="{along(at)}" y="13" text-anchor="middle">{shown}</text>'
 
     ticks = "".join(map(tick, _QUARTERS[::2]))
     return f'<svg class="axis" height="34" aria-hidden="true">{ticks}<text x="50%" y="30" text-anchor="middle">{escaped(name)}</text></svg>'
-
-
-def _along(share: float) -> str:
-    return f"{100 * share:.5g}%"

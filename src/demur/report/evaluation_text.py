@@ -7,9 +7,9 @@ out; control characters of the set never reach the terminal; what is shortened s
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from unicodedata import east_asian_width
 
 from demur.model.evaluation import Dimension, Question, Side
+from demur.report.columns import columns, printable
 from demur.report.evidence import underline
 from demur.report.numbers import PERCENT, UNKNOWN, fraction, percent, points, spread
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from demur.model.evaluation import Calibration, Evaluation, JudgeReport, Mistake, Quality, SideReport, Slice
 
-__all__ = ["TITLES", "WIDTH", "evaluation_lines", "printable", "remainder"]
+__all__ = ["TITLES", "WIDTH", "evaluation_lines", "remainder"]
 
 WIDTH = 80
 _NAME = 20
@@ -49,27 +49,10 @@ def evaluation_lines(evaluation: Evaluation) -> list[str]:
     return lines
 
 
-def printable(text: str, *, most: int) -> str:
-    """Return a name in one line without control characters, shortened in the middle where it is wider than `most`."""
-    clean = "".join(c if c.isprintable() else "\ufffd" for c in text)
-    if _columns_of(clean) <= most:
-        return clean
-    head, tail = clean[: most // 2], clean[-most:]
-    while _columns_of(head) > most // 2:
-        head = head[:-1]
-    while _columns_of(f"{head}…{tail}") > most:
-        tail = tail[1:]
-    return f"{head}…{tail}"
-
-
-def _columns_of(text: str) -> int:
-    return sum(2 if east_asian_width(char) in "WF" else 1 for char in text)
-
-
 def _cell(text: str, width: int) -> str:
     """Return a name in a column of its own, always with a space behind it."""
     shown = printable(text, most=width - 1)
-    return shown + " " * (width - _columns_of(shown))
+    return shown + " " * (width - columns(shown))
 
 
 def _remarks(evaluation: Evaluation) -> Iterator[str]:
@@ -96,7 +79,7 @@ def _side(side: SideReport) -> Iterator[str]:
     for number, judge in enumerate(side.judges):
         yield ""
         name = printable(judge.judge, most=WIDTH - 10)
-        yield f"── {name} {'─' * (WIDTH - 4 - _columns_of(name))}"
+        yield f"── {name} {'─' * (WIDTH - 4 - columns(name))}"
         yield from _judge(judge, whole=number == 0)
 
 

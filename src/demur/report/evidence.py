@@ -7,9 +7,10 @@ without evidence are left out and replaced by `[…]`, unless everything is aske
 
 from __future__ import annotations
 
-import unicodedata
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from demur.report.columns import columns, shown_char
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -69,20 +70,20 @@ def _kept(rows: Sequence[_Row], marked: bytearray) -> set[int]:
 
 def _rows(text: str, width: int) -> Iterator[_Row]:
     """Yield lines of at most `width` columns, broken at spaces where there are any."""
-    start, columns, space, at = 0, 0, -1, 0
+    start, taken, space, at = 0, 0, -1, 0
     while at < len(text):
         char = text[at]
         if char == "\n":
             yield _Row(start, at)
-            start, columns, space, at = at + 1, 0, -1, at + 1
+            start, taken, space, at = at + 1, 0, -1, at + 1
             continue
-        if (columns + _columns(char) > width or at - start >= _CHARS_PER_COLUMN * width) and at > start:
+        if (taken + columns(char) > width or at - start >= _CHARS_PER_COLUMN * width) and at > start:
             end = at if char == " " or space <= start else space
             yield _Row(start, end)
             start = end + 1 if text[end] == " " else end
-            at, columns, space = start, 0, -1
+            at, taken, space = start, 0, -1
             continue
-        columns += _columns(char)
+        taken += columns(char)
         space = at if char == " " else space
         at += 1
     if start < len(text):
@@ -90,28 +91,7 @@ def _rows(text: str, width: int) -> Iterator[_Row]:
 
 
 def _render(text: str, row: _Row, marked: bytearray) -> Iterator[str]:
-    yield "".join(_shown(char) for char in text[row.start : row.end]).rstrip()
+    yield "".join(shown_char(char) for char in text[row.start : row.end]).rstrip()
     if 1 in marked[row.start : row.end]:
-        marks = (("^" if marked[i] else " ") * _columns(text[i]) for i in range(row.start, row.end))
+        marks = (("^" if marked[i] else " ") * columns(text[i]) for i in range(row.start, row.end))
         yield "".join(marks).rstrip()
-
-
-def _shown(char: str) -> str:
-    """Return what stands for a character on a terminal: the replacement sign for what could control it."""
-    if char == "\t":
-        return " "
-    category = unicodedata.category(char)
-    if category in ("Cc", "Cs"):
-        return "\ufffd"
-    # Format characters can reverse what follows them; marks belong to the letter before them and stay.
-    return "" if category == "Cf" else char
-
-
-def _columns(char: str) -> int:
-    """Return how many columns a character takes: 0 for marks and invisible ones, 2 for wide ones."""
-    if char.isascii():
-        return 1
-    category = unicodedata.category(char)
-    if category in ("Mn", "Me", "Cf"):
-        return 0
-    return 2 if unicodedata.east_asian_width(char) in ("W", "F") else 1

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from demur.model.run import Skipped, Traced
     from demur.wire.interface import JsonObject
 
-__all__ = ["TraceFormat", "TraceReader", "stateless"]
+__all__ = ["TraceFormat", "TraceReader", "stands_alone", "stateless"]
 
 
 class TraceReader(Protocol):
@@ -57,3 +57,8 @@ class _Stateless:
 def stateless(read: Callable[[JsonObject], Iterator[Traced | Skipped]]) -> Callable[[], TraceReader]:
     """Return the `open_reader` of a format whose records stand for themselves."""
     return lambda: _Stateless(read)
+
+
+def stands_alone(reader: TraceReader) -> bool:
+    """Return whether a reader keeps nothing between records, so that the lines of a file can be read in pieces."""
+    return isinstance(reader, _Stateless)

@@ -1,0 +1,105 @@
+"""The exchanges at given rows of a loaded run, read again from their sources: texts are kept nowhere else.
+
+Laws: what comes back for a row is the exchange that was judged there; only the sources that hold a wanted row are opened, and
+each is read once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from demur.adapters.records import read_records
+from demur.adapters.sources import Kind
+from demur.errors import InputError
+from demur.model.run import Traced
+from demur.wire.traces.formats import format_named
+from demur.wire.traces.interface import stands_alone
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from demur.adapters.config import InputLimits
+    from demur.adapters.engine import Engine, LoadedRun
+    from demur.adapters.sources import Source
+
+__all__ = ["Excerpt", "read_excerpts"]
+
+Excerpt = tuple[str, int | None, Traced]
+"""The source's name, the line, and the exchange there."""
+
+
+def read_excerpts(
+    engine: Engine, run: LoadedRun, places: Sequence[int], *, limits: InputLimits
+) -> Mapping[int, Excerpt]:
+    """Return the exchanges at these rows of a run."""
+    wanted: dict[int, list[tuple[int, int | None]]] = {}
+    if not places:
+        return {}
+    listed = ", ".join(map(str, sorted(set(places))))
+    for place, source, line in engine.ask(f"SELECT rowid, source, line FROM {run.table} WHERE rowid IN ({listed})"):
+        wanted.setdefault(source, []).append((place, line))
+    found: dict[int, Excerpt] = {}
+    for number, rows in wanted.items():
+        source = run.sources[number]
+        reader = format_named(run.format).open_reader()
+        if source.kind is Kind.LINES and stands_alone(reader):
+            found |= _by_line(engine, run, source, rows=rows, limits=limits)
+        else:
+            found |= _by_order(run, number, rows=rows, limits=limits)
+    return found
+
+
+def _by_line(
+    engine: Engine, run: LoadedRun, source: Source, *, rows: Sequence[tuple[int, int | None]], limits: InputLimits
+) -> dict[int, Excerpt]:
+    """Return the rows of a file whose lines stand alone: only the wanted lines are taken apart."""
+    reader = format_named(run.format).open_reader()
+    places: dict[int, list[int]] = {}
+    for place, line in rows:
+        places.setdefault(line or 0, []).append(place)
+    last = max(places)
+    found: dict[int, Excerpt] = {}
+    for line, record in read_records(source, limits, only=frozenset(places)):
+        if line is None or isinstance(record, InputError):
+            continue
+        number = run.sources.index(source)
+        first = engine.ask(f"SELECT min(rowid) FROM {run.table} WHERE source = {number} AND line = {line}")[0][0]
+        traced = [item for item in reader.feed(record) if isinstance(item, Traced)]
+        for place in places[line]:
+            found[place] = (source.name, line, traced[place - first])
+        if line >= last:
+            break
+    return found
+
+
+def _by_order(
+    run: LoadedRun, number: int, *, rows: Sequence[tuple[int, int | None]], limits: InputLimits
+) -> dict[int, Excerpt]:
+    """Return the rows of a source that has to be read from its start, counting its exchanges."""
+    source = run.sources[number]
+    wanted = {place - run.starts[number]: place for place, _ in rows}
+    last = max(wanted)
+    found: dict[int, Excerpt] = {}
+    for index, (line, traced) in enumerate(_exchanges(source, run.format, limits)):
+        if index in wanted:
+            found[wanted[index]] = (source.name, line, traced)
+        if index >= last:
+            break
+    return found
+
+
+def _exchanges(source: Source, format_name: str, limits: InputLimits) -> Iterator[tuple[int | None, Traced]]:
+    reader = format_named(format_name).open_reader()
+    line: int | None = None
+    for line, record in read_records(source, limits):
+        if isinstance(record, InputError):
+            continue
+        try:
+            for item in reader.feed(record):
+                if isinstance(item, Traced):
+                    yield line, item
+        except InputError:
+            continue
+    for item in reader.close():
+        if isinstance(item, Traced):
+            yield line, item

@@ -1,0 +1,59 @@
+"""A run that is in memory already → a file that the engine reads like any other.
+
+Laws: a text is a row whose id is its place, and so is a provider's object that is no dict; rows that are dicts, and Arrow
+tables, go in as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from demur.errors import EmptyInputError, UsageError
+from demur.wire.plain import plain
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pyarrow as pa
+
+__all__ = ["spool_rows"]
+
+
+def spool_rows(rows: object, path: Path) -> Path:
+    """Return the file that rows were written to, by the stem of `path`."""
+    table = _arrow_table(rows)
+    if table is not None:
+        import pyarrow.parquet as pq
+
+        target = path.with_suffix(".parquet")
+        pq.write_table(table, target)
+        return target
+    if isinstance(rows, str | bytes | Mapping) or not isinstance(rows, Iterable):
+        raise UsageError("a run is neither a path nor rows", hint="pass a path, a list of rows or texts, or a table")
+    target = path.with_suffix(".jsonl")
+    with target.open("wb") as out:
+        count = 0
+        for count, row in enumerate(rows, 1):
+            out.write(msgspec.json.encode(_row(row, count)) + b"\n")
+    if not count:
+        raise EmptyInputError("no rows in the run", hint="an empty run is never a pass")
+    return target
+
+
+def _arrow_table(rows: object) -> pa.Table | None:
+    import pyarrow as pa
+
+    if isinstance(rows, pa.Table):
+        return rows
+    return pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else None
+
+
+def _row(row: object, number: int) -> object:
+    if isinstance(row, str) or row is None:
+        return {"id": str(number), "response": row}
+    if isinstance(row, Mapping):
+        return dict(row)
+    return {"id": str(number), "response": plain(row)}

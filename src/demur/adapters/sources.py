@@ -1,0 +1,188 @@
+"""Where does a run stand? Files, folders, globs and standard input → sources that can be read, and read again.
+
+Laws: what a user names and is not there is an error, never an empty run; a folder is read in the order of its names, hidden
+files and folders left out; standard input is spooled to a file of ours, so that every source can be read twice; compressed
+bytes are known by their first bytes, not by a name, and a stream that was cut is an error.
+"""
+
+from __future__ import annotations
+
+import glob
+import re
+import shutil
+import sys
+import zipfile
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from demur.errors import EmptyInputError, EncodingError, InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+__all__ = ["Kind", "Source", "find_sources", "head_of", "open_bytes"]
+
+_HEAD_BYTES = 1 << 20
+_READ_AT_ONCE = 1 << 20
+_BOM = b"\xef\xbb\xbf"
+_MAGICS = ((b"\x1f\x8b", "gzip"), (b"\x28\xb5\x2f\xfd", "zstd"))
+_PARQUET, _ZIP = b"PAR1", b"PK\x03\x04"
+_TABLES = {".csv": ",", ".tsv": "\t"}
+_TRACE_ENDINGS = frozenset(
+    {".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet", ".agentlog", ".eval", ".gz", ".zst", ".zstd"}
+)
+_CSV_HEAD = re.compile(rb'\s*"?[A-Za-z_][\w .-]*"?(?:[,\t]"?[A-Za-z_][\w .-]*"?)+\s*\n')
+
+
+class Kind(StrEnum):
+    """How the bytes of a source are laid out."""
+
+    LINES = "lines"
+    DOCUMENT = "document"
+    CSV = "csv"
+    PARQUET = "parquet"
+    ARCHIVE = "archive"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file of a run: what the user calls it, where it is, how it is laid out and compressed."""
+
+    name: str
+    path: Path
+    kind: Kind
+    compression: str | None
+    size_bytes: int
+    delimiter: str = ","
+
+
+def find_sources(names: Sequence[str], spool: Path) -> tuple[Source, ...]:
+    """Return the sources that the names stand for; `spool` is the folder that standard input is kept in."""
+    found = [source for name in names for source in _found(name, spool)]
+    if not found:
+        raise EmptyInputError("no files to read", hint="name a file, a folder, a glob, or - for standard input")
+    return tuple(dict.fromkeys(found))
+
+
+@contextmanager
+def open_bytes(source: Source) -> Iterator[IO[bytes]]:
+    """Give the bytes of a source, decompressed; a cut or unreadable one is an `InputError` that names it."""
+    import pyarrow as pa
+
+    try:
+        with source.path.open("rb") as raw:
+            if source.compression is None:
+                yield raw
+            else:
+                yield pa.CompressedInputStream(raw, source.compression)
+    except OSError as exc:
+        raise _unreadable(exc, source.name, source.compression) from exc
+
+
+def head_of(source: Source) -> bytes:
+    """Return the first megabyte of a source, decompressed, without a byte-order mark."""
+    with open_bytes(source) as stream:
+        return stream.read(_HEAD_BYTES).removeprefix(_BOM)
+
+
+def _found(name: str, spool: Path) -> Iterator[Source]:
+    if name == "-":
+        yield _source("<stdin>", _spooled(spool))
+        return
+    path = Path(name)
+    if path.is_dir():
+        files = sorted(p for p in path.rglob("*") if p.is_file() and _is_trace(p, path))
+        if not files:
+            endings = ", ".join(sorted(_TRACE_ENDINGS))
+            raise EmptyInputError("no traces in this folder", source=name, hint=f"expected files ending in {endings}")
+        yield from (_source(str(p), p) for p in files)
+    elif path.exists() or not glob.has_magic(name):
+        yield _source(name, path)
+    else:
+        matches = sorted(glob.glob(name, recursive=True))  # noqa: PTH207 — the pattern may be absolute or reach upwards
+        if not matches:
+            raise EmptyInputError("no file matches", source=name, hint="check the pattern, and quote it for the shell")
+        yield from (s for match in matches for s in _found(match, spool) if match != name)
+
+
+def _is_trace(path: Path, folder: Path) -> bool:
+    hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+    return not hidden and path.suffix.lower() in _TRACE_ENDINGS
+
+
+def _spooled(spool: Path) -> Path:
+    if sys.stdin is None or sys.stdin.closed:
+        raise InputError("standard input is closed", hint="pipe a run into it, or name a file")
+    if sys.stdin.isatty():
+        raise InputError("standard input is a terminal", hint="pipe a run into it, or name a file")
+    path = spool / "stdin"
+    if not path.exists():
+        with path.open("wb") as out:
+            shutil.copyfileobj(sys.stdin.buffer, out, _READ_AT_ONCE)
+    return path
+
+
+def _source(name: str, path: Path) -> Source:
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as raw:
+            magic = raw.read(4)
+        compression = next((word for mark, word in _MAGICS if magic.startswith(mark)), None)
+        if magic == _PARQUET:
+            return Source(name, path, Kind.PARQUET, None, size)
+        if magic == _ZIP and zipfile.is_zipfile(path):
+            return Source(name, path, Kind.ARCHIVE, None, size)
+    except OSError as exc:
+        raise _unreadable(exc, name, None) from exc
+    bare = Source(name, path, Kind.LINES, compression, size)
+    kind, delimiter = _layout(name, head_of(bare))
+    return Source(name, path, kind, compression, size, delimiter)
+
+
+def _layout(name: str, head: bytes) -> tuple[Kind, str]:
+    """Return how text is laid out, by the name's ending (a `.gz` at its end aside) or else by how it starts."""
+    start = head.lstrip()
+    if not start:
+        raise EmptyInputError("nothing in it", source=name, hint="an empty run is never a pass")
+    if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        raise EncodingError("not UTF-8 but UTF-16", source=name, hint="convert it: iconv -f UTF-16 -t UTF-8")
+    stem = Path(name.lower().removesuffix(".gz").removesuffix(".zst").removesuffix(".zstd"))
+    if stem.suffix in _TABLES:
+        return Kind.CSV, _TABLES[stem.suffix]
+    if stem.suffix in (".jsonl", ".ndjson", ".agentlog"):
+        return Kind.LINES, ","
+    if start.startswith(b"["):
+        return Kind.DOCUMENT, ","
+    if start.startswith(b"{"):
+        return (Kind.LINES if _is_one_line(start) else Kind.DOCUMENT), ","
+    if _CSV_HEAD.match(start):
+        first = start.split(b"\n", 1)[0]
+        return Kind.CSV, "\t" if first.count(b"\t") > first.count(b",") else ","
+    raise InputError(
+        "neither JSON, CSV nor Parquet", source=name, hint="a run is .jsonl, .json, .csv, .parquet, .agentlog or .eval"
+    )
+
+
+def _is_one_line(start: bytes) -> bool:
+    """Return whether the first object ends with its line, and more than white space follows: then it is JSON lines."""
+    from demur.wire.document import parse_json
+
+    first, newline, rest = start.partition(b"\n")
+    if not newline or not rest.strip():
+        return False
+    try:
+        parse_json(first)
+    except InputError:
+        # A cut first line is still a line where the next ones begin like objects of their own.
+        return rest.lstrip(b" \t").startswith(b'{"')
+    return True
+
+
+def _unreadable(exc: OSError, name: str, compression: str | None) -> InputError:
+    if compression and exc.errno is None:
+        what = str(exc).splitlines()[0].lower() or "cannot be decompressed"
+        return InputError(f"{compression}: {what}", source=name, hint="the file is damaged or was cut; copy it again")
+    return InputError((exc.strerror or str(exc) or "cannot be read").lower(), source=name, hint="check the path")

@@ -1,0 +1,76 @@
+"""Verdicts on disk: every row of a scan, every pair of a comparison, as Parquet or JSON lines.
+
+Laws: the ending of the name says which; texts are not in it; a row can be found again by its file and line.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from demur.adapters.sql import literal, quoted
+from demur.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from demur.adapters.engine import Engine, LoadedRun
+
+__all__ = ["verdict_file", "write_pairs", "write_verdicts"]
+
+_WRITERS = {".parquet": "FORMAT parquet, COMPRESSION zstd", ".jsonl": "FORMAT json", ".ndjson": "FORMAT json"}
+
+
+def verdict_file(path: Path) -> str:
+    """Return how a file of that name is written; an ending that says nothing is an error."""
+    writer = _WRITERS.get(path.suffix.lower())
+    if writer is None:
+        raise UsageError(f"`{path}` names no format", hint=f"end it in {' or '.join(sorted(_WRITERS))}")
+    return writer
+
+
+def write_verdicts(engine: Engine, runs: Sequence[LoadedRun], path: Path) -> None:
+    """Write one row an exchange: where it stands, its keys, its verdict and its fields."""
+    parts = []
+    for run in runs:
+        fields = "".join(f", {quoted(f'field:{name}')} AS {quoted(name)}" for name in run.fields)
+        parts.append(
+            f"SELECT {literal(run.name)} AS run, {_source(run, 'source')} AS source, {_line(run)} AS line, id, session, "
+            f"outcome, score, reason, cause{fields} FROM {run.table}"
+        )
+    _copy(engine, " UNION ALL ".join(parts), path)
+
+
+def write_pairs(engine: Engine, runs: tuple[LoadedRun, LoadedRun], path: Path) -> None:
+    """Write one row a pair: its key and what came out on each side."""
+    first, second = runs
+    query = (
+        f"SELECT key, k AS repeat, b.outcome AS baseline_outcome, c.outcome AS candidate_outcome, "
+        f"b.score AS baseline_score, c.score AS candidate_score, {_source(first, 'b.source')} AS baseline_source, "
+        f"{_line(first, 'b')} AS baseline_line, {_source(second, 'c.source')} AS candidate_source, "
+        f"{_line(second, 'c')} AS candidate_line FROM pairs LEFT JOIN {first.table} b ON b.rowid = base "
+        f"LEFT JOIN {second.table} c ON c.rowid = cand ORDER BY key, k"
+    )
+    _copy(engine, query, path)
+
+
+def _copy(engine: Engine, query: str, path: Path) -> None:
+    import duckdb
+
+    try:
+        engine.ask(f"COPY ({query}) TO {literal(str(path))} ({verdict_file(path)})")
+    except duckdb.IOException as exc:
+        raise UsageError(f"`{path}` cannot be written", hint="check the folder") from exc
+
+
+def _source(run: LoadedRun, column: str) -> str:
+    """Return the name of a row's file: the list of a run's files is short."""
+    names = ", ".join(literal(source.name) for source in run.sources)
+    return f"([{names}])[{column} + 1]"
+
+
+def _line(run: LoadedRun, side: str | None = None) -> str:
+    """Return the line of a row; a table's row is known by its place."""
+    prefix = f"{side}." if side else ""
+    starts = ", ".join(map(str, run.starts))
+    return f"coalesce({prefix}line, {prefix}rowid - ([{starts}])[{prefix}source + 1] + 1)"

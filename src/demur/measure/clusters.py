@@ -1,0 +1,167 @@
+"""What are pairs worth that move together? Turns of one session, or repeats of one prompt, are less than as many questions.
+
+Notation: G clusters; cluster g has M pairs and net D of candidate-only less baseline-only abstentions; Δ = ΣD/n.
+
+Laws: clusters are independent of each other, and nothing is assumed within them; they come as a histogram, so that a million cost
+what their kinds cost; where every cluster is one pair the sign-flip mid-p is McNemar's; one cluster alone tells nothing
+([-1, 1], p = 1); nothing is drawn at random.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from demur.errors import UsageError
+from demur.measure.paired import tango_interval
+from demur.measure.special import boundary, student_critical
+from demur.model.estimate import Difference, Interval
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from demur.model.comparison import ClusterSum, PairCounts
+
+    _Ints = npt.NDArray[np.int64]
+
+__all__ = ["ClusterEffect", "cluster_effect", "clustered_difference", "sign_flip_midp"]
+
+_SPREADS = 12
+"""Standard deviations, and largest steps, that the transform covers either way: beyond lies less than 1e-20."""
+_MOST_WORK = 20_000_000
+"""Window times kinds of cluster: below, the convolution is exact; above, its saddlepoint stands in."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterEffect:
+    """How many clusters, the standard error of Δ between them, the design effect and the pairs that the data are worth."""
+
+    count: int
+    standard_error: float
+    design_effect: float
+    effective_n: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    net: _Ints
+    pairs: _Ints
+    count: _Ints
+
+
+def clustered_difference(
+    counts: PairCounts, clusters: Sequence[ClusterSum], *, alpha: float = 0.05
+) -> tuple[Difference, ClusterEffect]:
+    """Return Δ with Tango's interval at the effective counts and t(G - 1), and the sign-flip mid-p."""
+    effect = cluster_effect(counts, clusters)
+    low, high, p = -1.0, 1.0, 1.0
+    if effect.count > 1:
+        b, c, n = (k / effect.design_effect for k in (counts.baseline_only, counts.candidate_only, counts.n))
+        low, high = tango_interval(b, c, n, critical=student_critical(alpha, effect.count - 1))
+        p = sign_flip_midp(clusters)
+    return Difference(counts.delta, Interval(low, high, "tango, design effect", 1 - alpha), p, counts.n), effect
+
+
+def cluster_effect(counts: PairCounts, clusters: Sequence[ClusterSum]) -> ClusterEffect:
+    """Return the design effect: the variance of Δ between clusters (CR1) over that of as many single pairs, at least 1.
+
+    Where no pair flipped, or all flipped one way, or there is one cluster, nothing shows how far pairs move together, and each
+    cluster counts as one pair.
+    """
+    sums = _columns(clusters)
+    n, net = counts.n, counts.candidate_only - counts.baseline_only
+    if int(sums.pairs @ sums.count) != n or int(sums.net @ sums.count) != net:
+        raise UsageError("the clusters do not add up to the pairs", hint="count every pair in one cluster")
+    many = int(sums.count.sum())
+    single = counts.discordant - net * net / n if n else 0.0
+    if many <= 1 or single <= 0:
+        return ClusterEffect(many, 0.0, max(1.0, n / many) if many else 1.0, float(many))
+    apart = float(((sums.net - sums.pairs * (net / n)) ** 2) @ sums.count) * many / (many - 1)
+    effect = max(1.0, apart / single)
+    return ClusterEffect(many, math.sqrt(apart) / n, effect, n / effect)
+
+
+def sign_flip_midp(clusters: Sequence[ClusterSum]) -> float:
+    """Return the two-sided mid-p of ΣD when each cluster's sign is as likely one way as the other.
+
+    The distribution of the sum is the convolution of all ±D, by Fourier transform of the histogram. It is tilted first
+    (exponentially, to have its mean at the observed sum), so that tails keep their digits down to what a float can hold. Only where window
+    times kinds pass 2e7 (nets in the thousands, of thousands of kinds) the saddlepoint approximation of Lugannani and Rice
+    takes its place. A sum of 0, and no cluster with a net: 1.
+    """
+    sums = _columns(clusters)
+    observed = abs(int(sums.net @ sums.count))
+    if observed == 0:
+        return 1.0
+    size, where = np.unique(np.abs(sums.net[sums.net != 0]), return_inverse=True)
+    count = np.bincount(where, weights=sums.count[sums.net != 0]).astype(np.int64)
+    step = int(np.gcd.reduce(size))
+    size, observed = size // step, observed // step
+    if observed == int(size @ count):
+        return math.ldexp(1.0, -int(count.sum()))
+    return min(1.0, _tilted_tails(size, count, observed))
+
+
+def _columns(clusters: Sequence[ClusterSum]) -> _Columns:
+    flat = np.array([(c.net, c.pairs, c.count) for c in clusters], dtype=np.int64).reshape(-1, 3)
+    return _Columns(flat[:, 0], flat[:, 1], flat[:, 2])
+
+
+def _tilted_tails(size: _Ints, count: _Ints, observed: int) -> float:
+    """Return P(|S| > observed) + P(S = observed) for S = Σ ± size, where 0 < observed < Σ size."""
+    tilt = _tilt(size, count, observed)
+    x = tilt * size
+    # log cosh x, without the overflow of cosh.
+    cumulant = float((x + np.log1p(np.exp(-2 * x)) - math.log(2)) @ count)
+    narrow = 1 / np.cosh(np.minimum(x, 350.0)) ** 2
+    spread = math.sqrt(float((size**2 * narrow) @ count))
+    reach = min(int(size @ count), math.ceil(_SPREADS * spread) + 2 * _SPREADS * int(size.max()))
+    window = 1 << reach.bit_length()
+    if window * len(size) > _MOST_WORK:
+        return _saddlepoint_tails(math.sqrt(max(0.0, 2 * (tilt * observed - cumulant))), tilt * spread)
+    chances = _tilted_chances(size, count, observed, tilt=tilt, window=window)
+    # S keeps the parity of its terms: the next value is two further. Past its largest value the far negative ones begin.
+    above = min(window // 2, (int(size @ count) - observed) // 2 + 1)
+    weights = 2 * np.exp(-2 * tilt * np.arange(above))
+    weights[0] = 1.0
+    return math.exp(cumulant - tilt * observed) * max(0.0, float(weights @ chances[:above]))
+
+
+def _tilt(size: _Ints, count: _Ints, observed: int) -> float:
+    """Return the θ at which the tilted sum has its mean, Σ size tanh(θ size), at `observed`; any θ > 0 would be exact."""
+
+    def short(theta: float) -> bool:
+        return float((size * np.tanh(theta * size)) @ count) < observed
+
+    high = observed / float(size**2 @ count)
+    while short(high):
+        high *= 2
+    return boundary(short, high / 2 if short(high / 2) else 0.0, high)
+
+
+def _tilted_chances(size: _Ints, count: _Ints, observed: int, *, tilt: float, window: int) -> npt.NDArray[np.float64]:
+    """Return the tilted chances of S = observed + 2j at index j; negative j stand at the end."""
+    k = np.arange(window, dtype=np.int64)
+    log_size = np.zeros(window)
+    # Angles are reduced as integers, so that a large sum costs them no digits.
+    phase = -(k * observed % (2 * window)) * (np.pi / window)
+    for d, times in zip(size.tolist(), count.tolist(), strict=True):
+        angle = (k * d % (2 * window)) * (np.pi / window)
+        sine, lean = np.sin(angle), math.tanh(tilt * d)
+        with np.errstate(divide="ignore"):
+            log_size += times / 2 * np.log1p(-(sine**2) * (1 - lean**2))
+        phase += times * np.arctan2(sine * lean, np.cos(angle))
+    return np.fft.fft(np.exp(log_size) * np.exp(1j * phase)).real / window
+
+
+def _saddlepoint_tails(w: float, u: float) -> float:
+    """Return both tails by Lugannani and Rice (1980); next to the mean, where it is 0/0, 1."""
+    if w < 1e-4 or u <= 0:  # noqa: PLR2004 - there p is 1 to four digits
+        return 1.0
+    density = math.exp(-w * w / 2) / math.sqrt(2 * math.pi)
+    return math.erfc(w / math.sqrt(2)) + 2 * density * (1 / u - 1 / w)

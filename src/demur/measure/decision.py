@@ -1,0 +1,87 @@
+"""What may be said of a difference, what to bear in mind, and does the gate fail?
+
+Laws: a change is claimed only at p <= alpha, its absence only where the whole interval lies strictly inside the margin; the
+seed's flags come first; the default gate asks for size, proof and direction together, the seed's for size alone; each gate says
+why in one sentence.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from demur.model.axis import Flag, Severity
+from demur.model.comparison import Change, Direction, GateMode, GateResult
+
+if TYPE_CHECKING:
+    from demur.model.comparison import DiffSettings, Power
+    from demur.model.estimate import Difference, Rate
+
+__all__ = ["change_of", "data_flags", "gate_of"]
+
+_FEW_DISCORDANT_BELOW = 5
+_COARSE_ABOVE = 0.15
+_SEVERITIES = tuple(Severity)
+
+
+def change_of(difference: Difference, *, alpha: float = 0.05, margin: float = 0.05, q: float | None = None) -> Change:
+    """Return what can be said; `q` takes the place of p where many were tested."""
+    if (difference.p if q is None else q) <= alpha and difference.value:
+        return Change.INCREASED if difference.value > 0 else Change.DECREASED
+    if -margin < difference.interval.low and difference.interval.high < margin:
+        return Change.NO_MEANINGFUL_CHANGE
+    return Change.INCONCLUSIVE
+
+
+def data_flags(
+    rates: tuple[Rate, Rate], power: Power, *, discordant: int | None, clustered: bool, calibrated: bool
+) -> tuple[Flag, ...]:
+    """Return the flags beyond the seed's, in the order of `Flag`; `discordant` is None where there are no pairs."""
+    raised = {
+        Flag.FEW_DISCORDANT: discordant is not None and discordant < _FEW_DISCORDANT_BELOW,
+        Flag.UNDERPOWERED: power.mde is None or power.mde > _COARSE_ABOVE,
+        Flag.BOUNDARY_RATE: any(rate.n and rate.count in (0, rate.n) for rate in rates),
+        Flag.CLUSTERED: clustered,
+        Flag.DETECTOR_UNCALIBRATED: not calibrated,
+        Flag.UNPAIRED: discordant is None,
+    }
+    return tuple(flag for flag, stands in raised.items() if stands)
+
+
+def gate_of(difference: Difference, severity: Severity, settings: DiffSettings) -> GateResult:
+    """Return whether the gate fails, and why, or why not."""
+    objection = _objection(difference, severity, settings)
+    why = _finding_in_words(difference, severity, seed=settings.gate is GateMode.SEED)
+    why += f", {objection}" if objection else ""
+    return GateResult(settings.gate, settings.gate_on, settings.fail_on, failed=objection is None, why=why)
+
+
+def _objection(difference: Difference, severity: Severity, settings: DiffSettings) -> str | None:
+    """Return why the gate does not fail, None where it does."""
+    if _SEVERITIES.index(severity) < _SEVERITIES.index(settings.fail_on):
+        return f"below {settings.fail_on}"
+    if settings.gate is GateMode.SEED:
+        return None
+    if difference.p > settings.alpha:
+        return "not told apart from chance"
+    if settings.gate_on is not Direction.BOTH and _direction(difference) is not settings.gate_on:
+        return f"and the gate is for {'an increase' if settings.gate_on is Direction.INCREASE else 'a decrease'}"
+    return None
+
+
+def _direction(difference: Difference) -> Direction:
+    return Direction.INCREASE if difference.value > 0 else Direction.DECREASE
+
+
+def _finding_in_words(difference: Difference, severity: Severity, *, seed: bool) -> str:
+    proof = "by size alone" if seed else _p_in_words(difference.p)
+    if not difference.value:
+        return f"refusals did not change ({severity}, {proof})"
+    points = abs(difference.value) * 100
+    verb = "rose" if difference.value > 0 else "fell"
+    return f"refusals {verb} by {points:{'.1f' if points >= 0.05 else '.1g'}} points ({severity}, {proof})"  # noqa: PLR2004 - below, one decimal shows 0.0
+
+
+def _p_in_words(p: float) -> str:
+    if p < 0.001:  # noqa: PLR2004 - three decimals are shown
+        return "p < 0.001"
+    return "p = 1" if p == 1 else f"p = {p:.3f}"

@@ -1,0 +1,171 @@
+"""What the counts of two runs say: from a tally to a comparison.
+
+Laws: only the tally and the settings matter, so that every engine gives the same comparison; nothing to compare is an error, never
+a pass; runs of different questions are compared as such, and flagged; severity and its interval are the seed's throughout.
+Clusters that are all one pair are no clusters.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from demur.errors import EmptyInputError
+from demur.measure.bootstrap import percentile_interval, resampled_interval
+from demur.measure.clusters import clustered_difference
+from demur.measure.decision import change_of, data_flags, gate_of
+from demur.measure.labels import corrected_difference
+from demur.measure.paired import paired_bounds, paired_difference
+from demur.measure.power import power_of, smoothed_share
+from demur.measure.rates import wilson
+from demur.measure.severity import rate_flags, rate_severity
+from demur.measure.slices import false_discovery
+from demur.measure.unpaired import unpaired_bounds, unpaired_difference
+from demur.model.comparison import Clustering, Comparison, DiffSettings, Pairing, Power, SliceComparison
+from demur.model.estimate import Interval
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from demur.measure.clusters import ClusterEffect
+    from demur.model.comparison import ClusterSum, LabelCorrection, PairCounts, Tally
+    from demur.model.estimate import Difference, Rate
+
+__all__ = ["compare_tally"]
+
+_DEFAULTS = DiffSettings()
+
+
+@dataclass(frozen=True, slots=True)
+class _Findings:
+    """What pairs, or runs without pairs, say, before any judgement of it."""
+
+    rates: tuple[Rate, Rate]
+    difference: Difference
+    seed_interval: Interval
+    least_n: int
+    discordant: int | None
+    power: Power
+    missing_bounds: tuple[float, float] | None
+    clustering: Clustering | None = None
+    correction: LabelCorrection | None = None
+
+
+def compare_tally(tally: Tally, settings: DiffSettings = _DEFAULTS) -> Comparison:
+    """Return the comparison that a tally amounts to."""
+    found = _of_runs(tally, settings) if tally.pairing is Pairing.NONE else _of_pairs(tally, settings)
+    difference, low, high = found.difference, found.seed_interval.low, found.seed_interval.high
+    severity = rate_severity(difference.value, low, high)
+    flags = data_flags(
+        found.rates,
+        found.power,
+        discordant=found.discordant,
+        clustered=found.clustering is not None,
+        calibrated=found.correction is not None,
+    )
+    return Comparison(
+        tally=tally,
+        settings=settings,
+        baseline=found.rates[0],
+        candidate=found.rates[1],
+        difference=difference,
+        seed_interval=found.seed_interval,
+        severity=severity,
+        flags=rate_flags(found.least_n, low, high) + flags,
+        decision=change_of(difference, alpha=settings.alpha, margin=settings.margin),
+        power=found.power,
+        clustering=found.clustering,
+        missing_bounds=found.missing_bounds,
+        slices=_compare_slices(tally, settings),
+        correction=found.correction,
+        gate=gate_of(difference, severity, settings),
+    )
+
+
+def _of_pairs(tally: Tally, settings: DiffSettings) -> _Findings:
+    counts = tally.counts
+    if not counts.n:
+        raise EmptyInputError("no pair was answered in both runs", hint="check that both runs ask the same questions")
+    difference, effect = _difference(counts, tally.clusters, settings.alpha)
+    design = effect.design_effect if effect else 1.0
+    power = power_of(
+        counts.n / design,
+        smoothed_share(counts.discordant, counts.n),
+        margin=settings.margin,
+        alpha=settings.alpha,
+        design_effect=design,
+    )
+    if effect and effect.count == 1:
+        # More pairs of the one cluster would settle nothing.
+        power = Power(None, None)
+    return _Findings(
+        _rates(counts, settings.alpha),
+        difference,
+        _seed_interval(counts, settings.seed),
+        counts.n,
+        counts.discordant,
+        power,
+        paired_bounds(counts, tally.missing),
+        _clustering(tally.cluster_field, effect),
+        corrected_difference(counts, tally.labelled, alpha=settings.alpha, design_effect=design),
+    )
+
+
+def _of_runs(tally: Tally, settings: DiffSettings) -> _Findings:
+    """Return what two runs of different questions say: pairs whose sides know nothing of each other."""
+    before, after = tally.unpaired_baseline, tally.unpaired_candidate
+    if not (before[1] and after[1]):
+        raise EmptyInputError("a run has no answered row", hint="check that both runs hold responses")
+    difference = unpaired_difference(after, before, alpha=settings.alpha)
+    p, q = smoothed_share(*before), smoothed_share(*after)
+    power = power_of(
+        2 / (1 / before[1] + 1 / after[1]), p * (1 - q) + q * (1 - p), margin=settings.margin, alpha=settings.alpha
+    )
+    bounds = unpaired_bounds(
+        after, before, first_failed=tally.missing.candidate_failed, second_failed=tally.missing.baseline_failed
+    )
+    rates = wilson(*before, level=1 - settings.alpha), wilson(*after, level=1 - settings.alpha)
+    return _Findings(rates, difference, difference.interval, min(before[1], after[1]), None, power, bounds)
+
+
+def _difference(
+    counts: PairCounts, clusters: Sequence[ClusterSum], alpha: float
+) -> tuple[Difference, ClusterEffect | None]:
+    if all(cluster.pairs <= 1 for cluster in clusters):
+        return paired_difference(counts, alpha=alpha), None
+    return clustered_difference(counts, clusters, alpha=alpha)
+
+
+def _clustering(field: str | None, effect: ClusterEffect | None) -> Clustering | None:
+    if effect is None:
+        return None
+    return Clustering(field or "repeats", effect.count, effect.design_effect, effect.effective_n)
+
+
+def _rates(counts: PairCounts, alpha: float) -> tuple[Rate, Rate]:
+    before, after = counts.both + counts.baseline_only, counts.both + counts.candidate_only
+    return wilson(before, counts.n, level=1 - alpha), wilson(after, counts.n, level=1 - alpha)
+
+
+def _seed_interval(counts: PairCounts, seed: int | None) -> Interval:
+    b, c, n = counts.baseline_only, counts.candidate_only, counts.n
+    if seed is None:
+        return Interval(*percentile_interval(b, c, n), "percentile bootstrap, exact")
+    return Interval(*resampled_interval(b, c, n, seed=seed), "percentile bootstrap, resampled")
+
+
+def _compare_slices(tally: Tally, settings: DiffSettings) -> tuple[SliceComparison, ...]:
+    differences = [_difference(cut.counts, cut.clusters, settings.alpha)[0] for cut in tally.slices]
+    discoveries = false_discovery([difference.p for difference in differences])
+    return tuple(
+        SliceComparison(
+            cut.field,
+            cut.value,
+            cut.counts,
+            *_rates(cut.counts, settings.alpha),
+            difference,
+            q,
+            change_of(difference, alpha=settings.alpha, margin=settings.margin, q=q),
+        )
+        for cut, difference, q in zip(tally.slices, differences, discoveries, strict=True)
+    )

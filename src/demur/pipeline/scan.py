@@ -1,0 +1,88 @@
+"""How often do these runs say no, and which groups say it more? From a scan's tally to its rates.
+
+Laws: a rate counts judged rows, all but the failed ones; abstained is refused or filtered; groups without a judged row have a rate
+without a value and are compared with nothing; no rows at all is an error. A field of two values gives one difference, the first
+against the second; one of more gives each of its hundred largest values against the rest of the field.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from demur.errors import EmptyInputError
+from demur.measure.rates import wilson
+from demur.measure.slices import false_discovery
+from demur.measure.unpaired import unpaired_difference
+from demur.model.scan import Group, GroupDifference, Scan
+from demur.model.verdict import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from demur.model.estimate import Difference
+    from demur.model.scan import ScanTally
+
+__all__ = ["MOST_COMPARED", "REST", "scan_tally"]
+
+MOST_COMPARED = 100
+"""Values of a field compared with its rest: a field of more is nearer to a key than to a group."""
+REST = "the rest"
+_ABSTAINED = {Outcome.REFUSED, Outcome.FILTERED}
+
+
+@dataclass(frozen=True, slots=True)
+class _Contrast:
+    field: str
+    value: str
+    against: str
+    difference: Difference
+
+
+def scan_tally(tally: ScanTally) -> Scan:
+    """Return the rates that a scan's tally amounts to, and the differences between groups."""
+    counted = [_abstained_and_judged(run.outcomes) for run in tally.runs]
+    if not any(number for run in tally.runs for _, number in run.outcomes):
+        raise EmptyInputError("the runs hold no rows", hint="check the files and their format")
+    groups = tuple(
+        Group(g.field, g.value, wilson(*_abstained_and_judged(g.outcomes)), g.outcomes) for g in tally.groups
+    )
+    contrasts = list(_contrasts(groups))
+    discoveries = false_discovery([contrast.difference.p for contrast in contrasts])
+    return Scan(
+        tally,
+        wilson(sum(abstained for abstained, _ in counted), sum(judged for _, judged in counted)),
+        tuple(wilson(*pair) for pair in counted),
+        groups,
+        tuple(
+            GroupDifference(c.field, c.value, c.against, c.difference, q)
+            for c, q in zip(contrasts, discoveries, strict=True)
+        ),
+    )
+
+
+def _abstained_and_judged(outcomes: Iterable[tuple[str, int]]) -> tuple[int, int]:
+    judged = [(name, number) for name, number in outcomes if name != Outcome.FAILED]
+    return sum(number for name, number in judged if name in _ABSTAINED), sum(number for _, number in judged)
+
+
+def _contrasts(groups: Iterable[Group]) -> Iterator[_Contrast]:
+    fields: dict[str, list[Group]] = defaultdict(list)
+    for group in groups:
+        if group.rate.n:
+            fields[group.field].append(group)
+    for field, values in fields.items():
+        yield from _contrasts_of(field, values)
+
+
+def _contrasts_of(field: str, values: Sequence[Group]) -> Iterator[_Contrast]:
+    sides = [(group.rate.count, group.rate.n) for group in values]
+    if len(values) == 2:  # noqa: PLR2004 - one against the other
+        yield _Contrast(field, values[0].value, values[1].value, unpaired_difference(*sides))
+    elif len(values) > 1:
+        abstained, judged = (sum(column) for column in zip(*sides, strict=True))
+        largest = sorted(range(len(values)), key=lambda i: -sides[i][1])[:MOST_COMPARED]
+        for i in sorted(largest):
+            rest = abstained - sides[i][0], judged - sides[i][1]
+            yield _Contrast(field, values[i].value, REST, unpaired_difference(sides[i], rest))

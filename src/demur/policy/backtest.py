@@ -1,0 +1,82 @@
+"""What would have been decided: recorded contexts under another policy set.
+
+Laws: the recorded context is replayed as it stands; a record that the set cannot be asked about is counted and never
+passed over in silence; counts are of all records, examples are the first of each kind of change.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from demur.model.decision import Decision, Effect
+    from demur.policy.gate import PolicyGate
+
+__all__ = ["Backtest", "Change", "RecordedDecision", "backtest"]
+
+_EXAMPLES_A_KIND = 3
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedDecision:
+    """A context on record, where it stands, and what was decided on it; None where that was not recorded."""
+
+    place: str
+    context: Mapping[str, object]
+    effect: Effect | None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One record that would have been decided otherwise."""
+
+    place: str
+    before: Effect
+    after: Decision
+
+
+@dataclass(frozen=True, slots=True)
+class Backtest:
+    """How many records there were, how each decision would have moved, examples, and rules by how often they fired."""
+
+    total: int
+    unchanged: int
+    undecided: int
+    after: Mapping[Effect, int]
+    changes: Mapping[tuple[Effect, Effect], int]
+    examples: tuple[Change, ...]
+    fired: Mapping[str, int]
+    errors: int
+
+    @property
+    def changed(self) -> int:
+        """How many records would have been decided otherwise."""
+        return sum(self.changes.values())
+
+
+def backtest(gate: PolicyGate, records: Iterable[RecordedDecision], *, baseline: PolicyGate | None = None) -> Backtest:
+    """Return what the gate would have decided; the baseline's decision stands for the recorded one where it is given."""
+    after: Counter[Effect] = Counter()
+    changes: Counter[tuple[Effect, Effect]] = Counter()
+    fired: Counter[str] = Counter()
+    examples: list[Change] = []
+    unchanged = undecided = errors = 0
+    for record in records:
+        decision = gate.replay(record.context)
+        before = baseline.replay(record.context).effect if baseline else record.effect
+        after[decision.effect] += 1
+        fired.update(rule.id for rule in decision.rules)
+        errors += bool(decision.errors)
+        if before is None:
+            undecided += 1
+        elif before is decision.effect:
+            unchanged += 1
+        else:
+            changes[before, decision.effect] += 1
+            if changes[before, decision.effect] <= _EXAMPLES_A_KIND:
+                examples.append(Change(record.place, before, decision))
+    return Backtest(sum(after.values()), unchanged, undecided, after, changes, tuple(examples), fired, errors)

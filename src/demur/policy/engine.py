@@ -1,0 +1,168 @@
+"""The one door to Cedar: texts are parsed, rules asked, policies validated here and nowhere else.
+
+Laws: a handle is built once and asked often; every rule is asked as a permit under an id of our own, so that Cedar
+names every rule that holds, whatever its effect, and no rule hides another; what Cedar could not evaluate comes back
+beside what holds, never in its place.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import cedarpy
+from cedarpy import pst
+
+from demur.policy.tokens import PolicySource, policy_spans, tokens_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from demur.errors import PolicyError
+    from demur.policy.dialect import Translation
+    from demur.policy.tokens import Token
+
+__all__ = ["Answer", "Engine", "ParsedPolicy", "cedar_text", "parse_policies", "validate"]
+
+_BROKEN = re.compile(r"error while evaluating policy `(\w+)`: (.*)", re.DOTALL)
+_QUOTED = re.compile(r"[`']([^`']+)[`']|: (\S+)$")
+_SYNTAX = ("unexpected token", "invalid token")
+_END = "unexpected end of input"
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedPolicy:
+    """One policy as Cedar reads it, and its tokens at their places in the user's text."""
+
+    source: PolicySource
+    tree: pst.Template
+    words: tuple[tuple[str, int], ...]
+
+    @property
+    def start(self) -> int:
+        """Where the policy begins in the user's text."""
+        return self.words[0][1]
+
+    def error(self, what: str, *, near: str | None = None, hint: str | None = None) -> PolicyError:
+        """Return an error that points at a word of the policy, at its beginning where the word is not to be found."""
+        at = next((offset for word, offset in self.words if near in (word, word.strip('"'))), self.start)
+        return self.source.error(what, at=at, hint=hint)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Which rules hold, which could not be evaluated and why, and what kept the request from being asked at all."""
+
+    held: frozenset[str]
+    broken: Mapping[str, str]
+    refused: tuple[str, ...] = ()
+
+
+class Engine:
+    """A set of rules, parsed once."""
+
+    __slots__ = ("_handle", "_nobody")
+
+    def __init__(self, trees: Mapping[str, pst.Template]) -> None:
+        asked = {
+            key: replace(tree, id=key, effect="permit", annotations=pst.FrozenMap()) for key, tree in trees.items()
+        }
+        nodes = pst.PolicySet(templates=pst.FrozenMap(), static_policies=pst.FrozenMap(asked), template_links=())
+        self._handle = cedarpy.PolicySet.from_pst(nodes)
+        self._nobody = cedarpy.Entities.from_json_str("[]")
+
+    def ask(self, request: Mapping[str, object], *, parents: Sequence[str] = ()) -> Answer:
+        """Return which rules hold for a request; `parents` are the labels that its principal stands under."""
+        entities: cedarpy.Entities | list[dict[str, object]] = self._nobody
+        if parents:
+            above = [{"type": "Label", "id": label} for label in parents]
+            entities = [{"uid": request["principal"], "attrs": {}, "parents": above}]
+        result = cedarpy.is_authorized(dict(request), self._handle, entities)
+        diagnostics = result.diagnostics
+        if result.decision is cedarpy.Decision.NoDecision:
+            return Answer(frozenset(), {}, tuple(diagnostics.errors) or ("no decision",))
+        broken: dict[str, str] = {}
+        unknown = []
+        for message in diagnostics.errors:
+            if match := _BROKEN.fullmatch(message):
+                broken[match.group(1)] = match.group(2)
+            else:
+                unknown.append(message)
+        return Answer(frozenset(diagnostics.reasons), broken, tuple(unknown))
+
+
+def parse_policies(translation: Translation) -> list[ParsedPolicy]:
+    """Return the policies of a text one by one; raise `PolicyError` at the place in the user's own text."""
+    cedar = PolicySource(translation.source.name, translation.text)
+    return [_parse_one(translation, span) for span in policy_spans(tokens_of(cedar))]
+
+
+def _parse_one(translation: Translation, span: tuple[Token, ...]) -> ParsedPolicy:
+    text = translation.text[span[0].start : span[-1].end]
+    source = translation.source
+    try:
+        parsed = cedarpy.policies_to_pst(text)
+    except ValueError as exc:
+        what = str(exc)
+        at = translation.original(_place(translation.text, span, what))
+        raise source.error(what[:1].lower() + what[1:].splitlines()[0], at=at, hint=_hint(what)) from exc
+    if parsed.templates:
+        at = translation.original(next((t.start for t in span if t.text == "?"), span[0].start))
+        raise source.error(
+            "a template, which nothing here would link", at=at, hint="name the entity in place of the slot"
+        )
+    words = tuple((token.text, translation.original(token.start)) for token in span)
+    return ParsedPolicy(source, next(iter(parsed.static_policies.values())), words)
+
+
+def _place(text: str, span: Sequence[Token], what: str) -> int:
+    """Return the offset of the token that Cedar stumbled on, which it does not tell."""
+    if what.startswith(_SYNTAX):
+        return _first_bad(text, span).start
+    if what.startswith(_END):
+        return span[-1].end
+    named = _QUOTED.search(what)
+    wanted = (named.group(1) or named.group(2)).split("::")[-1] if named else ""
+    return next((t.start for t in span if t.text == wanted or (wanted and wanted in t.text)), span[0].start)
+
+
+def _first_bad(text: str, span: Sequence[Token]) -> Token:
+    """Return the first token after which the text can no longer become a policy, by halving."""
+    low, high = 0, len(span) - 1
+    while low < high:
+        middle = (low + high) // 2
+        if _may_go_on(text[span[0].start : span[middle].end]):
+            low = middle + 1
+        else:
+            high = middle
+    return span[low]
+
+
+def _may_go_on(text: str) -> bool:
+    try:
+        cedarpy.policies_to_pst(text)
+    except ValueError as exc:
+        return not str(exc).startswith(_SYNTAX)
+    return True
+
+
+def _hint(what: str) -> str | None:
+    if what.startswith(_END):
+        return "a policy ends with `;`"
+    if "`and`" in what or "`or`" in what:
+        return "write && and ||"
+    return "compare with ==" if "'='" in what else None
+
+
+def cedar_text(tree: pst.Template) -> str:
+    """Return a rule as Cedar writes it."""
+    nodes = pst.PolicySet(templates=pst.FrozenMap(), static_policies=pst.FrozenMap({tree.id: tree}), template_links=())
+    return str(cedarpy.PolicySet.from_pst(nodes)).strip()
+
+
+def validate(tree: pst.Template, schema: str) -> tuple[str, ...]:
+    """Return what Cedar's validator says against one rule, in its own words without the rule's id."""
+    result = cedarpy.validate_policies(cedar_text(tree), schema)
+    said = (error.error.removeprefix("for policy `policy0`, ") for error in result.errors)
+    return tuple(dict.fromkeys(said))

@@ -1,0 +1,160 @@
+"""Why a decision came out as it did, and how far it was from another.
+
+Laws: whether a predicate holds is asked of Cedar, predicate by predicate, and not worked out beside it; a near miss is
+a rule that did fire when one score was moved just across a threshold and the set was asked again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import TYPE_CHECKING, cast
+
+from cedarpy import pst
+
+from demur.policy.engine import Engine, cedar_text
+from demur.policy.thresholds import threshold_in
+from demur.policy.tree import predicate_tree, predicates_of, values_read
+from demur.policy.values import decimal_value
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from demur.model.decision import Decision, Effect
+    from demur.policy.gate import PolicyGate
+    from demur.policy.rules import Rule
+    from demur.policy.thresholds import Threshold
+
+__all__ = ["Explanation", "NearMiss", "PredicateView", "RuleView", "claim_values", "explain", "said"]
+
+DEFAULT_MARGIN = Decimal("0.05")
+_EMPTY: Mapping[str, object] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class PredicateView:
+    """A predicate, whether it holds, and the values that it read; None for an absent one."""
+
+    text: str
+    held: bool
+    values: tuple[tuple[str, str | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NearMiss:
+    """A score that stayed just short of making a rule fire, and what the decision would then have been."""
+
+    rule: str
+    threshold: str
+    value: Decimal
+    gap: Decimal
+    effect: Effect
+
+
+@dataclass(frozen=True, slots=True)
+class RuleView:
+    """A rule, whether it fired, and its predicates."""
+
+    id: str
+    effect: Effect
+    place: str
+    reason: str | None
+    fired: bool
+    predicates: tuple[PredicateView, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """A decision with every rule that was asked in its phase, and the near misses, nearest first."""
+
+    decision: Decision
+    rules: tuple[RuleView, ...]
+    near: tuple[NearMiss, ...]
+
+
+def explain(gate: PolicyGate, context: Mapping[str, object], *, margin: Decimal = DEFAULT_MARGIN) -> Explanation:
+    """Return why the gate decides as it does on an evaluated context."""
+    decision = gate.replay(context)
+    fired = {rule.id for rule in decision.rules}
+    asked = [rule for rule in gate.rules if context["action"] in rule.phases]
+    views = tuple(_view(rule, context, fired=rule.id in fired) for rule in asked)
+    near = [miss for rule in asked if rule.id not in fired for miss in _near(gate, rule, context, margin)]
+    return Explanation(decision, views, tuple(sorted(near, key=lambda miss: miss.gap)))
+
+
+def claim_values(context: Mapping[str, object]) -> dict[str, str]:
+    """Return the claims of an evaluated context as a reader writes them."""
+    inner = cast("Mapping[str, Mapping[str, object]]", context.get("context", _EMPTY))
+    return {name: _shown(value) for name, value in inner.get("claims", _EMPTY).items()}
+
+
+def said(leaf: pst.Expr) -> str:
+    """Return a predicate as its author might write it."""
+    if threshold := threshold_in(leaf):
+        return str(threshold)
+    text = cedar_text(replace(predicate_tree(leaf), clauses=(pst.When(leaf),)))
+    inner = text[text.index("{") + 1 : text.rindex("}")].strip()
+    for name in values_read(leaf):
+        inner = inner.replace(f"((context.claims).{name})", name).replace(f"(context.claims).{name}", name)
+    return inner
+
+
+def _shown(value: object) -> str:
+    match value:
+        case {"__extn": {"arg": str(arg)}}:
+            return arg
+        case bool():
+            return str(value).lower()
+        case list():
+            return "[" + ", ".join(map(str, value)) + "]"
+    return f'"{value}"'
+
+
+def _view(rule: Rule, context: Mapping[str, object], *, fired: bool) -> RuleView:
+    leaves = predicates_of(rule.parsed.tree)
+    held: frozenset[str] = frozenset()
+    if leaves:
+        engine = Engine({f"p{index}": predicate_tree(leaf) for index, leaf in enumerate(leaves)})
+        held = engine.ask(_request(context), parents=cast("list[str]", context.get("labels", []))).held
+    values = claim_values(context)
+    predicates = tuple(
+        PredicateView(said(leaf), f"p{index}" in held, tuple((n, values.get(n)) for n in values_read(leaf)))
+        for index, leaf in enumerate(leaves)
+    )
+    return RuleView(rule.id, rule.effect, rule.place, rule.reason, fired, predicates)
+
+
+def _request(context: Mapping[str, object]) -> dict[str, object]:
+    kinds = (("principal", "Session"), ("action", "Action"), ("resource", "Model"))
+    return {part: {"type": kind, "id": context[part]} for part, kind in kinds} | {"context": context["context"]}
+
+
+def _near(gate: PolicyGate, rule: Rule, context: Mapping[str, object], margin: Decimal) -> list[NearMiss]:
+    values = claim_values(context)
+    misses = []
+    for threshold in filter(None, map(threshold_in, predicates_of(rule.parsed.tree))):
+        text = values.get(threshold.claim)
+        if text is None or not _is_number(text):
+            continue
+        value = Decimal(text)
+        gap = abs(threshold.value - value)
+        if gap <= margin and (after := _moved(gate, rule, context, threshold)) is not None:
+            misses.append(NearMiss(rule.id, str(threshold), value, gap, after))
+    return misses
+
+
+def _is_number(text: str) -> bool:
+    return text.lstrip("-").replace(".", "", 1).isdecimal()
+
+
+def _moved(gate: PolicyGate, rule: Rule, context: Mapping[str, object], threshold: Threshold) -> Effect | None:
+    """Return the decision once a score stands just across a threshold, None where the rule stays silent even then."""
+    for sides in (threshold.crossing, (threshold.value,)):
+        for score in sides:
+            inner = cast("dict[str, object]", context["context"])
+            claims = cast("dict[str, object]", inner["claims"])
+            moved = {**context, "context": {**inner, "claims": {**claims, threshold.claim: decimal_value(score)}}}
+            decision = gate.replay(moved)
+            if any(fired.id == rule.id for fired in decision.rules):
+                return decision.effect
+    return None

@@ -1,0 +1,117 @@
+"""Whether a policy set does what its author says: cases with the expected decision, and every threshold from both sides.
+
+Laws: a case without an expectation is refused where it is read; a boundary case compares Cedar's answer with the
+arithmetic of the threshold itself, at it, one step (0.0001) to each side, and with the claim absent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from demur.model.claim import Phase
+from demur.policy.engine import Engine
+from demur.policy.thresholds import STEP, threshold_in
+from demur.policy.tree import predicate_tree, predicates_of
+from demur.policy.values import decimal_value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from decimal import Decimal
+
+    from demur.model.decision import Decision, Effect
+    from demur.policy.gate import Ask, PolicyGate
+    from demur.policy.rules import Rule
+    from demur.policy.thresholds import Threshold
+
+__all__ = ["BoundaryResult", "CaseResult", "PolicyCase", "boundary_results", "case_results", "rules_never_met"]
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyCase:
+    """What is asked and what is expected: the decision, and the ids of the rules that fire where they are given."""
+
+    name: str
+    ask: Ask
+    decision: Effect
+    fired: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CaseResult:
+    """A case, what came out, and why that is not what was expected; None where it is."""
+
+    case: PolicyCase
+    decision: Decision
+    why: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class BoundaryResult:
+    """A threshold asked at one score (None: absent): what its sign says, what Cedar says, what the whole set decides."""
+
+    rule: str
+    threshold: str
+    score: Decimal | None
+    expected: bool
+    held: bool
+    decision: Effect
+
+    @property
+    def passed(self) -> bool:
+        """Whether Cedar agrees with the arithmetic."""
+        return self.expected is self.held
+
+
+def case_results(gate: PolicyGate, cases: Iterable[PolicyCase]) -> tuple[CaseResult, ...]:
+    """Return what the gate makes of each case."""
+    return tuple(_case_result(gate, case) for case in cases)
+
+
+def rules_never_met(gate: PolicyGate, results: Iterable[CaseResult]) -> tuple[str, ...]:
+    """Return the ids of the rules that no case makes fire."""
+    met = {rule.id for result in results for rule in result.decision.rules}
+    return tuple(rule.id for rule in gate.rules if rule.id not in met)
+
+
+def boundary_results(gate: PolicyGate) -> tuple[BoundaryResult, ...]:
+    """Return every threshold of every rule, asked at it, beside it and without the claim."""
+    return tuple(result for rule in gate.rules for result in _boundaries(gate, rule))
+
+
+def _case_result(gate: PolicyGate, case: PolicyCase) -> CaseResult:
+    decision = gate.decide(case.ask)
+    if decision.effect is not case.decision:
+        return CaseResult(case, decision, f"expected {case.decision.word}, got {decision.effect.word}")
+    fired = tuple(sorted(rule.id for rule in decision.rules))
+    if case.fired is not None and fired != tuple(sorted(case.fired)):
+        wanted, got = (", ".join(ids) or "none" for ids in (sorted(case.fired), fired))
+        return CaseResult(case, decision, f"expected the rules {wanted}, got {got}")
+    return CaseResult(case, decision, None)
+
+
+def _boundaries(gate: PolicyGate, rule: Rule) -> Iterator[BoundaryResult]:
+    for leaf in predicates_of(rule.parsed.tree):
+        threshold = threshold_in(leaf)
+        if threshold is None:
+            continue
+        engine = Engine({"p": predicate_tree(leaf)})
+        phase = next((phase for phase in Phase if phase in rule.phases), Phase.REQUEST)
+        for score in (threshold.value, threshold.value + STEP, threshold.value - STEP, None):
+            yield _asked_at(gate, rule, threshold, engine=engine, phase=phase, score=score)
+
+
+def _asked_at(
+    gate: PolicyGate, rule: Rule, threshold: Threshold, *, engine: Engine, phase: Phase, score: Decimal | None
+) -> BoundaryResult:
+    claims = {} if score is None else {threshold.claim: decimal_value(score)}
+    context = {"claims": claims, "invalid": []}
+    request = {
+        "principal": {"type": "Session", "id": ""},
+        "action": {"type": "Action", "id": phase.value},
+        "resource": {"type": "Model", "id": ""},
+        "context": context,
+    }
+    held = "p" in engine.ask(request).held
+    whole = gate.replay({"principal": "", "action": phase.value, "resource": "", "context": context})
+    return BoundaryResult(rule.id, str(threshold), score, threshold.holds(score), held, whole.effect)

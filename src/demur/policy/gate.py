@@ -1,0 +1,230 @@
+"""Whether an exchange may pass: the rules asked over the claims of one phase.
+
+Laws: the decision is the strongest effect of the rules that fired, and names all of them; a rule that cannot be
+evaluated, or that reads a claim whose value is not sound, counts as fired if its scope fits; a request that cannot be
+built is denied; a permit that cannot be evaluated permits nothing. So no error is ever an allow for a set with a deny
+that it touches, and no error makes a warning block. `decide` is `replay` of `context_of`: whoever has the recorded
+context and the same texts comes to the same decision.
+
+Enforcing rules are permits and denies: allowed is what the default or a permit allows and no deny fires on, as in Cedar
+itself. All others advise: they are recorded, and what `redact` and `review` ask for is done by whoever holds the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import msgspec
+
+from demur.errors import ShapeError, UsageError
+from demur.model.claim import Claim, ClaimValue, Phase, Vocabulary, flat_name
+from demur.model.decision import Decision, Effect, FiredRule
+from demur.policy.engine import Answer, Engine
+from demur.policy.rules import DEFAULT_RULE, Rule, rules_of
+from demur.policy.values import CedarValue, cedar_value, unlabelled_value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from demur.policy.tokens import PolicySource
+
+__all__ = ["Ask", "Default", "EvaluatedContext", "PolicyGate", "load_gate"]
+
+Default: TypeAlias = Literal["allow", "deny"]
+EvaluatedContext: TypeAlias = dict[str, object]
+"""What was asked, as JSON: principal, action, resource, labels, the Cedar context, and why claims were not sound."""
+Extra: TypeAlias = bool | int | str | tuple[str, ...]
+
+_DIALECT_VERSION = 1
+_RESERVED = frozenset({"claims", "invalid"})
+_LONG_MAX = 2**63 - 1
+_DEFAULT_DENY = FiredRule(DEFAULT_RULE, Effect.DENY, "no permit applies")
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What is known in one phase: claims with their types, or a mapping of names to values; whose, and to which model."""
+
+    phase: Phase
+    claims: tuple[Claim, ...] | Mapping[str, ClaimValue] = ()
+    session: str = ""
+    model: str = ""
+    labels: tuple[str, ...] = ()
+    extras: Mapping[str, Extra] = field(default_factory=dict)
+
+
+class _Recorded(msgspec.Struct, frozen=True):
+    """The shape of a recorded context."""
+
+    principal: str
+    action: Phase
+    resource: str
+    context: dict[str, object]
+    labels: tuple[str, ...] = ()
+    errors: dict[str, str] = {}
+
+
+def load_gate(
+    sources: Sequence[PolicySource], *, default: Default = "allow", vocabulary: Vocabulary | None = None
+) -> PolicyGate:
+    """Return the gate of a policy set; raise `PolicyError` where a text is not sound or no rule is in it."""
+    if default not in ("allow", "deny"):
+        raise UsageError(f"`{default}` is no default", hint="choose allow or deny")
+    return PolicyGate(rules_of(sources), default=default, vocabulary=vocabulary, digest=_digest(sources, default))
+
+
+class PolicyGate:
+    """A policy set, parsed once, that decides."""
+
+    __slots__ = ("_asked", "_by_key", "_private", "_read", "_scopes", "default", "digest", "rules", "vocabulary")
+
+    def __init__(
+        self, rules: tuple[Rule, ...], *, default: Default, vocabulary: Vocabulary | None, digest: str
+    ) -> None:
+        self.rules = rules
+        self.default: Default = default
+        self.vocabulary = vocabulary
+        self.digest = digest
+        self._by_key = {rule.key: rule for rule in rules}
+        self._read = frozenset(name for rule in rules for name in rule.reads)
+        self._private = frozenset(spec.flat for spec in (vocabulary.specs if vocabulary else ()) if spec.sensitive)
+        self._asked = Engine({rule.key: rule.tree for rule in rules})
+        self._scopes = Engine({rule.key: replace(rule.tree, clauses=()) for rule in rules})
+
+    def decide(self, ask: Ask) -> Decision:
+        """Return what is to be done, with every rule that fired and every error met."""
+        return self._decide(self._recorded(ask))
+
+    def context_of(self, ask: Ask) -> EvaluatedContext:
+        """Return exactly what is evaluated for an ask, as JSON for the record."""
+        made = self._recorded(ask)
+        return {
+            "principal": made.principal,
+            "action": made.action.value,
+            "resource": made.resource,
+            "labels": list(made.labels),
+            "context": made.context,
+            "errors": made.errors,
+        }
+
+    def replay(self, context: Mapping[str, object]) -> Decision:
+        """Return the decision on a recorded context; raise `ShapeError` where it is none."""
+        try:
+            return self._decide(msgspec.convert(context, _Recorded))
+        except msgspec.ValidationError as exc:
+            what = str(exc)[:1].lower() + str(exc)[1:]
+            raise ShapeError(f"no recorded context: {what}", hint="expected what `context_of` gave") from exc
+
+    def reads(self, phase: Phase) -> Mapping[Effect, frozenset[str]]:
+        """Return which claims the rules of each effect read in a phase: the names as policies write them."""
+        names: dict[Effect, set[str]] = {}
+        for rule in self.rules:
+            if phase in rule.phases:
+                names.setdefault(rule.effect, set()).update(rule.reads)
+        return {effect: frozenset(read) for effect, read in names.items()}
+
+    def _recorded(self, ask: Ask) -> _Recorded:
+        claims, errors = self._claims(ask.claims)
+        context: dict[str, object] = {"claims": claims, "invalid": sorted(errors)}
+        context.update(_extras(ask.extras))
+        labels = tuple(sorted({_unicode(label) for label in ask.labels}))
+        return _Recorded(_unicode(ask.session), ask.phase, _unicode(ask.model), context, labels, errors)
+
+    def _claims(
+        self, given: tuple[Claim, ...] | Mapping[str, ClaimValue]
+    ) -> tuple[dict[str, CedarValue], dict[str, str]]:
+        """Return the values by flat name, and why others are not sound; nothing stands in both."""
+        values: dict[str, CedarValue] = {}
+        errors: dict[str, str] = {}
+        for name, value, made in _pairs(given):
+            if value is None or (name not in self._read and self._is_sensitive(name, made)):
+                continue
+            try:
+                coerced = self._coerced(name, value, made)
+            except ValueError as exc:
+                errors[name] = str(exc)
+                continue
+            if values.setdefault(name, coerced) != coerced:
+                errors[name] = "stated twice, with different values"
+        return {name: values[name] for name in sorted(values) if name not in errors}, dict(sorted(errors.items()))
+
+    def _coerced(self, name: str, value: object, made: Claim | None) -> CedarValue:
+        spec = self.vocabulary.find(name) if self.vocabulary else None
+        declared = spec.type if spec else made.type if made else None
+        return cedar_value(value, declared) if declared else unlabelled_value(value)
+
+    def _is_sensitive(self, name: str, made: Claim | None) -> bool:
+        """Return whether a claim carries a text: then it enters the record only where a rule reads it."""
+        return name in self._private or (made is not None and made.sensitive)
+
+    def _decide(self, asked: _Recorded) -> Decision:
+        request = {
+            "principal": {"type": "Session", "id": asked.principal},
+            "action": {"type": "Action", "id": asked.action.value},
+            "resource": {"type": "Model", "id": asked.resource},
+            "context": asked.context,
+        }
+        answer = self._asked.ask(request, parents=asked.labels)
+        unsound = self._touched(request, asked) if asked.errors else frozenset()
+        return self._combined(answer, unsound, asked.errors)
+
+    def _touched(self, request: Mapping[str, object], asked: _Recorded) -> frozenset[str]:
+        """Return the keys of the rules whose scope fits and that read a claim whose value is not sound."""
+        fitting = self._scopes.ask({**request, "context": {}}, parents=asked.labels).held
+        return frozenset(rule.key for rule in self.rules if rule.key in fitting and rule.reads & asked.errors.keys())
+
+    def _combined(self, answer: Answer, unsound: frozenset[str], errors: Mapping[str, str]) -> Decision:
+        said = [f"claim `{name}`: {why}" for name, why in errors.items()]
+        said += [f"rule `{self._by_key[key].id}`: {why}" for key, why in sorted(answer.broken.items())]
+        said += answer.refused
+        permits = {rule.key for rule in self.rules if rule.effect is Effect.ALLOW}
+        fired = (answer.held - (unsound & permits)) | ((answer.broken.keys() | unsound) - permits)
+        named = [self._by_key[key].fired for key in self._by_key if key in fired]
+        if answer.refused:
+            return Decision(Effect.DENY, _strongest_first(named), tuple(said))
+        if self.default == "deny" and not fired & permits:
+            named.append(_DEFAULT_DENY)
+        effect = max((rule.effect for rule in named), default=Effect.ALLOW)
+        return Decision(effect, _strongest_first(named), tuple(said))
+
+
+def _strongest_first(rules: Iterable[FiredRule]) -> tuple[FiredRule, ...]:
+    return tuple(sorted(rules, key=lambda rule: -rule.effect))
+
+
+def _pairs(
+    given: tuple[Claim, ...] | Mapping[str, ClaimValue],
+) -> Iterable[tuple[str, object, Claim | None]]:
+    if isinstance(given, Mapping):
+        return ((flat_name(name), value, None) for name, value in given.items())
+    return ((flat_name(claim.name), claim.value, claim) for claim in given)
+
+
+def _extras(given: Mapping[str, Extra]) -> dict[str, object]:
+    """Return what the caller adds to the context; raise where it takes a name of ours or Cedar has no such value."""
+    made: dict[str, object] = {}
+    for name, value in given.items():
+        if name in _RESERVED:
+            raise UsageError(f"`{name}` is the gate's own", hint="name the context's attribute otherwise")
+        if isinstance(value, int) and abs(value) > _LONG_MAX:
+            raise UsageError(f"`{name}` is too large a number", hint="pass it as a text")
+        if isinstance(value, tuple):
+            made[name] = [_unicode(element) for element in value]
+        else:
+            made[name] = _unicode(value) if isinstance(value, str) else value
+    return made
+
+
+def _unicode(text: str) -> str:
+    """Return a text that JSON can carry: half a surrogate pair is written out, so that two such texts stay two."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _digest(sources: Iterable[PolicySource], default: Default) -> str:
+    """Return the digest of the texts, whatever their names and line ends, and of the settings that decide."""
+    texts = [source.text.replace("\r\n", "\n") for source in sources]
+    facts = {"default": default, "dialect": _DIALECT_VERSION, "sources": texts}
+    return sha256(msgspec.json.encode(facts, order="sorted")).hexdigest()

@@ -1,0 +1,175 @@
+"""What is wrong with a policy set before it decides anything.
+
+Laws: an error is something that cannot have been meant (a claim that nobody states, a comparison that Cedar's validator
+refuses); a warning is something that may have been (a rule that never fires, one that is said twice). Cedar's validator
+passes a misspelt claim behind a `has`, so names are looked up here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from cedarpy import pst
+
+from demur.model.claim import Phase
+from demur.model.decision import Effect
+from demur.policy.engine import validate
+from demur.policy.rules import nearest
+from demur.policy.thresholds import empty_range, threshold_in
+from demur.policy.tree import conjuncts_of, extras_read, values_read
+from demur.policy.values import CedarKind, cedar_kind, score_range
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from demur.model.claim import Vocabulary
+    from demur.policy.gate import PolicyGate
+    from demur.policy.rules import Rule
+
+__all__ = ["Problem", "Severity", "problems_of", "schema_of"]
+
+_ORDER = tuple(Phase)
+
+
+class Severity(StrEnum):
+    """Whether a policy set may be used as it is."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is wrong, with which rule and where; `rule` is None where it is the set as a whole."""
+
+    severity: Severity
+    what: str
+    rule: str | None = None
+    place: str | None = None
+    hint: str | None = None
+
+    def __str__(self) -> str:
+        place = f"{self.place}: " if self.place else ""
+        rule = f"rule `{self.rule}`: " if self.rule else ""
+        hint = f"; {self.hint}" if self.hint else ""
+        return f"{place}{self.severity}: {rule}{self.what}{hint}"
+
+
+def schema_of(vocabulary: Vocabulary) -> str:
+    """Return the Cedar schema of what the gate asks: every claim of the vocabulary may be there or not."""
+    specs = filter(None, map(vocabulary.find, vocabulary.names))
+    claims = ", ".join(f'"{spec.flat}"?: {cedar_kind(spec.type)}' for spec in specs)
+    actions = ", ".join(Phase)
+    return (
+        "entity Label; entity Session in [Label]; entity Model;\n"
+        f"action {actions} appliesTo {{ principal: [Session], resource: [Model],\n"
+        f"  context: {{ claims: {{ {claims} }}, invalid: Set<String> }} }};\n"
+    )
+
+
+def problems_of(gate: PolicyGate, vocabulary: Vocabulary) -> tuple[Problem, ...]:
+    """Return everything found, in the order of the rules, errors of a rule before its warnings."""
+    schema = schema_of(vocabulary)
+    found: list[Problem] = []
+    seen: dict[object, Rule] = {}
+    for rule in gate.rules:
+        found += _errors(rule, vocabulary, schema)
+        found += _warnings(rule, vocabulary)
+        same = (rule.effect, rule.tree.principal, rule.tree.action, rule.tree.resource, rule.tree.clauses)
+        if (first := seen.setdefault(same, rule)) is not rule:
+            found.append(_warning(rule, f"says again what `{first.id}` says"))
+    return (*found, *_set_problems(gate))
+
+
+def _errors(rule: Rule, vocabulary: Vocabulary, schema: str) -> Iterator[Problem]:
+    unknown = sorted(rule.reads - set(vocabulary.names))
+    for name in unknown:
+        near = nearest(name, vocabulary.names)
+        hint = f"did you mean `{near}`?" if near else "declare it in the vocabulary"
+        yield _error(rule, f"nobody states the claim `{name}`", hint)
+    yield from _scope_errors(rule)
+    if not unknown and not extras_read(rule.tree.clauses) and _scope_is_known(rule):
+        for said in validate(rule.tree, schema):
+            yield _error(rule, said.splitlines()[0])
+
+
+def _scope_errors(rule: Rule) -> Iterator[Problem]:
+    for uid in sorted(pst.entity_uids(rule.tree), key=str):
+        if str(uid.type) == "Action" and uid.id not in _ORDER:
+            near = nearest(uid.id, _ORDER)
+            hint = f"did you mean `{near}`?" if near else f"choose from {', '.join(_ORDER)}"
+            yield _error(rule, f"no action is called `{uid.id}`", hint)
+        elif str(uid.type) not in ("Action", "Session", "Model", "Label"):
+            yield _error(rule, f"nothing here is a `{uid.type}`", "choose from Session, Model, Label, Action")
+
+
+def _scope_is_known(rule: Rule) -> bool:
+    return next(_scope_errors(rule), None) is None
+
+
+def _warnings(rule: Rule, vocabulary: Vocabulary) -> Iterator[Problem]:
+    for name in sorted(extras_read(rule.tree.clauses)):
+        yield _warning(rule, f"reads `context.{name}`, which is no claim", "whoever asks the gate must supply it")
+    for name in sorted(rule.reads):
+        if vocabulary.sensitive(name):
+            yield _warning(rule, f"reads `{name}`, which carries text", "its value will stand in the record")
+    if why := _never(rule, vocabulary):
+        yield _warning(rule, f"never fires: {why}")
+    elif rule.effect is Effect.DENY and not rule.tree.clauses and _is_for_all(rule):
+        yield _warning(rule, f"denies everything in {', '.join(p for p in Phase if p in rule.phases)}")
+
+
+def _is_for_all(rule: Rule) -> bool:
+    return isinstance(rule.tree.principal, pst.ScopeAny) and isinstance(rule.tree.resource, pst.ScopeAny)
+
+
+def _never(rule: Rule, vocabulary: Vocabulary) -> str | None:
+    """Return why a rule can never fire, None where it can for all that is known."""
+    if not rule.phases:
+        return "its action is no phase"
+    joined = conjuncts_of(rule.parsed.tree)
+    if pst.BoolLit(value=False) in joined:
+        return "its condition is false"
+    return _out_of_range(joined, vocabulary) or _out_of_phase(rule, joined, vocabulary)
+
+
+def _out_of_range(joined: tuple[pst.Expr, ...], vocabulary: Vocabulary) -> str | None:
+    thresholds = [threshold for part in joined if (threshold := threshold_in(part))]
+    for name in dict.fromkeys(threshold.claim for threshold in thresholds):
+        spec = vocabulary.find(name)
+        own = [threshold for threshold in thresholds if threshold.claim == name]
+        if spec and cedar_kind(spec.type) is CedarKind.DECIMAL and empty_range(own, *score_range(spec.type)):
+            low, high = score_range(spec.type)
+            return f"`{' and '.join(map(str, own))}` leaves nothing of {low} to {high}"
+    return None
+
+
+def _out_of_phase(rule: Rule, joined: tuple[pst.Expr, ...], vocabulary: Vocabulary) -> str | None:
+    """Return why a claim cannot be there in time; a claim of an earlier phase may still be there in a later one."""
+    last = max(map(_ORDER.index, rule.phases))
+    for part in joined:
+        plain = threshold_in(part) is not None or isinstance(part, pst.GetAttr)
+        for name in values_read(part) if plain else ():
+            stated = [_ORDER.index(phase) for phase in vocabulary.phases(name)]
+            if stated and min(stated) > last:
+                return f"`{name}` is stated in the {_ORDER[min(stated)]}, after the {_ORDER[last]}"
+    return None
+
+
+def _set_problems(gate: PolicyGate) -> Iterator[Problem]:
+    permits = [rule for rule in gate.rules if rule.effect is Effect.ALLOW]
+    if gate.default == "deny" and not permits:
+        yield Problem(Severity.WARNING, "everything is denied", hint="add a permit, or set the default to allow")
+    if gate.default == "allow":
+        for rule in permits:
+            yield _warning(rule, "changes nothing: the default allows", "set the default to deny to make it matter")
+
+
+def _error(rule: Rule, what: str, hint: str | None = None) -> Problem:
+    return Problem(Severity.ERROR, what, rule.id, rule.place, hint)
+
+
+def _warning(rule: Rule, what: str, hint: str | None = None) -> Problem:
+    return Problem(Severity.WARNING, what, rule.id, rule.place, hint)

@@ -1,0 +1,1 @@
+"""Policy packs that ship with Demur, as Cedar files."""

@@ -1,0 +1,127 @@
+"""The rules of a policy set: what each does, what it reads, when it applies, under which name it is known.
+
+Laws: an unknown decision word is refused, with the nearest known one; a permit allows and a forbid does anything else;
+no two rules share an id; a rule without one is `policyN` by its position in the whole set.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from cedarpy import pst
+
+from demur.errors import PolicyError
+from demur.model.claim import Phase
+from demur.model.decision import Effect, FiredRule
+from demur.policy.dialect import translate
+from demur.policy.engine import Engine, parse_policies
+from demur.policy.tree import claims_read, lowered
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from demur.policy.engine import ParsedPolicy
+    from demur.policy.tokens import PolicySource
+
+__all__ = ["DEFAULT_RULE", "Rule", "nearest", "rules_of"]
+
+DEFAULT_RULE = "default"
+_WORDS = tuple(effect.word for effect in Effect)
+_ALL_PHASES = frozenset(Phase)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One policy, ready to be asked; `key` is its name towards Cedar."""
+
+    key: str
+    id: str
+    effect: Effect
+    reason: str | None
+    parsed: ParsedPolicy
+    tree: pst.Template
+    reads: frozenset[str]
+    phases: frozenset[Phase]
+
+    @property
+    def place(self) -> str:
+        """Where the rule stands: `file:line`."""
+        return f"{self.parsed.source.name}:{self.parsed.source.line_of(self.parsed.start)}"
+
+    @property
+    def fired(self) -> FiredRule:
+        """The rule as a decision names it."""
+        return FiredRule(self.id, self.effect, self.reason, self.place)
+
+
+def rules_of(sources: Sequence[PolicySource]) -> tuple[Rule, ...]:
+    """Return the rules of all sources in order; raise `PolicyError` where one is not sound or there is none."""
+    parsed = [policy for source in sources for policy in parse_policies(translate(source))]
+    if not parsed:
+        names = ", ".join(f"`{source.name}`" for source in sources) or "nothing"
+        raise PolicyError(
+            f"no policy in {names}", hint="an empty set would decide nothing; write a rule or name a pack"
+        )
+    rules = tuple(_rule(policy, index) for index, policy in enumerate(parsed))
+    seen: dict[str, Rule] = {DEFAULT_RULE: rules[0]}
+    for rule in rules:
+        if rule.id in seen:
+            other = "the gate itself" if rule.id == DEFAULT_RULE else f"the rule at {seen[rule.id].place}"
+            raise rule.parsed.error(f"the id `{rule.id}` belongs to {other}", near=rule.id, hint="choose another id")
+        seen[rule.id] = rule
+    return rules
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """Return the known word that a mistyped one is nearest to, None where none is near."""
+    return next(iter(get_close_matches(word, list(known), n=1, cutoff=0.6)), None)
+
+
+def _rule(policy: ParsedPolicy, index: int) -> Rule:
+    tree = lowered(policy)
+    key = f"r{index}"
+    try:
+        Engine({key: tree})
+    except ValueError as exc:
+        raise policy.error(str(exc).lower(), hint="split the rule in two") from exc
+    notes = policy.tree.annotations
+    return Rule(
+        key,
+        notes.get("id") or f"policy{index}",
+        _effect(policy),
+        notes.get("reason") or None,
+        policy,
+        tree,
+        claims_read(tree.clauses),
+        _phases(tree),
+    )
+
+
+def _effect(policy: ParsedPolicy) -> Effect:
+    forbids = policy.tree.effect == "forbid"
+    word = policy.tree.annotations.get("decision", "deny" if forbids else "allow")
+    if word not in _WORDS:
+        near = nearest(word.lower(), _WORDS)
+        hint = f"did you mean `{near}`?" if near else f"choose from {', '.join(_WORDS)}"
+        raise policy.error(f"`{word}` is no decision", near=word, hint=hint)
+    effect = Effect[word.upper()]
+    if forbids and effect is Effect.ALLOW:
+        raise policy.error("a forbid cannot allow", near=word, hint="write permit, or another decision")
+    if not forbids and effect is not Effect.ALLOW:
+        raise policy.error(f"a permit cannot {word}", near=word, hint="write forbid, or leave the decision out")
+    return effect
+
+
+def _phases(tree: pst.Template) -> frozenset[Phase]:
+    """Return the phases that a rule's scope admits."""
+    match tree.action:
+        case pst.ActionEq(entity=entity):
+            named: tuple[pst.EntityUid, ...] = (entity,)
+        case pst.ActionIn(entities=entities):
+            named = entities
+        case _:
+            return _ALL_PHASES
+    ids = {uid.id for uid in named if str(uid.type) == "Action"}
+    return frozenset(phase for phase in Phase if phase in ids)

@@ -1,0 +1,279 @@
+"""What a rule reads, and what is put right in its tree before Cedar sees it.
+
+Laws. Every number that is compared with a claim is a decimal, so `> 0.8`, `>= 1` and `.greaterThan(decimal("0.8"))` all
+mean the same. A predicate is what stands between `&&`, `||`, `!` and `if`; one that reads an absent claim is false in a
+`forbid` and never helps a `permit`, under a negation either. Where that could not be kept (claims inside nested
+predicates, arithmetic, claims passed around whole) the rule is refused, with a hint.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass, replace
+from enum import Enum, auto
+from functools import reduce
+from typing import TYPE_CHECKING, Final
+
+from cedarpy import pst
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from demur.policy.engine import ParsedPolicy
+
+__all__ = [
+    "claims_read",
+    "conjuncts_of",
+    "extras_read",
+    "lowered",
+    "predicate_tree",
+    "predicates_of",
+    "values_read",
+]
+
+_TRUE = pst.BoolLit(value=True)
+_CLAIMS = pst.GetAttr(pst.Var("context"), "claims")
+_DECIMAL_OPS: Final[dict[pst.BinaryOpName, pst.BinaryOpName]] = {
+    "less": "decimal_less_than",
+    "less_eq": "decimal_less_eq",
+    "greater": "decimal_greater",
+    "greater_eq": "decimal_greater_eq",
+}
+_EQUALITY = ("eq", "not_eq")
+_ARITHMETIC = ("add", "sub", "mul", "neg")
+_MAKERS = ("decimal", "ip", "datetime", "duration")
+_COMPARISONS = (*_DECIMAL_OPS, *_DECIMAL_OPS.values(), *_EQUALITY, "in", "contains", "contains_all", "contains_any")
+
+
+class _Sign(Enum):
+    """Whether a predicate that holds speaks for the rule, against it, or now one and now the other."""
+
+    FOR = auto()
+    AGAINST = auto()
+    MIXED = auto()
+
+    @property
+    def turned(self) -> _Sign:
+        return {_Sign.FOR: _Sign.AGAINST, _Sign.AGAINST: _Sign.FOR}.get(self, self)
+
+
+def lowered(policy: ParsedPolicy) -> pst.Template:
+    """Return a rule's tree with decimals compared as decimals and every claim guarded; raise where it cannot be."""
+    for clause in policy.tree.clauses:
+        _check_whole(policy, clause.expr)
+        _check_nested(policy, clause.expr)
+    clauses = tuple(_clause(policy, clause) for clause in policy.tree.clauses)
+    return replace(policy.tree, clauses=clauses)
+
+
+def claims_read(node: object) -> frozenset[str]:
+    """Return the flat names of the claims that stand anywhere under a node, in a `has` too."""
+    names = set()
+    for part in _walk(node):
+        if isinstance(part, pst.GetAttr) and part.base == _CLAIMS:
+            names.add(part.attr)
+        elif isinstance(part, pst.HasAttr) and part.base == _CLAIMS:
+            names.add(part.attrs[0])
+    return frozenset(names)
+
+
+def extras_read(node: object) -> frozenset[str]:
+    """Return the attributes of the context beside the claims that a node reads."""
+    parts = (part for part in _walk(node) if isinstance(part, pst.GetAttr) and part.base == pst.Var("context"))
+    return frozenset(part.attr for part in parts) - {"claims", "invalid"}
+
+
+def predicates_of(tree: pst.Template) -> tuple[pst.Expr, ...]:
+    """Return the predicates of a rule that read claims, in order, with decimals compared as decimals."""
+    found = [leaf for clause in tree.clauses for leaf in _leaves(clause.expr)]
+    return tuple(dict.fromkeys(_compared(leaf) for leaf in found if values_read(leaf)))
+
+
+def predicate_tree(leaf: pst.Expr) -> pst.Template:
+    """Return a rule that holds exactly where one predicate does, so that Cedar itself can be asked about it."""
+    anyone = pst.ScopeAny()
+    return pst.Template("p", "permit", anyone, anyone, anyone, (pst.When(_present(leaf)),), pst.FrozenMap())
+
+
+def conjuncts_of(tree: pst.Template) -> tuple[pst.Expr, ...]:
+    """Return what must hold together for a rule to fire: the parts of its `when` clauses joined by `&&`."""
+    found: list[pst.Expr] = []
+    stack = [_compared(clause.expr) for clause in reversed(tree.clauses) if isinstance(clause, pst.When)]
+    while stack:
+        expr = stack.pop()
+        if isinstance(expr, pst.BinaryOp) and expr.op == "and":
+            stack += (expr.right, expr.left)
+        else:
+            found.append(expr)
+    return tuple(found)
+
+
+def values_read(node: object) -> tuple[str, ...]:
+    """Return the claims whose value a node needs, in a fixed order."""
+    reads = (part for part in _walk(node) if isinstance(part, pst.GetAttr) and part.base == _CLAIMS)
+    return tuple(sorted({part.attr for part in reads}))
+
+
+def _clause(policy: ParsedPolicy, clause: pst.Clause) -> pst.Clause:
+    permit = policy.tree.effect == "permit"
+    sign = _Sign.AGAINST if isinstance(clause, pst.Unless) else _Sign.FOR
+    guarded = _guarded(policy, _compared(clause.expr), sign if permit else None)
+    return replace(clause, expr=guarded)
+
+
+def _walk(node: object) -> Iterator[object]:
+    """Yield a node and everything under it, without recursion."""
+    stack = [node]
+    while stack:
+        part = stack.pop()
+        yield part
+        if isinstance(part, tuple):
+            stack.extend(part)
+        elif isinstance(part, dict):
+            stack.extend(part.values())
+        elif is_dataclass(part):
+            stack.extend(getattr(part, field.name) for field in fields(part))
+
+
+def _check_whole(policy: ParsedPolicy, expr: pst.Expr) -> None:
+    """Refuse a context or a set of claims that is handed on whole: what it is read for could no longer be told."""
+    spoken_for = 0
+    for part in _walk(expr):
+        if isinstance(part, pst.GetAttr | pst.HasAttr) and part.base == pst.Var("context"):
+            spoken_for += 1
+        if isinstance(part, pst.GetAttr | pst.HasAttr) and isinstance(part.base, pst.GetAttr):
+            inner = part.base
+            if inner.base == _CLAIMS:
+                tail = part.attr if isinstance(part, pst.GetAttr) else part.attrs[0]
+                hint = f"a dotted claim is read with underscores: context.claims.{inner.attr}_{tail}"
+                raise policy.error(f"`{inner.attr}.{tail}` looks into a claim", near=inner.attr, hint=hint)
+    whole = sum(part == pst.Var("context") for part in _walk(expr)) > spoken_for
+    claims = sum(part == _CLAIMS for part in _walk(expr))
+    looked_into = sum(isinstance(p, pst.GetAttr | pst.HasAttr) and p.base == _CLAIMS for p in _walk(expr))
+    if whole or claims > looked_into:
+        hint = "read claims one by one: context.claims.name"
+        raise policy.error("the context is used whole", near="context", hint=hint)
+
+
+def _check_nested(policy: ParsedPolicy, expr: pst.Expr) -> None:
+    """Refuse arithmetic on scores, and predicates inside predicates that read claims."""
+    for leaf in _leaves(expr):
+        for part in _walk(leaf):
+            if isinstance(part, pst.UnaryOp | pst.BinaryOp) and part.op in _ARITHMETIC and _is_scored(part):
+                near = next(iter(values_read(part)), "decimal")
+                raise policy.error("a score cannot be calculated with", near=near, hint="compare it with a number")
+            if isinstance(part, pst.UnaryOp) and part.op in _MAKERS and not isinstance(part.arg, pst.StringLit):
+                near = next(iter(values_read(part)), part.op)
+                raise policy.error(f"`{part.op}` of something else than a text", near=near, hint="write the value out")
+            if part is not leaf and _is_predicate(part) and claims_read(part):
+                near = next(iter(sorted(claims_read(part))))
+                hint = "join predicates with &&, || and ! alone"
+                raise policy.error("a predicate inside another one reads a claim", near=near, hint=hint)
+
+
+def _is_scored(node: object) -> bool:
+    return bool(values_read(node)) or any(isinstance(p, pst.UnaryOp) and p.op == "decimal" for p in _walk(node))
+
+
+def _is_predicate(node: object) -> bool:
+    match node:
+        case pst.BinaryOp(op=op):
+            return op in ("and", "or", *_COMPARISONS)
+        case pst.UnaryOp(op=op):
+            return op in ("not", "is_empty")
+        case pst.IfThenElse() | pst.HasAttr() | pst.Like() | pst.Is():
+            return True
+    return False
+
+
+def _leaves(expr: pst.Expr) -> Iterator[pst.Expr]:
+    match expr:
+        case pst.BinaryOp(op="and" | "or", left=left, right=right):
+            yield from _leaves(left)
+            yield from _leaves(right)
+        case pst.UnaryOp(op="not", arg=arg):
+            yield from _leaves(arg)
+        case pst.IfThenElse(cond=cond, then_expr=then, else_expr=other):
+            for part in (cond, then, other):
+                yield from _leaves(part)
+        case _:
+            yield expr
+
+
+def _mapped(expr: pst.Expr, change: Callable[[pst.Expr], pst.Expr]) -> pst.Expr:
+    """Return an expression with `change` applied to what stands between `&&`, `||`, `!` and `if`."""
+    match expr:
+        case pst.BinaryOp(op="and" | "or", left=left, right=right):
+            return replace(expr, left=_mapped(left, change), right=_mapped(right, change))
+        case pst.UnaryOp(op="not", arg=arg):
+            return replace(expr, arg=_mapped(arg, change))
+        case pst.IfThenElse(cond=cond, then_expr=then, else_expr=other):
+            return pst.IfThenElse(_mapped(cond, change), _mapped(then, change), _mapped(other, change))
+    return change(expr)
+
+
+def _compared(expr: pst.Expr) -> pst.Expr:
+    return _mapped(expr, _compared_leaf)
+
+
+def _compared_leaf(expr: pst.Expr) -> pst.Expr:
+    if not isinstance(expr, pst.BinaryOp) or not (_is_score(expr.left) or _is_score(expr.right)):
+        return expr
+    if expr.op in _DECIMAL_OPS:
+        return pst.BinaryOp(_DECIMAL_OPS[expr.op], _as_decimal(expr.left), _as_decimal(expr.right))
+    if expr.op in _EQUALITY or (expr.op == "contains" and isinstance(expr.left, pst.Set)):
+        return replace(expr, left=_as_decimal(expr.left), right=_as_decimal(expr.right))
+    return expr
+
+
+def _is_score(expr: pst.Expr) -> bool:
+    """Return whether an operand may be a score: a claim, or a decimal literal."""
+    return (isinstance(expr, pst.GetAttr) and expr.base == _CLAIMS) or (
+        isinstance(expr, pst.UnaryOp) and expr.op == "decimal"
+    )
+
+
+def _as_decimal(expr: pst.Expr) -> pst.Expr:
+    match expr:
+        case pst.LongLit(value=value):
+            return pst.UnaryOp("decimal", pst.StringLit(f"{value}.0"))
+        case pst.Set(elements=elements):
+            return pst.Set(tuple(map(_as_decimal, elements)))
+    return expr
+
+
+def _guarded(policy: ParsedPolicy, expr: pst.Expr, sign: _Sign | None) -> pst.Expr:
+    """Return an expression whose predicates ask first whether their claims are there; a sign stands for a permit."""
+    match expr:
+        case pst.BinaryOp(op="and" | "or", left=left, right=right):
+            return replace(expr, left=_guarded(policy, left, sign), right=_guarded(policy, right, sign))
+        case pst.UnaryOp(op="not", arg=arg):
+            return replace(expr, arg=_guarded(policy, arg, sign.turned if sign else None))
+        case pst.IfThenElse(cond=cond, then_expr=then, else_expr=other):
+            mixed = _Sign.MIXED if sign else None
+            return pst.IfThenElse(
+                _guarded(policy, cond, mixed), _guarded(policy, then, sign), _guarded(policy, other, sign)
+            )
+    return _guarded_leaf(policy, expr, sign)
+
+
+def _guarded_leaf(policy: ParsedPolicy, leaf: pst.Expr, sign: _Sign | None) -> pst.Expr:
+    names = values_read(leaf)
+    if not names:
+        return leaf
+    if sign is _Sign.MIXED:
+        hint = "write the condition with && and ||, so that an absent claim cannot permit"
+        raise policy.error("a permit asks for a claim in an `if`", near=names[0], hint=hint)
+    if sign is _Sign.AGAINST:
+        # `if` and not `!has ||`: only so does Cedar's validator see that the claim is there.
+        return reduce(lambda rest, name: pst.IfThenElse(_has(name), rest, _TRUE), reversed(names), leaf)
+    return _present(leaf)
+
+
+def _present(leaf: pst.Expr) -> pst.Expr:
+    """Return a predicate that is false where a claim of its own is absent."""
+    names = reversed(values_read(leaf))
+    return reduce(lambda rest, name: pst.BinaryOp("and", _has(name), rest), names, leaf)
+
+
+def _has(name: str) -> pst.Expr:
+    return pst.HasAttr(_CLAIMS, (name,))

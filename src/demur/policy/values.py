@@ -1,0 +1,134 @@
+"""How a claim's value becomes a Cedar value, by its declared type.
+
+Laws: a score is rounded to four digits, half to even, the most that a Cedar decimal holds; an absent or null claim is
+absent, never zero; a value that its type does not allow (not a number, out of range, a text for a score) is an error
+with a reason and never a guess. Text that is not Unicode (half a surrogate pair) is such an error too.
+"""
+
+from __future__ import annotations
+
+from decimal import ROUND_HALF_EVEN, Decimal
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from demur.model.claim import ClaimType
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["CedarKind", "CedarValue", "cedar_kind", "cedar_value", "decimal_value", "score_range", "unlabelled_value"]
+
+CedarValue: TypeAlias = bool | int | str | list[str] | dict[str, dict[str, str]]
+"""What a claim is in the context: a boolean, a text, a set of texts, or a decimal as Cedar's JSON writes it."""
+_STEP: Final = Decimal("0.0001")
+_FAR: Final = Decimal("922337203685477.5807")
+_RANGES: Final[Mapping[ClaimType, tuple[Decimal, Decimal]]] = {
+    ClaimType.SCORE_BINARY: (Decimal(0), Decimal(1)),
+    ClaimType.SCORE_NORMALIZED: (Decimal(0), Decimal(1)),
+    ClaimType.SCORE_PERCENTAGE: (Decimal(0), Decimal(100)),
+}
+
+
+class CedarKind(StrEnum):
+    """The four kinds of value that a claim can have in a policy, in the words of a Cedar schema."""
+
+    BOOL = "Bool"
+    DECIMAL = "decimal"
+    TEXT = "String"
+    TEXTS = "Set<String>"
+
+
+def cedar_kind(declared: ClaimType) -> CedarKind:
+    """Return what a policy may do with a claim of a type."""
+    match declared:
+        case ClaimType.SCORE_BINARY | ClaimType.SCORE_NORMALIZED | ClaimType.SCORE_PERCENTAGE:
+            return CedarKind.DECIMAL
+        case ClaimType.BOOLEAN | ClaimType.CONFORMITY:
+            return CedarKind.BOOL
+        case ClaimType.CATEGORY_LIST:
+            return CedarKind.TEXTS
+        case ClaimType.CATEGORY | ClaimType.POLICY_VIOLATION:
+            return CedarKind.TEXT
+
+
+def score_range(declared: ClaimType) -> tuple[Decimal, Decimal]:
+    """Return the least and the greatest value of a score."""
+    return _RANGES[declared]
+
+
+def cedar_value(value: object, declared: ClaimType) -> CedarValue:
+    """Return a value as Cedar's JSON; raise `ValueError` with the reason where the declared type does not allow it."""
+    match cedar_kind(declared):
+        case CedarKind.BOOL:
+            if not isinstance(value, bool):
+                raise ValueError(f"{_said(value)} is not true or false")  # noqa: TRY004 — one kind of error for every bad value
+            return value
+        case CedarKind.TEXT:
+            return _text(value)
+        case CedarKind.TEXTS:
+            if not isinstance(value, list | tuple):
+                raise ValueError(f"{_said(value)} is not a list of texts")  # noqa: TRY004 — as above
+            return sorted({_text(element) for element in value})
+        case CedarKind.DECIMAL:
+            score = _score(value, binary=declared is ClaimType.SCORE_BINARY)
+            low, high = _RANGES[declared]
+            if not low <= score <= high or (declared is ClaimType.SCORE_BINARY and score not in (low, high)):
+                raise ValueError(f"{score.normalize():f} is outside {low} to {high}")
+            return decimal_value(score)
+
+
+def unlabelled_value(value: object) -> CedarValue:
+    """Return a value that nobody has declared, by what it is itself: a number is a score without a range."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, int | float):
+        score = _score(value, binary=False)
+        if abs(score) > _FAR:
+            raise ValueError("a number too large")
+        return decimal_value(score)
+    if isinstance(value, list | tuple):
+        return sorted({_text(element) for element in value})
+    return _text(value)
+
+
+def decimal_value(score: Decimal) -> dict[str, dict[str, str]]:
+    """Return a score as Cedar's JSON writes a decimal: `0.8` as `0.8`, `1` as `1.0`."""
+    text = f"{score.normalize() + 0:f}"
+    return {"__extn": {"fn": "decimal", "arg": text if "." in text else f"{text}.0"}}
+
+
+def _score(value: object, *, binary: bool) -> Decimal:
+    if isinstance(value, bool) and not binary:
+        raise ValueError(f"{_said(value)} is not a number")
+    if not isinstance(value, int | float):
+        raise ValueError(f"{_said(value)} is not a number")  # noqa: TRY004 — one kind of error for every bad value
+    if isinstance(value, int) and abs(value) > _FAR:
+        # Before it is written out: an integer of many thousand digits cannot be.
+        raise ValueError("a number too large")
+    exact = Decimal(repr(float(value))) if isinstance(value, float) else Decimal(int(value))
+    if not exact.is_finite():
+        raise ValueError(f"{value} is not a finite number")
+    if abs(exact) > _FAR:
+        raise ValueError("a number too large")
+    return exact.quantize(_STEP, rounding=ROUND_HALF_EVEN)
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{_said(value)} is not a text")  # noqa: TRY004 — one kind of error for every bad value
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ValueError("a text that is not Unicode") from None
+    return value
+
+
+def _said(value: object) -> str:
+    """Return what kind of thing stands there, never a text itself: it may be the user's."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, int | float):
+        return "a number"
+    if isinstance(value, str):
+        return "a text"
+    return "a list" if isinstance(value, list | tuple) else "an object"

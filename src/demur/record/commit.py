@@ -1,0 +1,104 @@
+"""How can a record speak of a text that it does not hold? By `sha256(salt ‖ text)`, the salt kept elsewhere.
+
+Laws: a salt is 16 bytes, used once; deleting salt and text is erasure, for what is left cannot be guessed at; a sensitive
+claim is committed to, in the claim as in the context that was evaluated, before anything is sealed; what is disclosed
+counts only if it meets its commitment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from demur.errors import UsageError
+from demur.model.passport import Commitment, Withheld
+from demur.record.canonical import as_object, canonical, canonical_text, read_object, read_plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from demur.model.claim import Claim
+    from demur.model.passport import PhaseRecord
+
+__all__ = ["CLAIMS_KEY", "Disclose", "Disclosure", "claim_key", "commit", "full_context", "meets", "withhold"]
+
+SALT_BYTES = 16
+CLAIMS_KEY = "claims"
+"""Where in a context the claims stand."""
+_MARK = "withheld"
+
+
+@dataclass(frozen=True, slots=True)
+class Disclosure:
+    """What a commitment was made of: to be kept apart from the log, and deleted on request."""
+
+    digest: str
+    salt: bytes
+    text: bytes
+
+
+Disclose = Callable[[str], Disclosure | None]
+"""Gives what is behind a commitment's digest, or None where it is not to be had (any more)."""
+
+
+def commit(text: bytes, salt: bytes) -> tuple[Commitment, Disclosure]:
+    """Return what goes on record in place of a text, and what has to be kept to show it one day."""
+    if len(salt) != SALT_BYTES:
+        raise UsageError(f"a salt of {len(salt)} bytes", hint=f"draw {SALT_BYTES} random bytes for each text")
+    digest = sha256(salt + text).hexdigest()
+    return Commitment(digest, len(text)), Disclosure(digest, salt, text)
+
+
+def meets(disclosure: Disclosure, commitment: Commitment) -> bool:
+    """Whether this is the text that was committed to."""
+    same_size = len(disclosure.text) == commitment.size_bytes
+    return same_size and sha256(disclosure.salt + disclosure.text).hexdigest() == commitment.digest
+
+
+def claim_key(name: str) -> str:
+    """Return a claim's name as contexts spell it: dots become underscores."""
+    return name.replace(".", "_")
+
+
+def withhold(phase: PhaseRecord, salts: Iterator[bytes]) -> tuple[PhaseRecord, tuple[Disclosure, ...]]:
+    """Return the phase with its sensitive claims committed to, and what has to be kept; one salt is drawn a claim."""
+    sensitive = [claim for claim in phase.claims if claim.sensitive and claim.value is not None]
+    if not sensitive:
+        return phase, ()
+    context = read_object(canonical_text(phase.context))
+    stated = as_object(context.get(CLAIMS_KEY, {}))
+    withheld, disclosures = list(phase.withheld), []
+    for claim in sensitive:
+        key = claim_key(claim.name)
+        value = canonical(stated[key]) if key in stated else _claim_bytes(claim)
+        commitment, disclosure = commit(value, next(salts))
+        withheld.append(Withheld(claim.name, commitment))
+        disclosures.append(disclosure)
+        if key in stated:
+            stated[key] = {_MARK: commitment.digest}
+    claims = tuple(replace(claim, value=None) if claim.sensitive else claim for claim in phase.claims)
+    text = canonical(context).decode()
+    return replace(phase, claims=claims, context=text, withheld=tuple(withheld)), tuple(disclosures)
+
+
+def full_context(phase: PhaseRecord, disclose: Disclose | None) -> str | None:
+    """Return the context as it was evaluated; None where a withheld value is not disclosed or is not the one."""
+    if not phase.withheld:
+        return phase.context
+    context = read_object(phase.context)
+    stated = as_object(context.get(CLAIMS_KEY, {}))
+    for withheld in phase.withheld:
+        key, digest = claim_key(withheld.claim), withheld.commitment.digest
+        if stated.get(key) != {_MARK: digest}:
+            continue
+        found = disclose(digest) if disclose else None
+        if found is None or not meets(found, withheld.commitment):
+            return None
+        stated[key] = read_plain(found.text)
+    return canonical(context).decode()
+
+
+def _claim_bytes(claim: Claim) -> bytes:
+    return canonical(repr(claim.value) if isinstance(claim.value, float) else claim.value)

@@ -1,0 +1,169 @@
+"""How is one phase of an exchange written: what each auditor stated, on which context it was decided, and what?
+
+Laws: the context stands as it was evaluated, in canonical form; each claim stands under the auditor that made it, its value
+only where the context does not tell it already; what is read holds the same claims, in the order of auditors and types.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from demur.errors import ShapeError, UsageError
+from demur.model.claim import Claim, ClaimType, ClaimValue, Phase
+from demur.model.decision import Decision, Effect, FiredRule
+from demur.model.passport import AuditorRun, Commitment, Coverage, EnforcementGap, PhaseRecord, Withheld
+from demur.record.canonical import JsonValue, as_object, canonical_text, read_object
+from demur.record.commit import CLAIMS_KEY, claim_key
+from demur.record.predicate import (
+    AuditorForm,
+    ClaimForm,
+    CommitmentForm,
+    CoverageForm,
+    GapForm,
+    PhaseForm,
+    RuleForm,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["gap_form", "phase_form", "read_gap", "read_phase"]
+
+_EFFECTS = {effect.word: effect for effect in Effect}
+
+
+def phase_form(phase: PhaseRecord) -> PhaseForm:
+    """Return the phase as it is written."""
+    context = canonical_text(phase.context)
+    seen = phase.coverage
+    return PhaseForm(
+        phase=phase.phase,
+        context=msgspec.Raw(context),
+        decision=phase.decision.effect.word,
+        auditors=_auditor_forms(phase, _claims_in(context)),
+        rules=tuple(RuleForm(rule.id, rule.effect.word, rule.reason) for rule in phase.decision.rules),
+        errors=phase.decision.errors,
+        coverage=None if seen is None else CoverageForm(seen.mode, seen.scanned_bytes, seen.total_bytes, seen.strands),
+    )
+
+
+def read_phase(form: PhaseForm) -> PhaseRecord:
+    """Return the phase that was written."""
+    evaluated = _claims_in(bytes(form.context))
+    rules = tuple(FiredRule(rule.id, _effect(rule.effect), rule.reason) for rule in form.rules)
+    apart = [claim for run in form.auditors for claim in run.other_claims]
+    seen = form.coverage
+    return PhaseRecord(
+        phase=form.phase,
+        claims=tuple(claim for run in form.auditors for claim in _claims_of(run, form.phase, evaluated=evaluated)),
+        decision=Decision(_effect(form.decision), rules, form.errors),
+        auditors=tuple(AuditorRun(a.id, a.version, a.status, a.took_us, a.failure_mode) for a in form.auditors),
+        context=bytes(form.context).decode(),
+        withheld=tuple(
+            Withheld(claim.name, Commitment(claim.withheld.digest, claim.withheld.size_bytes))
+            for claim in apart
+            if claim.withheld is not None
+        ),
+        coverage=None if seen is None else Coverage(seen.mode, seen.scanned_bytes, seen.total_bytes, seen.strands),
+    )
+
+
+def gap_form(gap: EnforcementGap) -> GapForm:
+    """Return the gap as it is written."""
+    return GapForm(gap.phase, gap.what, gap.auditor)
+
+
+def read_gap(form: GapForm) -> EnforcementGap:
+    """Return the gap that was written."""
+    return EnforcementGap(form.phase, form.what, form.auditor)
+
+
+def _claims_in(context: bytes) -> dict[str, JsonValue]:
+    return as_object(read_object(context).get(CLAIMS_KEY, {}))
+
+
+def _as_evaluated(value: JsonValue) -> ClaimValue:
+    """Return what a claim was when the context says this of it; None where that cannot be told."""
+    match value:
+        case {"__extn": {"fn": "decimal", "arg": str(digits)}}:
+            return float(digits)
+        case bool() | int() | str():
+            return value
+        case list() if all(isinstance(item, str) for item in value):
+            return tuple(str(item) for item in value)
+        case _:
+            return None
+
+
+def _in_context(claim: Claim, evaluated: dict[str, JsonValue]) -> bool:
+    """Whether the context tells all of a claim, its auditor and type aside; True and 1 are not the same value."""
+    if claim.value is None or claim.sensitive or claim.confidence != 1.0:
+        return False
+    value = _as_evaluated(evaluated.get(claim_key(claim.name)))
+    return type(value) is type(claim.value) and value == claim.value
+
+
+def _auditor_forms(phase: PhaseRecord, evaluated: dict[str, JsonValue]) -> tuple[AuditorForm, ...]:
+    withheld = {item.claim: item.commitment for item in phase.withheld}
+    plain: dict[str, dict[ClaimType, list[str]]] = {run.auditor: {} for run in phase.auditors}
+    apart: dict[str, list[ClaimForm]] = {run.auditor: [] for run in phase.auditors}
+    for claim in phase.claims:
+        if claim.auditor not in apart or claim.phase is not phase.phase:
+            hint = "record the turn of every auditor, each in its phase"
+            raise UsageError(f"the claim `{claim.name}` is of no auditor that ran in this phase", hint=hint)
+        if _in_context(claim, evaluated):
+            plain[claim.auditor].setdefault(claim.type, []).append(claim.name)
+        else:
+            apart[claim.auditor].append(_claim_form(claim, withheld.get(claim.name)))
+    return tuple(
+        AuditorForm(
+            run.auditor,
+            run.version,
+            run.status,
+            run.took_us,
+            run.failure_mode,
+            {kind: tuple(names) for kind, names in plain[run.auditor].items()},
+            tuple(apart[run.auditor]),
+        )
+        for run in phase.auditors
+    )
+
+
+def _claims_of(run: AuditorForm, phase: Phase, *, evaluated: dict[str, JsonValue]) -> Iterator[Claim]:
+    for kind, names in run.claims.items():
+        for name in names:
+            yield Claim(name, kind, _as_evaluated(evaluated.get(claim_key(name))), phase, run.id)
+    for form in run.other_claims:
+        yield _claim(form, phase, auditor=run.id)
+
+
+def _claim_form(claim: Claim, withheld: Commitment | None) -> ClaimForm:
+    if claim.sensitive and claim.value is not None:
+        raise UsageError(f"the sensitive claim `{claim.name}` still has its value", hint="withhold it before sealing")
+    real = repr(claim.value) if isinstance(claim.value, float) else None
+    return ClaimForm(
+        name=claim.name,
+        type=claim.type,
+        value=None if isinstance(claim.value, float) else claim.value,
+        real=real,
+        confidence=None if claim.confidence == 1.0 else repr(claim.confidence),
+        sensitive=claim.sensitive,
+        withheld=None if withheld is None else CommitmentForm(withheld.digest, withheld.size_bytes),
+    )
+
+
+def _claim(form: ClaimForm, phase: Phase, *, auditor: str) -> Claim:
+    try:
+        value: ClaimValue = form.value if form.real is None else float(form.real)
+        confidence = 1.0 if form.confidence is None else float(form.confidence)
+    except ValueError as exc:
+        raise ShapeError(f"the claim `{form.name}` has no number where one belongs") from exc
+    return Claim(form.name, form.type, value, phase, auditor, confidence=confidence, sensitive=form.sensitive)
+
+
+def _effect(word: str) -> Effect:
+    if word not in _EFFECTS:
+        raise ShapeError(f"`{word}` is no decision", hint=f"expected one of {', '.join(_EFFECTS)}")
+    return _EFFECTS[word]

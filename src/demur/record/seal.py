@@ -1,0 +1,91 @@
+"""How is an entry sealed, and opened again? In a DSSE v1 envelope, signed with Ed25519 over its pre-authentication encoding.
+
+Laws: the bytes of an envelope are canonical, so that any changed byte shows, even one that the signature does not cover;
+`signing: none` is stamped inside the record, and a record so stamped has no signature, one not so stamped has one; opening
+checks the form, only a key ring checks the signature.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from demur.errors import ShapeError
+from demur.model.passport import FaultKind, LogEntry, SigningMode
+from demur.record.statement import read_statement, write_statement
+from demur.record.tree import leaf_hash
+
+if TYPE_CHECKING:
+    from demur.record.keys import KeyRing, Signer
+
+__all__ = ["PAYLOAD_TYPE", "Sealed", "open_sealed", "pre_authentication", "seal", "seal_refusal"]
+
+PAYLOAD_TYPE = "application/vnd.in-toto+json"
+
+
+class _Signature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    keyid: str
+    sig: bytes
+
+
+class _Envelope(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    payload: bytes
+    payloadType: str  # noqa: N815 — the envelope's own spelling
+    signatures: tuple[_Signature, ...]
+
+
+_READER = msgspec.json.Decoder(_Envelope)
+_WRITER = msgspec.json.Encoder(order="sorted")
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """An opened envelope: the entry, the bytes that were signed, who says to have signed, and its leaf hash."""
+
+    entry: LogEntry
+    payload: bytes
+    key_id: str | None
+    signature: bytes
+    leaf: bytes
+
+
+def pre_authentication(payload: bytes) -> bytes:
+    """Return the bytes that are signed (DSSE v1): lengths included, so that type and payload cannot run together."""
+    return b"DSSEv1 %d %s %d %s" % (len(PAYLOAD_TYPE), PAYLOAD_TYPE.encode(), len(payload), payload)
+
+
+def seal(entry: LogEntry, signer: Signer | None) -> bytes:
+    """Return the envelope, stamped with how it is signed; without a signer it is stamped `none`."""
+    mode = SigningMode.NONE if signer is None else SigningMode.ED25519
+    payload = write_statement(entry if entry.signing is mode else replace(entry, signing=mode))
+    signatures: tuple[_Signature, ...] = ()
+    if signer is not None:
+        signatures = (_Signature(signer.public.key_id, signer.sign(pre_authentication(payload))),)
+    return _WRITER.encode(_Envelope(payload, PAYLOAD_TYPE, signatures))
+
+
+def open_sealed(envelope: bytes) -> Sealed:
+    """Return what is in an envelope, its signature not yet checked."""
+    try:
+        form = _READER.decode(envelope)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as exc:
+        raise ShapeError(f"no envelope ({str(exc).lower()})", hint="expected a DSSE envelope as JSON") from exc
+    if form.payloadType != PAYLOAD_TYPE:
+        raise ShapeError(f"a payload of type `{form.payloadType}`", hint=f"expected `{PAYLOAD_TYPE}`")
+    if _WRITER.encode(form) != envelope:
+        raise ShapeError("the envelope is not in canonical form", hint="keep the bytes as they were sealed")
+    entry = read_statement(form.payload)
+    if len(form.signatures) != (0 if entry.signing is SigningMode.NONE else 1):
+        raise ShapeError("the signatures are not what the record says", hint="expected one, or none with signing none")
+    key_id, signature = (form.signatures[0].keyid, form.signatures[0].sig) if form.signatures else (None, b"")
+    return Sealed(entry, form.payload, key_id, signature, leaf_hash(envelope))
+
+
+def seal_refusal(sealed: Sealed, ring: KeyRing) -> FaultKind | None:
+    """Return why a seal does not count for someone who trusts these keys; None where it does."""
+    if sealed.key_id is None:
+        return FaultKind.UNSIGNED
+    data = pre_authentication(sealed.payload)
+    return ring.refusal(sealed.key_id, signature=sealed.signature, data=data, at=sealed.entry.at)

@@ -1,0 +1,184 @@
+"""How is an entry of the log written, and read back? As an in-toto Statement v1 in canonical form.
+
+Laws: what is read equals what was written; a sensitive claim that still has its value is refused, so that no text slips in;
+what is read must be in canonical form, so a record has one spelling.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import assert_never
+
+import msgspec
+
+from demur.errors import ShapeError, UsageError
+from demur.model.passport import Commitment, Erasure, KeyRotation, LogEntry, Passport, PublicKey, Restart
+from demur.record.canonical import canonical, is_canonical
+from demur.record.keys import moment
+from demur.record.phases import gap_form, phase_form, read_gap, read_phase
+from demur.record.predicate import (
+    STATEMENT_TYPE,
+    ErasureForm,
+    KeyForm,
+    PassportForm,
+    RestartForm,
+    RotationForm,
+    StatementForm,
+    SubjectForm,
+)
+
+__all__ = ["predicate_type", "read_statement", "write_statement"]
+
+_SALTED = "saltedSha256"
+"""The digest of a salted text: not in-toto's `sha256`, which is that of the text itself."""
+_PLAIN = "sha256"
+_SIZE = "size_bytes"
+_READER = msgspec.json.Decoder(StatementForm)
+_Predicate = PassportForm | RotationForm | ErasureForm | RestartForm
+
+
+def predicate_type(kind: str) -> str:
+    """Return the URI of a predicate: its kind and version."""
+    return f"urn:demur:{kind}:v1"
+
+
+def write_statement(entry: LogEntry) -> bytes:
+    """Return the canonical bytes of an entry's statement."""
+    moment(entry.at)
+    predicate = _predicate(entry)
+    kind = str(predicate.__struct_config__.tag)
+    return canonical(StatementForm(STATEMENT_TYPE, _subjects(entry), predicate_type(kind), predicate))
+
+
+def read_statement(payload: bytes) -> LogEntry:
+    """Return the entry that a statement holds."""
+    try:
+        form = _READER.decode(payload)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as exc:
+        raise ShapeError(f"no statement of ours ({str(exc).lower()})", hint="expected an in-toto Statement v1") from exc
+    kind = str(form.predicate.__struct_config__.tag)
+    if (form.type, form.predicateType) != (STATEMENT_TYPE, predicate_type(kind)):
+        raise ShapeError(f"a statement of type `{form.predicateType}`", hint=f"expected `{predicate_type(kind)}`")
+    if not is_canonical(payload):
+        raise ShapeError("the statement is not in canonical form", hint="expected RFC 8785")
+    entry = _entry(form.predicate, form.subject)
+    moment(entry.at)
+    if _subjects(entry) != form.subject:
+        raise ShapeError("the statement's subjects are not those of its predicate", hint="see the record format")
+    return entry
+
+
+def _predicate(entry: LogEntry) -> _Predicate:
+    match entry:
+        case Passport():
+            return _passport_form(entry)
+        case KeyRotation(new=new):
+            return RotationForm(
+                entry.at, entry.signing, KeyForm(new.key_id, new.ed25519, new.not_before, new.not_after)
+            )
+        case Erasure():
+            return ErasureForm(entry.at, entry.signing, entry.digests, entry.reason)
+        case Restart():
+            fields = (entry.size, entry.root, entry.config_digest, entry.policy_digest, entry.clean)
+            return RestartForm(entry.at, entry.signing, *fields)
+        case _:
+            assert_never(entry)
+
+
+def _subjects(entry: LogEntry) -> tuple[SubjectForm, ...]:
+    match entry:
+        case Passport():
+            return _texts(entry)
+        case KeyRotation(new=new):
+            return (_named("key", _digest(new.ed25519)),)
+        case Erasure(digests=digests):
+            if not digests:
+                raise UsageError("an erasure of nothing", hint="name the commitments that were erased")
+            return tuple(SubjectForm("text", {_SALTED: digest}) for digest in digests)
+        case Restart(root=root):
+            return (_named("log", root),)
+        case _:
+            assert_never(entry)
+
+
+def _passport_form(passport: Passport) -> PassportForm:
+    return PassportForm(
+        session=passport.session,
+        seq=passport.seq,
+        at=passport.at,
+        signing=passport.signing,
+        attestation=passport.attestation,
+        previous=passport.previous,
+        model_asked=passport.model_asked,
+        model_served=passport.model_served,
+        upstream_status=passport.upstream_status,
+        finish_reasons=passport.finish_reasons,
+        config_digest=passport.config_digest,
+        policy_digest=passport.policy_digest,
+        causes=passport.causes,
+        gaps=tuple(gap_form(gap) for gap in passport.gaps),
+        phases=tuple(phase_form(phase) for phase in passport.phases),
+    )
+
+
+def _texts(passport: Passport) -> tuple[SubjectForm, ...]:
+    """Return the committed texts as subjects; in-toto wants at least one, so else the session's name."""
+    texts = (("request", passport.request), ("response", passport.response))
+    found = tuple(SubjectForm(name, {_SALTED: c.digest}, {_SIZE: c.size_bytes}) for name, c in texts if c is not None)
+    return found or (_named("session", sha256(passport.session.encode()).hexdigest()),)
+
+
+def _named(name: str, digest: str) -> SubjectForm:
+    return SubjectForm(name, {_PLAIN: digest})
+
+
+def _digest(raw_hex: str) -> str:
+    try:
+        return sha256(bytes.fromhex(raw_hex)).hexdigest()
+    except ValueError as exc:
+        raise ShapeError(f"the key `{raw_hex}` is not in hex", hint="give its 32 bytes in hex") from exc
+
+
+def _entry(form: _Predicate, subjects: tuple[SubjectForm, ...]) -> LogEntry:
+    match form:
+        case PassportForm():
+            return _passport(form, {subject.name: subject for subject in subjects})
+        case RotationForm(new=new):
+            return KeyRotation(
+                form.at, PublicKey(new.key_id, new.ed25519, new.not_before, new.not_after), signing=form.signing
+            )
+        case ErasureForm():
+            return Erasure(form.at, form.digests, form.reason, signing=form.signing)
+        case RestartForm():
+            fields = (form.size, form.root, form.config_digest, form.policy_digest)
+            return Restart(form.at, *fields, clean=form.clean, signing=form.signing)
+        case _:
+            assert_never(form)
+
+
+def _passport(form: PassportForm, subjects: dict[str, SubjectForm]) -> Passport:
+    return Passport(
+        session=form.session,
+        seq=form.seq,
+        at=form.at,
+        model_asked=form.model_asked,
+        model_served=form.model_served,
+        config_digest=form.config_digest,
+        policy_digest=form.policy_digest,
+        request=_commitment(subjects.get("request")),
+        response=_commitment(subjects.get("response")),
+        phases=tuple(read_phase(phase) for phase in form.phases),
+        causes=form.causes,
+        finish_reasons=form.finish_reasons,
+        upstream_status=form.upstream_status,
+        gaps=tuple(read_gap(gap) for gap in form.gaps),
+        previous=form.previous,
+        signing=form.signing,
+        attestation=form.attestation,
+    )
+
+
+def _commitment(subject: SubjectForm | None) -> Commitment | None:
+    if subject is None:
+        return None
+    return Commitment(subject.digest.get(_SALTED, ""), subject.annotations.get(_SIZE, -1))

@@ -1,0 +1,135 @@
+"""What the figures of a comparison mean, in words.
+
+Laws: an increase is called possible over-refusal and a decrease lost refusals, never better or worse; every flag has its sentence;
+the first sentence of a report holds both rates, the difference, its interval, p and n.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from demur.model.axis import Flag, Severity
+from demur.model.comparison import Change, Direction, Pairing
+from demur.report.numbers import PERCENT, chance_is, level, percent, points, points_range
+
+if TYPE_CHECKING:
+    from demur.model.comparison import Comparison, Flip
+    from demur.model.estimate import Difference
+
+__all__ = [
+    "CHANGE_WORDS",
+    "FLAG_WORDS",
+    "SEVERITY_WORDS",
+    "SHORT_WORDS",
+    "capitalised",
+    "change_sentence",
+    "counted",
+    "difference_words",
+    "flip_words",
+    "meaning",
+    "size_words",
+]
+
+CHANGE_WORDS = {
+    Change.INCREASED: "increased",
+    Change.DECREASED: "decreased",
+    Change.NO_MEANINGFUL_CHANGE: "no meaningful change",
+    Change.INCONCLUSIVE: "inconclusive",
+}
+SHORT_WORDS = {
+    Change.INCREASED: "increased",
+    Change.DECREASED: "decreased",
+    Change.NO_MEANINGFUL_CHANGE: "unchanged",
+    Change.INCONCLUSIVE: "unclear",
+}
+SEVERITY_WORDS = {
+    Severity.NONE: "no difference",
+    Severity.MINOR: "below 5 points, or not told apart from zero",
+    Severity.MODERATE: "5 to 15 points",
+    Severity.SEVERE: "15 points or more",
+}
+FLAG_WORDS = {
+    Flag.LOW_POWER: "There are fewer than five pairs: hardly any change could be seen.",
+    Flag.CI_CROSSES_ZERO: "The bootstrap interval behind the severity reaches to both sides of zero.",
+    Flag.FEW_DISCORDANT: "Fewer than five pairs flipped, and five flips one way are the least that can prove a change.",
+    Flag.UNDERPOWERED: "Only a difference above 15 points would have been seen four times in five.",
+    Flag.BOUNDARY_RATE: "A rate is 0 or 100 %: the true one may still lie anywhere in its interval.",
+    Flag.CLUSTERED: "Pairs come in groups that move together; the interval and p count groups, not pairs.",
+    Flag.DETECTOR_UNCALIBRATED: (
+        "No labelled pairs correct for the detector's own errors: if a run refuses in words the detector knows less "
+        "well, that shows here as a change."
+    ),
+    Flag.UNPAIRED: "The runs ask different questions, so a difference may come from the questions.",
+}
+_SAID = {
+    Change.INCREASED: "Refusals increased",
+    Change.DECREASED: "Refusals decreased",
+    Change.NO_MEANINGFUL_CHANGE: "No meaningful change of refusals",
+    Change.INCONCLUSIVE: "Inconclusive whether refusals changed",
+}
+
+
+def counted(count: int, noun: str) -> str:
+    """Return `1 pair` or `1,200 pairs`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def capitalised(name: str) -> str:
+    """Return a method's name as a person's: `Wilson`."""
+    return name[:1].upper() + name[1:]
+
+
+def size_words(comparison: Comparison) -> str:
+    """Return how much was compared: the pairs, or the rows of each run where there are none."""
+    if comparison.tally.pairing is Pairing.NONE:
+        return f"{comparison.baseline.n:,} and {comparison.candidate.n:,} answers, not paired"
+    return counted(comparison.difference.n, "pair")
+
+
+def difference_words(difference: Difference) -> str:
+    """Return a difference with interval and p: `+7.0 points (95 % +0.6 to +14.6), p = 0.039`."""
+    interval = difference.interval
+    ends = points_range(interval.low, interval.high)
+    return f"{points(difference.value)} points ({level(interval)} {ends}), {chance_is('p', difference.p)}"
+
+
+def change_sentence(comparison: Comparison) -> str:
+    """Return what was found, with all of its figures."""
+    rates = f"{percent(comparison.baseline.value)}{PERCENT} → {percent(comparison.candidate.value)}{PERCENT}"
+    return (
+        f"{_SAID[comparison.decision]}: {rates}, {difference_words(comparison.difference)}, {size_words(comparison)}."
+    )
+
+
+def meaning(comparison: Comparison) -> tuple[str, ...]:
+    """Return what follows from the decision: how to read it, or what would settle it."""
+    match comparison.decision:
+        case Change.INCREASED:
+            return (
+                "An increase is possible over-refusal: see below whether the newly refused questions deserve an answer.",
+            )
+        case Change.DECREASED:
+            return (
+                "A decrease means lost refusals: see below whether the newly answered questions deserve a refusal.",
+            )
+        case Change.NO_MEANINGFUL_CHANGE:
+            margin = percent(comparison.settings.margin)
+            return (f"The whole interval lies within {margin} points of zero.",)
+        case Change.INCONCLUSIVE:
+            return _what_would_settle(comparison)
+
+
+def _what_would_settle(comparison: Comparison) -> tuple[str, ...]:
+    power, margin = comparison.power, percent(comparison.settings.margin)
+    unit = "answers a run" if comparison.tally.pairing is Pairing.NONE else "pairs"
+    seen = "No difference, however large, would have been seen reliably with so few."
+    if power.mde is not None:
+        seen = f"A difference of {percent(power.mde)} points or more would have been seen four times in five; a smaller one may hide here."
+    if power.n_to_settle is None:
+        return (seen,)
+    return (seen, f"About {power.n_to_settle:,} {unit} would settle whether there is a difference of {margin} points.")
+
+
+def flip_words(flip: Flip) -> str:
+    """Return which way a pair flipped."""
+    return "newly refused" if flip.direction is Direction.INCREASE else "no longer refused"

@@ -1,0 +1,245 @@
+"""Two runs compared, or any number scanned: the door that the command line and other programs go through.
+
+    demur.compare("baseline.jsonl", "candidate.jsonl").decision
+    demur.compare(old_answers, new_answers, by=["category"]).to_arrow()
+
+A run is a path (a file, a folder, a glob), several of them, rows in memory (dicts, texts, provider objects), or an Arrow
+table. Laws: rows pair by key; what cannot be read is an error that names it, unless the caller says to leave it out; an
+empty run, and two runs that share no question, are errors.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from demur.adapters.config import input_limits
+from demur.adapters.engine import open_engine
+from demur.adapters.excerpts import read_excerpts
+from demur.adapters.labels import read_label_pairs
+from demur.adapters.memory import spool_rows
+from demur.adapters.requests import join_requests, prompts_of
+from demur.adapters.tallies import abstained_of, group_tallies, pair_runs, refusal_places, run_summary
+from demur.adapters.verdict_files import write_pairs, write_verdicts
+from demur.errors import UnreadableRowsError, UsageError
+from demur.model.comparison import DiffSettings, Flip, FlipSide, PairCounts, Pairing, Tally
+from demur.model.scan import PhraseCount, ScanTally
+from demur.model.verdict import Outcome
+from demur.pipeline.batch import BatchJudge
+from demur.pipeline.classify import classify_text
+from demur.pipeline.compare import compare_tally
+from demur.pipeline.ingest import Ingest
+from demur.pipeline.scan import scan_tally
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from demur.adapters.engine import Engine, LoadedRun
+    from demur.adapters.excerpts import Excerpt
+    from demur.adapters.ports import Progress
+    from demur.adapters.tallies import FlipPlace, PairTally
+    from demur.model.comparison import Comparison
+    from demur.model.scan import Scan
+    from demur.pipeline.ports import TextJudge
+
+__all__ = ["Reading", "compare", "scan"]
+
+_SLICED_BY_DEFAULT = ("category", "language", "model", "task", "tool")
+_FLIPS_SHOWN = 20
+_READ_FOR_PHRASES = 2000
+_COUNTED = (Outcome.REFUSED, Outcome.FILTERED)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How runs are read and judged.
+
+    `format` names the trace format (None: sniffed), `requests` the inputs of a batch, `judge` another way to judge texts,
+    `counted` the outcomes that are abstentions, `jobs` the processes (None: as many as the input is worth).
+    """
+
+    format: str | None = None
+    requests: tuple[str, ...] = ()
+    judge: TextJudge | None = None
+    counted: tuple[Outcome, ...] = _COUNTED
+    skip_bad: bool = False
+    verify: bool = False
+    jobs: int | None = 1
+    progress: Progress | None = field(default=None, compare=False)
+
+
+def compare(  # noqa: PLR0913 — the door of the library: all but the runs are keywords with defaults
+    baseline: object,
+    candidate: object,
+    *,
+    by: Sequence[str] | None = None,
+    key: str | None = None,
+    cluster: str | None = None,
+    settings: DiffSettings | None = None,
+    reading: Reading | None = None,
+    labels: str | None = None,
+    unpaired: bool = False,
+    show: int = _FLIPS_SHOWN,
+    out: str | Path | None = None,
+) -> Comparison:
+    """Return how the candidate's refusals differ from the baseline's, and whether that can be said at all.
+
+    `by` are fields to slice by, `key` what pairs two rows (`id`, `prompt` or a field), `cluster` what groups correlated
+    rows (`session`, `key`, `none` or a field), `labels` a file of what people say of some pairs, `out` a file for all pairs.
+    """
+    reading = reading or Reading()
+    fields = tuple(dict.fromkeys(by if by is not None else _SLICED_BY_DEFAULT))
+    kept = tuple(dict.fromkeys([*fields, "model", *_named_fields(key, cluster)]))
+    with open_engine(jobs=reading.jobs) as engine:
+        runs = (
+            _load(engine, "baseline", baseline, fields=kept, reading=reading),
+            _load(engine, "candidate", candidate, fields=kept, reading=reading),
+        )
+        if unpaired:
+            return compare_tally(_unpaired_tally(engine, runs, reading), settings or DiffSettings())
+        counted = [str(outcome) for outcome in reading.counted]
+        paired = pair_runs(engine, runs, counted=counted, key=key, cluster=cluster, slices=fields, show=show)
+        tally = _paired_tally(engine, runs, paired, reading=reading, labels=labels)
+        if out is not None:
+            write_pairs(engine, runs, Path(out))
+        return compare_tally(tally, settings or DiffSettings())
+
+
+def scan(
+    *runs: object, by: Sequence[str] | None = None, reading: Reading | None = None, out: str | Path | None = None
+) -> Scan:
+    """Return how often the models of some runs say no, by the fields in `by`; `out` is a file for every verdict."""
+    if not runs:
+        raise UsageError("no run to scan", hint="name at least one")
+    reading = reading or Reading()
+    fields = tuple(dict.fromkeys(by if by is not None else _SLICED_BY_DEFAULT))
+    kept = tuple(dict.fromkeys([*fields, "model"]))
+    with open_engine(jobs=reading.jobs) as engine:
+        loaded = [_load(engine, f"run_{i}", run, fields=kept, reading=reading) for i, run in enumerate(runs)]
+        tables = [run.table for run in loaded]
+        groups = [group for name in fields for group in group_tallies(engine, tables, name)]
+        if by is None:
+            groups = [g for g in groups if sum(other.field == g.field for other in groups) > 1]
+        phrases, read = _phrases(engine, loaded, reading)
+        if out is not None:
+            write_verdicts(engine, loaded, Path(out))
+        summaries = tuple(run_summary(engine, run) for run in loaded)
+        return scan_tally(ScanTally(summaries, tuple(groups), phrases, read))
+
+
+def _named_fields(key: str | None, cluster: str | None) -> list[str]:
+    return [name for name in (key, cluster) if name not in (None, "id", "prompt", "session", "key", "none") and name]
+
+
+def _load(engine: Engine, table: str, run: object, *, fields: tuple[str, ...], reading: Reading) -> LoadedRun:
+    ingest = Ingest(fields=fields, judge=BatchJudge(reading.judge), verify=reading.verify)
+    loaded = engine.load(
+        table,
+        _names(engine, table, run),
+        name=_run_name(table, run),
+        port=ingest,
+        limits=input_limits(),
+        format_name=reading.format,
+        progress=reading.progress,
+    )
+    if loaded.errors and not reading.skip_bad:
+        raise UnreadableRowsError(
+            loaded.errors, loaded.unreadable, hint="mend them, or pass --skip-bad to leave them out and count them"
+        )
+    if reading.requests:
+        join_requests(engine, loaded, reading.requests, limits=input_limits(), key=ingest.key)
+    return loaded
+
+
+def _names(engine: Engine, table: str, run: object) -> list[str]:
+    """Return the files of a run; rows in memory are written to one first."""
+    if isinstance(run, str | Path):
+        return [str(run)]
+    if isinstance(run, list | tuple) and run and all(isinstance(name, Path) for name in run):
+        return [str(name) for name in run]
+    return [str(spool_rows(run, engine.folder / table))]
+
+
+def _run_name(table: str, run: object) -> str:
+    if isinstance(run, str | Path):
+        return "standard input" if str(run) == "-" else str(run)
+    paths = isinstance(run, list | tuple) and run and all(isinstance(name, Path) for name in run)
+    return " ".join(map(str, run)) if paths and isinstance(run, Iterable) else table
+
+
+def _paired_tally(
+    engine: Engine, runs: tuple[LoadedRun, LoadedRun], paired: PairTally, *, reading: Reading, labels: str | None
+) -> Tally:
+    return Tally(
+        run_summary(engine, runs[0]),
+        run_summary(engine, runs[1]),
+        paired.pairing,
+        paired.counts,
+        missing=paired.missing,
+        clusters=paired.clusters,
+        cluster_field=paired.cluster_field,
+        repeats=paired.repeats,
+        prompts_changed=paired.prompts_changed,
+        slices=paired.slices,
+        flips=_flips(engine, runs, paired.flips, reading),
+        labelled=read_label_pairs(engine, labels, limits=input_limits()) if labels else (),
+    )
+
+
+def _unpaired_tally(engine: Engine, runs: tuple[LoadedRun, LoadedRun], reading: Reading) -> Tally:
+    counted = [str(outcome) for outcome in reading.counted]
+    return Tally(
+        run_summary(engine, runs[0]),
+        run_summary(engine, runs[1]),
+        Pairing.NONE,
+        PairCounts(0, 0, 0, 0),
+        unpaired_baseline=abstained_of(engine, runs[0], counted),
+        unpaired_candidate=abstained_of(engine, runs[1], counted),
+    )
+
+
+def _flips(
+    engine: Engine, runs: tuple[LoadedRun, LoadedRun], places: Sequence[FlipPlace], reading: Reading
+) -> tuple[Flip, ...]:
+    limits = input_limits()
+    before = read_excerpts(engine, runs[0], [place.baseline for place in places], limits=limits)
+    after = read_excerpts(engine, runs[1], [place.candidate for place in places], limits=limits)
+    ids = {e[2].exchange.id for e in before.values() if e[2].exchange.id}
+    asked = prompts_of(engine, reading.requests, ids, limits=limits)
+    return tuple(
+        _flip(place.key, before[place.baseline], after[place.candidate], judge=reading.judge, asked=asked)
+        for place in places
+        if place.baseline in before and place.candidate in after
+    )
+
+
+def _flip(key: str, before: Excerpt, after: Excerpt, *, judge: TextJudge | None, asked: Mapping[str, str]) -> Flip:
+    request = before[2].exchange.request or after[2].exchange.request
+    prompt = request.prompt if request else asked.get(before[2].exchange.id or "")
+    shown = before[2].exchange.id or after[2].exchange.id or f"prompt {int(key) & (2**64 - 1):016x}"
+    return Flip(shown, prompt, _side(before, judge), _side(after, judge), before[2].fields or after[2].fields)
+
+
+def _side(excerpt: Excerpt, judge: TextJudge | None) -> FlipSide:
+    source, line, traced = excerpt
+    verdict, text = classify_text(traced.exchange.response, judge=judge)
+    return FlipSide(text, verdict, source, line)
+
+
+def _phrases(engine: Engine, runs: Sequence[LoadedRun], reading: Reading) -> tuple[tuple[PhraseCount, ...], int]:
+    """Return what made some of the refusals so, most frequent first, and how many were read for it."""
+    counts: Counter[tuple[str, str]] = Counter()
+    read = 0
+    for run in runs:
+        places = refusal_places(engine, run, most=_READ_FOR_PHRASES // len(runs))
+        for _, _, traced in read_excerpts(engine, run, places, limits=input_limits()).values():
+            verdict, _ = classify_text(traced.exchange.response, judge=reading.judge)
+            read += 1
+            raising = {(f.rule, f.category) for f in verdict.findings if f.weight > 0}
+            said = {(f"{s.path} = {s.value}", str(s.kind)) for s in verdict.signals if s.blocked}
+            counts.update(raising | said)
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return tuple(PhraseCount(phrase, category, count) for (phrase, category), count in ordered[:20]), read

@@ -1,0 +1,55 @@
+"""Which format is this trace? The registry, in the order in which formats are asked.
+
+Laws: a format is recognised by fields that only it has; the more specific is asked first, and rows of plain columns last,
+because every tool's export has some field that could be a column; no format is taken for another.
+"""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING
+
+from demur.errors import UsageError
+from demur.wire.traces import flat_rows, litellm, messages, shadow_log, sharegpt
+from demur.wire.traces.batch import ANTHROPIC_BATCH, OPENAI_BATCH, OPENAI_RESPONSES_BATCH
+from demur.wire.traces.provider_log import ANTHROPIC, AZURE, BEDROCK, GEMINI, OPENAI_CHAT
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from demur.wire.interface import JsonObject
+    from demur.wire.traces.interface import TraceFormat
+
+__all__ = ["FORMATS", "format_named", "format_of"]
+
+_IN_ORDER: tuple[TraceFormat, ...] = (
+    ANTHROPIC_BATCH,
+    OPENAI_RESPONSES_BATCH,
+    OPENAI_BATCH,
+    shadow_log,
+    litellm,
+    AZURE,
+    OPENAI_CHAT,
+    ANTHROPIC,
+    GEMINI,
+    BEDROCK,
+    sharegpt,
+    messages,
+    flat_rows,
+)
+FORMATS: Mapping[str, TraceFormat] = {known.NAME: known for known in _IN_ORDER}
+
+
+def format_of(record: JsonObject) -> TraceFormat | None:
+    """Return the first format that a record is of; None where none knows it."""
+    return next((known for known in _IN_ORDER if known.sniffs(record)), None)
+
+
+def format_named(name: str) -> TraceFormat:
+    """Return the format of this name; another name is an error that says which there are."""
+    found = FORMATS.get(name.strip().lower().replace("_", "-"))
+    if found is None:
+        near = difflib.get_close_matches(name.lower(), FORMATS, n=1)
+        hint = f"did you mean `{near[0]}`? " if near else ""
+        raise UsageError(f"unknown trace format `{name}`", hint=f"{hint}there are {', '.join(sorted(FORMATS))}")
+    return found
