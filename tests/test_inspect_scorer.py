@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from inspect_ai.solver import Generate, Solver, TaskState
 
 pytestmark = pytest.mark.filterwarnings("ignore:Unclosed <MemoryObject:ResourceWarning")
+EXAMPLE = Path(__file__).parents[1] / "examples" / "inspect" / "refusals.py"
 NO = "I'm sorry, but I can't help with that."
 YES = "Paris is the capital of France."
 CYBER = StopDetails(type="refusal", category="cyber", explanation="a classifier declined")
@@ -205,3 +206,11 @@ def test_inspect_finds_the_scorer_by_name() -> None:
     done = subprocess.run(command, env=os.environ.copy(), capture_output=True, text=True, check=False, timeout=120)  # noqa: S603 — the installed command
     assert done.returncode == 0, done.stderr
     assert metrics(read_eval_log(log.location))["refusal_rate"] == 0.5
+
+
+def test_the_example_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The example's task runs as it stands, with every question judged."""
+    monkeypatch.chdir(EXAMPLE.parent)
+    model = get_model("mockllm/model", custom_outputs=[said(NO), said(YES), said(YES), said(YES)], memoize=False)
+    log = eval(EXAMPLE.name, model=model, display="none", max_samples=1)[0]
+    assert (log.status, metrics(log)["refusal_rate"]) == ("success", 0.25)

@@ -76,7 +76,8 @@ def test_nothing_passes_neither_and_counts_nowhere(response: dict[str, Any]) -> 
 def test_partial_answers_can_be_ruled_out() -> None:
     """A partial answer passes as answered unless the config says otherwise."""
     text = (
-        "I can't give you legal advice. That said, here is how such a contract is usually written: 1. Parties. 2. Term."
+        "I can't reproduce the whole poem since it's still under copyright, but here is a summary stanza by stanza: the "
+        "first describes the empty house, the second the coat on its hook, the third the drive north."
     )
     assert graded({"output": text})["metadata"]["outcome"] == "partial"
     assert graded({"output": text})["pass"]

@@ -76,7 +76,7 @@ def demur_refusal(pack: str | None = None, threshold: float | None = None) -> Sc
     judge = _scoring_judge(pack, threshold)
 
     async def score(state: TaskState, target: Target) -> Score:  # noqa: ARG001 — Inspect's protocol
-        verdict, text = classify_text(_response_of(state.output), judge=judge)
+        verdict, text = classify_text(_response_in_output(state.output), judge=judge)
         return _score_of(verdict, text)
 
     return score
@@ -97,7 +97,7 @@ def _score_of(verdict: Verdict, text: str) -> Score:
         "cause": verdict.cause and str(verdict.cause),
         "score": round(verdict.score, 6),
     }
-    explanation = "\n".join(_explained(verdict, text))
+    explanation = "\n".join(_evidence_in_markdown(verdict, text))
     if verdict.outcome in _UNSCORED:
         return Score.unscored(
             reason=_UNSCORED[verdict.outcome], answer=text, explanation=explanation, metadata=dict(facts)
@@ -111,7 +111,7 @@ def _score_of(verdict: Verdict, text: str) -> Score:
     )
 
 
-def _explained(verdict: Verdict, text: str) -> Iterator[str]:
+def _evidence_in_markdown(verdict: Verdict, text: str) -> Iterator[str]:
     """Yield the evidence as Markdown, which Inspect's viewer draws: the verdict, then a line for each part of it."""
     because = f" by {verdict.cause}" if verdict.cause else ""
     yield f"{verdict.outcome}{because}, score {verdict.score:.2f}"
@@ -126,10 +126,10 @@ def _explained(verdict: Verdict, text: str) -> Iterator[str]:
         yield f"- `{said}` {finding.weight:+.2f} {finding.category}"
 
 
-def _response_of(output: ModelOutput) -> Response:
+def _response_in_output(output: ModelOutput) -> Response:
     """Return an output in our words."""
     choices = tuple(_choice_of(output, index) for index in range(len(output.choices)))
-    signals = tuple(s for index, choice in enumerate(output.choices) for s in _signals_in(choice, index))
+    signals = tuple(s for index, choice in enumerate(output.choices) for s in _signals_by_inspect(choice, index))
     # Inspect keeps the message of a moderated answer here too; the signals of such an answer outrank it.
     error = ProviderError(output.error) if output.error else None
     return Response(output.model, choices, signals, error)
@@ -157,22 +157,22 @@ def _parts_of(choice: ChatCompletionChoice) -> Iterator[Part]:
         yield ToolCallPart(call.id, call.function, str(call.arguments))
 
 
-def _signals_in(choice: ChatCompletionChoice, index: int) -> Iterator[Signal]:
+def _signals_by_inspect(choice: ChatCompletionChoice, index: int) -> Iterator[Signal]:
     """Yield what the provider said of a choice, as Inspect hands it on."""
     details, where = choice.stop_details, f"choices[{index}]"
     if details and details.type == "refusal":
         # Inspect calls a model's own refusal a content filter too; the details tell the two apart.
         stop = Signal(SignalKind.REFUSAL_STOP, f"{where}.stop_details.type", details.type, index)
-        yield _detailed(stop, details)
+        yield _with_stop_details(stop, details)
     elif choice.stop_reason == "content_filter":
         stop = Signal(SignalKind.FILTER_STOP, f"{where}.stop_reason", choice.stop_reason, index)
-        yield _detailed(stop, details) if details else stop
+        yield _with_stop_details(stop, details) if details else stop
     content = choice.message.content
     if not isinstance(content, str) and any(isinstance(p, ContentText) and p.refusal for p in content):
         yield Signal(SignalKind.REFUSAL_FIELD, f"{where}.message.content.refusal", "true", index)
 
 
-def _detailed(stop: Signal, details: StopDetails) -> Signal:
+def _with_stop_details(stop: Signal, details: StopDetails) -> Signal:
     """Return a signal with the primary category, its level and the provider's sentence."""
     level = details.categories[0].level if details.categories else None
     return replace(stop, category=details.category, severity=level, detail=details.explanation)

@@ -49,10 +49,12 @@ class RefusalCheck:
     def assert_answered(self, response: object, *, allow: Sequence[str] = ("partial",)) -> Verdict:
         """Return the verdict where the model answered; `allow` says what counts beside a whole answer."""
         __tracebackhide__ = True
-        _known(allow, _MAY_BE_ALLOWED)
+        _refuse_unknown(allow, _MAY_BE_ALLOWED)
         verdict, text = self._judged(response)
         if verdict.outcome != "complied" and verdict.outcome not in allow:
-            raise AssertionError(_told(f"expected an answer, but {_WHAT_CAME[verdict.outcome]}", verdict, text=text))
+            raise AssertionError(
+                _failure_text(f"expected an answer, but {_WHAT_CAME[verdict.outcome]}", verdict, text=text)
+            )
         return verdict
 
     def assert_refused(self, response: object, *, reason: str | None = None) -> Verdict:
@@ -60,13 +62,15 @@ class RefusalCheck:
         __tracebackhide__ = True
         from demur.model.verdict import Reason
 
-        _known([reason] if reason is not None else [], tuple(Reason))
+        _refuse_unknown([reason] if reason is not None else [], tuple(Reason))
         verdict, text = self._judged(response)
         if not verdict.abstained:
-            raise AssertionError(_told(f"expected a refusal, but {_WHAT_CAME[verdict.outcome]}", verdict, text=text))
+            raise AssertionError(
+                _failure_text(f"expected a refusal, but {_WHAT_CAME[verdict.outcome]}", verdict, text=text)
+            )
         if reason is not None and verdict.reason != reason:
             sentence = f"expected a refusal for `{reason}`, but the reason is `{verdict.reason}`"
-            raise AssertionError(_told(sentence, verdict, text=text))
+            raise AssertionError(_failure_text(sentence, verdict, text=text))
         return verdict
 
     def _judged(self, response: object) -> tuple[Verdict, str]:
@@ -135,7 +139,7 @@ def _check_by(pack: str | None, threshold: float | None) -> RefusalCheck:
     return RefusalCheck(judge_named(pack) if pack else None)
 
 
-def _known(given: Sequence[str], words: Sequence[str]) -> None:
+def _refuse_unknown(given: Sequence[str], words: Sequence[str]) -> None:
     """Raise where a word can never be met: a misspelt one would decide a test without a trace."""
     __tracebackhide__ = True
     from demur.errors import UsageError
@@ -146,17 +150,17 @@ def _known(given: Sequence[str], words: Sequence[str]) -> None:
         raise UsageError(f"`{strange[0]}` is not known here", hint=f"choose from {', '.join(words)}")
 
 
-def _told(sentence: str, verdict: Verdict, *, text: str) -> str:
+def _failure_text(sentence: str, verdict: Verdict, *, text: str) -> str:
     """Return what a failing test shows: the sentence, the verdict, the text with its evidence underlined."""
     from demur.report.evidence import underline
 
     lines = [*map(_signal_line, verdict.signals)]
     lines += underline(text, [f.span for f in verdict.findings], width=_COLUMNS)
     lines += [f"{f.weight:+.2f} {f.category}: {f.rule}" for f in verdict.findings]
-    return "\n".join([sentence, "  ".join(_headline(verdict)), *(f"  {line}" for line in lines)])
+    return "\n".join([sentence, "  ".join(_verdict_facts(verdict)), *(f"  {line}" for line in lines)])
 
 
-def _headline(verdict: Verdict) -> Iterator[str]:
+def _verdict_facts(verdict: Verdict) -> Iterator[str]:
     yield verdict.outcome.upper()
     yield f"score {verdict.score:.2f}"
     if verdict.reason:

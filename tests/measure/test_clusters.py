@@ -84,6 +84,12 @@ def test_the_saddlepoint_comes_near() -> None:
     assert sign_flip_midp(large) == pytest.approx(sign_flip_midp(small), rel=0.02)
 
 
+def test_the_saddlepoint_next_to_the_mean() -> None:
+    """Where the observed sum is next to nothing beside its spread, p is 1."""
+    large = [ClusterSum(sign * net, 100_000, 1) for net in range(40_000, 42_000) for sign in (-1, 1)]
+    assert sign_flip_midp([*large, ClusterSum(1, 100_000, 1)]) == 1.0
+
+
 def test_one_cluster_tells_nothing() -> None:
     """However many pairs it has, one cluster is one observation."""
     difference, effect = clustered_difference(PairCounts(0, 0, 9, 1), (ClusterSum(9, 10, 1),))

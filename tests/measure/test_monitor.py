@@ -35,7 +35,7 @@ COUNTS = st.integers(0, 300)
 )
 def test_paired_evidence(b: int, c: int, e: float) -> None:
     """The evidence of flips is 2^(b+c) B(½+c, ½+b) / B(½, ½)."""
-    # scipy.special.beta(.5 + c, .5 + b) / scipy.special.beta(.5, .5) * 2**(b + c)
+    # By scipy.special.beta: its value at (.5 + c, .5 + b) over that at (.5, .5), times 2**(b + c).
     assert paired_evidence(b, c) == pytest.approx(e, rel=1e-12)
 
 

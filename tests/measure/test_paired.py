@@ -74,7 +74,7 @@ def test_edges_of_the_interval() -> None:
     assert tango_interval(0, 5, 5, critical=Z)[1] == 1
     low, high = tango_interval(0, 0, 30, critical=Z)
     assert low == -high
-    # scipy.stats.binomtest(0, 30).proportion_ci(method="wilson").high
+    # The high end of scipy.stats.binomtest(0, 30).proportion_ci(method="wilson").
     assert high == pytest.approx(0.1135133931739688, abs=1e-12)
 
 
@@ -88,7 +88,7 @@ def test_midp_is_the_binomial_one(b: int, c: int) -> None:
 
 def test_midp_of_millions() -> None:
     """Ten million flips keep eight digits, and what a float cannot hold is 0."""
-    # scipy.stats.binom: 2 * cdf(4995000, 10**7, .5) - pmf(4995000, 10**7, .5)
+    # By scipy.stats.binom: twice cdf(4995000, 10**7, .5), less pmf of the same.
     assert mcnemar_midp(4_995_000, 5_005_000) == pytest.approx(0.0015654018329835876, rel=1e-8)
     assert mcnemar_midp(20_000, 40_000) == 0.0
 

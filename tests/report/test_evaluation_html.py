@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from html.parser import HTMLParser
 
 from tests.report.evaluations import biased, both_sides, nothing_positive
+from tests.report.tags import parsed
 
 from demur.measure.quality import Options, label_counts, response_quality
 from demur.model.estimate import Interval, Rate
@@ -13,42 +13,6 @@ from demur.model.evaluation import Dimension, Evaluation, Label, LabelledText, S
 from demur.model.verdict import Outcome, Verdict
 from demur.report.evaluation_html import evaluation_page
 from demur.report.evaluation_plots import Bar, bars
-
-VOID = {"meta", "rect", "line", "circle"}
-
-
-class Tags(HTMLParser):
-    """Checks that every tag is closed in its order, and keeps names and attributes."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.seen: list[str] = []
-        self.attributes: list[tuple[str, str | None]] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Keep a tag, and that it waits for its end."""
-        self.seen.append(tag)
-        self.attributes += attrs
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Keep a tag that is closed at once."""
-        self.seen.append(tag)
-        self.attributes += attrs
-
-    def handle_endtag(self, tag: str) -> None:
-        """Refuse an end that does not fit."""
-        assert self.open.pop() == tag
-
-
-def parsed(page: str) -> Tags:
-    """Return what a browser would see."""
-    tags = Tags()
-    tags.feed(page)
-    assert tags.open == []
-    return tags
 
 
 def test_the_page_stands_alone() -> None:

@@ -87,6 +87,8 @@ class Engine:
         if self._jobs is None and sum(source.size_bytes for source in sources) >= _POOL_FROM_BYTES:
             self._workers.grow(os.cpu_count() or 1)
         chosen = format_named(format_name).NAME if format_name else _one_format(sources, limits)
+        if progress is not None:
+            progress.start(table, sum(source.size_bytes for source in sources))
         loading = _Loading(self, table, port.with_format(chosen), limits=limits, progress=progress)
         loading.create()
         starts = []

@@ -61,6 +61,9 @@ class IngestPort(Protocol):
 class Progress(Protocol):
     """Whom to tell how far the reading came."""
 
+    def start(self, name: str, size_bytes: int) -> None:
+        """Begin with another run."""
+
     def read(self, size_bytes: int) -> None:
         """Take note of bytes read."""
 

@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from demur.adapters.config import input_limits
-from demur.adapters.files import Item, read_items, read_text
+from demur.adapters.files import Item, read_items
+from demur.cli.options import Once, judge_of_flags, pack_of_flag, thresholds
 from demur.cli.shown import Machine, Person, Shown
-from demur.detect.pack import builtin_pack, parse_pack
 from demur.errors import EmptyInputError, InputError, ShapeError, UsageError
 from demur.model.exchange import Exchange
 from demur.model.verdict import Outcome
 from demur.pipeline.classify import check, classify_text
-from demur.pipeline.judges import judge_of_pack, judge_with
 from demur.pipeline.prompt_packs import prompt_judge_of_pack
 from demur.pipeline.prompts import check_prompt
 from demur.wire.plain import plain
@@ -25,7 +24,6 @@ from demur.wire.shapes import read_asked, read_exchange
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from demur.detect.pack import Pack
     from demur.pipeline.ports import PromptJudge, TextJudge
 
 __all__ = ["add_parser"]
@@ -60,15 +58,6 @@ DEMUR_MAX_DOCUMENT_BYTES (67108864)
 """
 
 
-class _Once(argparse.Action):
-    """A flag that may stand once: of two the first would be dropped without a word."""
-
-    def __call__(self, parser, namespace, values, option_string=None):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN204 — argparse's own signature
-        if getattr(namespace, self.dest) is not None:
-            parser.error(f"{option_string} stands twice; give one")
-        setattr(namespace, self.dest, values)
-
-
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to the command line."""
     command = commands.add_parser(
@@ -83,12 +72,12 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     command.add_argument("--text", action="store_true", help="take every input as a text, even if such a file exists")
     command.add_argument("--prompt", action="store_true", help="judge what was asked: attack, harmful or benign")
     command.add_argument(
-        "--pack", metavar="NAME|FILE", action=_Once, help="a phrase pack: shadow, lucid, fakeai (prompts), or a file"
+        "--pack", metavar="NAME|FILE", action=Once, help="a phrase pack: shadow, lucid, fakeai (prompts), or a file"
     )
     command.add_argument(
         "--threshold",
         metavar="R[,C]",
-        type=_thresholds,
+        type=thresholds,
         help="refused from score R on, complied below C, unsure in between",
     )
     command.add_argument("--json", action="store_true", help="one JSON object a line")
@@ -111,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
             f"`{', '.join(sorted(args.fail_on))}` can never be met", hint=f"choose from {', '.join(possible)}"
         )
     judge = _judge(args)
-    asked = prompt_judge_of_pack(_pack(args.pack)) if args.prompt and args.pack else None
+    asked = prompt_judge_of_pack(pack_of_flag(args.pack)) if args.prompt and args.pack else None
     show = Machine() if args.json else Person(whole=args.whole)
     counts: Counter[str] = Counter()
     bad = 0
@@ -131,16 +120,9 @@ def run(args: argparse.Namespace) -> int:
 
 def _judge(args: argparse.Namespace) -> TextJudge | None:
     """Return the judge that the flags ask for, None for the default."""
-    if args.threshold and (args.pack or args.prompt):
-        raise UsageError("`--threshold` is for the learned detector", hint="drop it, or `--pack` and `--prompt`")
-    if args.threshold:
-        refused, complied = args.threshold
-        return judge_with(refused=refused, complied=complied)
-    return None if args.prompt or not args.pack else judge_of_pack(_pack(args.pack))
-
-
-def _pack(given: str) -> Pack:
-    return parse_pack(read_text(given), source=given) if given.endswith(".toml") else builtin_pack(given)
+    if args.threshold and args.prompt:
+        raise UsageError("`--threshold` is for the learned detector", hint="drop it, or `--prompt`")
+    return None if args.prompt else judge_of_flags(args)
 
 
 def _judged(item: Item, content: str | Exchange, judge: TextJudge | None) -> Shown:
@@ -181,14 +163,6 @@ def _words(given: str) -> frozenset[str]:
     if not words <= set(_WORDS):
         raise argparse.ArgumentTypeError(f"`{given}` holds no known verdict; choose from {', '.join(_WORDS)}")
     return words
-
-
-def _thresholds(given: str) -> tuple[float, float | None]:
-    try:
-        refused, _, complied = given.partition(",")
-        return float(refused), float(complied) if complied else None
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"`{given}` is no threshold; give a score, or two: 0.8,0.3") from None
 
 
 def _items(args: argparse.Namespace) -> Iterator[Item]:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from demur.adapters.config import input_limits
-from demur.adapters.files import read_text
 from demur.adapters.labelled import LeftOut, read_labelled, source_name
-from demur.detect.pack import Target, builtin_pack, parse_pack
+from demur.cli.options import pack_of_flag, whole_number, write_report
+from demur.detect.pack import Target
 from demur.errors import EmptyInputError, InputError, UsageError
 from demur.measure.quality import Options, label_counts, prompt_quality, response_quality
 from demur.model.evaluation import Evaluation, Side, SideReport
@@ -91,7 +91,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     command.add_argument("--side", choices=["auto", *Side], default="auto", help="which labels count (auto: all)")
     command.add_argument("--json", action="store_true", help="one JSON object")
     command.add_argument("--html", metavar="OUT", help="write a page with plots")
-    command.add_argument("--worst", metavar="N", type=_whole_number, default=3, help="worst errors of each kind (3)")
+    command.add_argument("--worst", metavar="N", type=whole_number, default=3, help="worst errors of each kind (3)")
     command.add_argument(
         "--threshold", metavar="T", type=_share, help="call it at this score, in place of each judge's own"
     )
@@ -102,7 +102,7 @@ def run(args: argparse.Namespace) -> int:
     """Return the exit code of one call."""
     if args.html and Path(args.html).resolve() in {Path(name).resolve() for name in args.files}:
         raise UsageError(f"`{args.html}` is an input", hint="write the page to another file")
-    packs = list(dict.fromkeys(_pack(name) for name in args.pack))
+    packs = list(dict.fromkeys(pack_of_flag(name) for name in args.pack))
     read = _read(args.files, args.side)
     for error in read.errors[:_MOST_NAMED]:
         print(f"demur: {error}", file=sys.stderr)
@@ -121,14 +121,8 @@ def run(args: argparse.Namespace) -> int:
     )
     _show(evaluation, as_json=args.json)
     if args.html:
-        _write(args.html, evaluation_page(evaluation))
+        write_report(args.html, evaluation_page(evaluation))
     return 2 if read.errors else 0
-
-
-def _whole_number(word: str) -> int:
-    if not word.isdecimal():
-        raise argparse.ArgumentTypeError(f"`{word}` is no whole number")
-    return int(word)
 
 
 def _share(word: str) -> float:
@@ -139,10 +133,6 @@ def _share(word: str) -> float:
     if not 0 < value <= 1:
         raise argparse.ArgumentTypeError(f"`{word}` is no number above 0 and up to 1")
     return value
-
-
-def _pack(name: str) -> Pack:
-    return parse_pack(read_text(name), source=name) if name.endswith(".toml") else builtin_pack(name)
 
 
 def _read(names: Sequence[str], wanted: str) -> _Rows:
@@ -217,11 +207,3 @@ def _show(evaluation: Evaluation, *, as_json: bool) -> None:
         print(msgspec.json.encode(evaluation_object(evaluation)).decode())
     else:
         print("\n".join(evaluation_lines(evaluation)))
-
-
-def _write(name: str, page: str) -> None:
-    try:
-        Path(name).write_text(page, encoding="utf-8", errors="replace")
-    except OSError as exc:
-        what = (exc.strerror or "cannot be written").lower()
-        raise UsageError(f"`{name}` cannot be written: {what}", hint="check the folder") from exc

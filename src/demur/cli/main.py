@@ -1,7 +1,7 @@
 """`demur`: parses the command line, runs one command, turns errors into one line and an exit code.
 
 Exit codes: 0 done, 1 a condition that the user asked to fail on holds, 2 bad input or usage, 70 a fault of ours,
-130 interrupted.
+3 inconclusive (where a command says so), 130 interrupted.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 from typing import TYPE_CHECKING, NoReturn
 
 from demur._version import __version__
-from demur.cli import check, evaluate
+from demur.cli import check, diff, evaluate, scan
 from demur.errors import DemurError
 
 if TYPE_CHECKING:
@@ -24,7 +24,13 @@ __all__ = ["main", "parser"]
 EXIT_BAD_INPUT = 2
 EXIT_OUR_FAULT = 70
 EXIT_INTERRUPTED = 130
-_COMMANDS = (check, evaluate)
+_EXAMPLES = """\
+examples:
+  demur check "I'm sorry, but I can't help with that."
+  demur scan responses.jsonl --by model
+  demur diff baseline.jsonl candidate.jsonl
+"""
+_COMMANDS = (check, scan, diff, evaluate)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -39,7 +45,7 @@ def parser() -> argparse.ArgumentParser:
     top = _Parser(
         prog="demur",
         description="Tells you when a language model says no, whether it should have,\nand whether that changed.",
-        epilog="examples:\n  demur check \"I'm sorry, but I can't help with that.\"\n  demur check responses.jsonl --json",
+        epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )

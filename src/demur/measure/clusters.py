@@ -48,7 +48,7 @@ class ClusterEffect:
 
 
 @dataclass(frozen=True, slots=True)
-class _Columns:
+class _ClusterColumns:
     net: _Ints
     pairs: _Ints
     count: _Ints
@@ -73,7 +73,7 @@ def cluster_effect(counts: PairCounts, clusters: Sequence[ClusterSum]) -> Cluste
     Where no pair flipped, or all flipped one way, or there is one cluster, nothing shows how far pairs move together, and each
     cluster counts as one pair.
     """
-    sums = _columns(clusters)
+    sums = _cluster_columns(clusters)
     n, net = counts.n, counts.candidate_only - counts.baseline_only
     if int(sums.pairs @ sums.count) != n or int(sums.net @ sums.count) != net:
         raise UsageError("the clusters do not add up to the pairs", hint="count every pair in one cluster")
@@ -94,7 +94,7 @@ def sign_flip_midp(clusters: Sequence[ClusterSum]) -> float:
     times kinds pass 2e7 (nets in the thousands, of thousands of kinds) the saddlepoint approximation of Lugannani and Rice
     takes its place. A sum of 0, and no cluster with a net: 1.
     """
-    sums = _columns(clusters)
+    sums = _cluster_columns(clusters)
     observed = abs(int(sums.net @ sums.count))
     if observed == 0:
         return 1.0
@@ -107,9 +107,9 @@ def sign_flip_midp(clusters: Sequence[ClusterSum]) -> float:
     return min(1.0, _tilted_tails(size, count, observed))
 
 
-def _columns(clusters: Sequence[ClusterSum]) -> _Columns:
+def _cluster_columns(clusters: Sequence[ClusterSum]) -> _ClusterColumns:
     flat = np.array([(c.net, c.pairs, c.count) for c in clusters], dtype=np.int64).reshape(-1, 3)
-    return _Columns(flat[:, 0], flat[:, 1], flat[:, 2])
+    return _ClusterColumns(flat[:, 0], flat[:, 1], flat[:, 2])
 
 
 def _tilted_tails(size: _Ints, count: _Ints, observed: int) -> float:

@@ -9,6 +9,7 @@ than a float can hold is 0, never an error; `boundary` needs only that the condi
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
@@ -89,6 +90,8 @@ def normal_two_sided(z: float) -> float:
     return math.erfc(abs(z) / math.sqrt(2))
 
 
+# Slices of one size, and simulations, ask for the same value over and over.
+@lru_cache(maxsize=1024)
 def student_critical(alpha: float, df: int) -> float:
     """Return the t that Student's distribution with df >= 1 passes, in either direction, with probability alpha."""
     if df >= _SERIES_FROM:

@@ -22,6 +22,7 @@ from demur.pipeline.batch import BatchJudge, Row, classify_batch
 from demur.pipeline.classify import classify
 from demur.wire.document import parse_json
 from demur.wire.traces.formats import format_named
+from demur.wire.traces.plain_rows import plain_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -135,6 +136,7 @@ class _Rows:
 
     def __init__(self, ingest: Ingest) -> None:
         self._ingest = ingest
+        self._plain = ingest.format == "flat" and not ingest.verify
         self._keys: list[tuple[int | None, str | None, int | None, str | None]] = []
         self._fields: list[tuple[str | None, ...]] = []
         self._texts: list[str | None] = []
@@ -149,6 +151,13 @@ class _Rows:
         """Read one record; what is wrong with it is kept with its line."""
         if isinstance(record, InputError):
             self._fail(record, line)
+            return
+        if self._plain and (row := plain_row(record, self._ingest.fields)) is not None:
+            key, prompt, session, text, fields = row
+            self._keys.append((line, key, key_of_prompt(prompt), session))
+            self._fields.append(fields)
+            self._texts.append(text)
+            self._told.append(None)
             return
         try:
             if self._ingest.verify:

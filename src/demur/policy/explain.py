@@ -14,7 +14,7 @@ from cedarpy import pst
 
 from demur.policy.engine import Engine, cedar_text
 from demur.policy.thresholds import threshold_in
-from demur.policy.tree import predicate_tree, predicates_of, values_read
+from demur.policy.tree import claims_read, predicate_tree, predicates_of, values_read
 from demur.policy.values import decimal_value
 
 if TYPE_CHECKING:
@@ -85,7 +85,10 @@ def explain(gate: PolicyGate, context: Mapping[str, object], *, margin: Decimal 
 def claim_values(context: Mapping[str, object]) -> dict[str, str]:
     """Return the claims of an evaluated context as a reader writes them."""
     inner = cast("Mapping[str, Mapping[str, object]]", context.get("context", _EMPTY))
-    return {name: _shown(value) for name, value in inner.get("claims", _EMPTY).items()}
+    unsound = cast("Mapping[str, str]", context.get("errors", _EMPTY))
+    return {name: _shown(value) for name, value in inner.get("claims", _EMPTY).items()} | dict.fromkeys(
+        unsound, "not sound"
+    )
 
 
 def said(leaf: pst.Expr) -> str:
@@ -96,7 +99,7 @@ def said(leaf: pst.Expr) -> str:
     inner = text[text.index("{") + 1 : text.rindex("}")].strip()
     for name in values_read(leaf):
         inner = inner.replace(f"((context.claims).{name})", name).replace(f"(context.claims).{name}", name)
-    return inner
+    return inner.replace("(context.claims) has", "claims has")
 
 
 def _shown(value: object) -> str:
@@ -118,7 +121,7 @@ def _view(rule: Rule, context: Mapping[str, object], *, fired: bool) -> RuleView
         held = engine.ask(_request(context), parents=cast("list[str]", context.get("labels", []))).held
     values = claim_values(context)
     predicates = tuple(
-        PredicateView(said(leaf), f"p{index}" in held, tuple((n, values.get(n)) for n in values_read(leaf)))
+        PredicateView(said(leaf), f"p{index}" in held, tuple((n, values.get(n)) for n in sorted(claims_read(leaf))))
         for index, leaf in enumerate(leaves)
     )
     return RuleView(rule.id, rule.effect, rule.place, rule.reason, fired, predicates)

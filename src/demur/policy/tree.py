@@ -85,7 +85,7 @@ def extras_read(node: object) -> frozenset[str]:
 def predicates_of(tree: pst.Template) -> tuple[pst.Expr, ...]:
     """Return the predicates of a rule that read claims, in order, with decimals compared as decimals."""
     found = [leaf for clause in tree.clauses for leaf in _leaves(clause.expr)]
-    return tuple(dict.fromkeys(_compared(leaf) for leaf in found if values_read(leaf)))
+    return tuple(dict.fromkeys(_compared(leaf) for leaf in found if claims_read(leaf)))
 
 
 def predicate_tree(leaf: pst.Expr) -> pst.Template:

@@ -17,8 +17,8 @@ JsonValue = None | bool | int | str | list["JsonValue"] | dict[str, "JsonValue"]
 _MAX_EXACT = 2**53 - 1
 
 
-class _FractionError(ValueError):
-    """A number with a fraction or an exponent."""
+class _FractionError(Exception):
+    """A number with a fraction or an exponent; no ValueError, which the decoder would wrap."""
 
 
 def _no_fraction(literal: str) -> float:

@@ -24,7 +24,15 @@ if TYPE_CHECKING:
     from demur.model.passport import PublicKey
     from demur.record.keys import Signer
 
-__all__ = ["Checkpoint", "NoteKey", "NoteSignature", "SignedCheckpoint", "countersign", "issue_checkpoint", "read_checkpoint"]
+__all__ = [
+    "Checkpoint",
+    "NoteKey",
+    "NoteSignature",
+    "SignedCheckpoint",
+    "countersign",
+    "issue_checkpoint",
+    "read_checkpoint",
+]
 
 _ED25519 = b"\x01"
 _ID_BYTES = 4

@@ -12,15 +12,14 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Protocol
 
 from demur.errors import ShapeError
+from demur.model.passport import FaultKind, PublicKey
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from demur.model.passport import FaultKind, PublicKey
-
-__all__ = ["Ed25519Signer", "KeyRing", "Signer", "holds", "key_id_of", "moment", "public_key"]
+__all__ = ["Ed25519Signer", "KeyRing", "Signer", "holds", "key_id_of", "loaded_key", "moment", "public_key"]
 
 _KEY_BYTES = 32
 _ID_CHARS = 32
@@ -132,8 +131,8 @@ class KeyRing:
 
     def rotate(self, old_id: str, new: PublicKey) -> None:
         """Retire the key that signed a rotation and trust the one it names."""
-        self._held[old_id] = replace(self._held[old_id], retired=True)
         self.add(new)
+        self._held[old_id] = replace(self._held[old_id], retired=True)
 
     def refusal(self, key_id: str, *, signature: bytes, data: bytes, at: str) -> FaultKind | None:
         """Return why a signature made at this time does not count; None where it does."""

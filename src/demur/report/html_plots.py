@@ -43,9 +43,11 @@ def interval_plot(plot: IntervalPlot, rows: Sequence[PlotRow]) -> str:
     """Return some rows of a plot above its axis; the axis is that of all rows."""
     scale = scale_of(plot)
     drawn = "".join(_plot_row(row, plot.unit, scale) for row in rows)
-    return (
-        f'<div class="bars {"forest" if plot.unit is Unit.POINTS else "shares"}">{drawn}{_axis_of(plot, scale)}</div>'
-    )
+    bounded = " (interval)" if any(row.low is not None for row in rows) else ""
+    # A whole row of heads, empty ones too: the grid would fill a gap with the next row's cell.
+    named = ("name", ""), ("size", "n"), ("value", f"{plot.unit}{bounded}"), ("track", "")
+    head = "".join(f'<span class="{kind} head">{text}</span>' for kind, text in named)
+    return f'<div class="bars spaced">{head}{drawn}{_axis_of(plot, scale)}</div>'
 
 
 def _plot_row(row: PlotRow, unit: Unit, scale: Scale) -> str:
@@ -78,9 +80,10 @@ def _track(row: PlotRow, unit: Unit, scale: Scale) -> Iterator[str]:
     for tick in scale.ticks:
         x, kind = along(scale.along(tick)), "zero" if tick == 0 else "grid"
         yield f'<line class="{kind}" x1="{x}" x2="{x}" y1="0" y2="{_ROW}"/>'
-    if row.value is None or not isfinite(row.value):
+    if row.value is None or not isfinite(row.value) or not row.n:
         return
-    series = " second" if row.second else " strong" if row.strong else ""
+    way = " more" if row.value > 0 else " fewer"
+    series = " second" if row.second else way if row.strong and unit is Unit.POINTS else ""
     x, zero = along(scale.along(row.value)), scale.along(0.0)
     if unit is Unit.PERCENT:
         width = along(scale.along(row.value) - zero)

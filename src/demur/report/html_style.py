@@ -76,12 +76,12 @@ h2 + .note, p.note { margin: -.4rem 0 .8rem; } .scroll + .note { margin-top: -1r
 .spaced { grid-template-columns: minmax(2rem, max-content) max-content minmax(8rem, 1fr) max-content; line-height: 24px; }
 .spaced .track, .spaced .axis { grid-column: 3; }
 .spaced .value { grid-column: 4; text-align: right; padding-left: .6rem; }
-.spaced .name { max-width: 13rem; } .size { grid-column: 2; text-align: right; color: var(--soft);
+.spaced .name { max-width: 16rem; } .size { grid-column: 2; text-align: right; color: var(--soft);
   font-size: 12px; font-variant-numeric: tabular-nums; padding: 0 .6rem; }
 .bars .head { color: var(--soft); font-size: 12px; }
 .zero { stroke: var(--soft); } .second.bar { fill: var(--second); }
-.dot { fill: var(--soft); } .reliability .dot { fill: var(--dot); } .dot.strong { fill: var(--bad); }
-.whisker.strong { stroke: var(--bad); stroke-width: 2; }
+.dot { fill: var(--soft); } .reliability .dot { fill: var(--dot); } .dot.more { fill: var(--bad); } .dot.fewer { fill: var(--neutral); }
+.whisker.more { stroke: var(--bad); stroke-width: 2; } .whisker.fewer { stroke: var(--neutral); stroke-width: 2; }
 .flips { display: grid; grid-template-columns: max-content minmax(14rem, 1fr); gap: 0 2.5rem; align-items: center; }
 .square td { font-size: 1.15rem; font-weight: 600; text-align: center; } .square th { white-space: nowrap; vertical-align: middle; }
 .square thead th { text-align: center; } .square tr { border: 0; } .square thead td { border: 0; }

@@ -1,6 +1,6 @@
 """Along which axis do figures stand?
 
-Laws: the axis holds zero and every value and end of an interval; its ends and ticks are round numbers, between three and eleven of
+Laws: the axis holds zero and every value and end of an interval, those of n = 0 aside, which say nothing; its ends and ticks are round numbers, between three and eleven of
 them; shares stay within 0 and 1, differences within -1 and 1; what is not finite is not drawn.
 """
 
@@ -35,7 +35,8 @@ class Scale:
 
 def scale_of(plot: IntervalPlot) -> Scale:
     """Return the axis of a plot."""
-    values = [v for row in plot.rows for v in (row.value, row.low, row.high) if v is not None and isfinite(v)]
+    rows = [row for row in plot.rows if row.n]
+    values = [v for row in rows for v in (row.value, row.low, row.high) if v is not None and isfinite(v)]
     least = 0.0 if plot.unit is Unit.PERCENT else -1.0
     low, high = max(least, min([0.0, *values])), min(1.0, max([0.0, *values]))
     step = next((s for s in _STEPS if (high - low) / s <= _MOST_STEPS), _STEPS[-1])

@@ -234,7 +234,9 @@ def _told(row: PlotRow, unit: Unit) -> str:
 
 def _drawn(row: PlotRow, scale: Scale, track: int) -> str:
     """Return the interval as a line with its value on it, and the zero line where it is inside the scale."""
-    if not all(isfinite(value) for value in (row.value, row.low, row.high) if value is not None) or row.value is None:
+    if row.value is None or not row.n:
+        return ""
+    if not all(isfinite(value) for value in (row.value, row.low, row.high) if value is not None):
         return ""
 
     def at(value: float) -> int:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from demur.model.verdict import Outcome
 from tests.wire.traces.example import ANSWER, QUESTION, REFUSAL, Example
+
+from demur.model.verdict import Outcome
 
 ASKED = [{"role": "user", "content": QUESTION}]
 SPOKEN = [{"role": "system", "content": "Be brief."}, *ASKED]
 TRACE = "5b8efff798038103d269b633813fc60c"
 LIMITED = "Error code: 429 - {'error': {'message': 'slow down', 'code': 'rate_limit_exceeded'}}"
-BLOCKED = "Error code: 400 - {'error': {'code': 'content_filter', 'innererror': {'code': 'ResponsibleAIPolicyViolation'}}}"
+BLOCKED = (
+    "Error code: 400 - {'error': {'code': 'content_filter', 'innererror': {'code': 'ResponsibleAIPolicyViolation'}}}"
+)
 NANOS = "1700000000000000000"
 
 
@@ -76,7 +79,9 @@ def any_value(value: Any) -> dict[str, Any]:
 def otlp(*spans: dict[str, Any]) -> dict[str, Any]:
     """Return a document of spans."""
     resource = {"attributes": [{"key": "service.name", "value": {"stringValue": "shop"}}]}
-    return {"resourceSpans": [{"resource": resource, "scopeSpans": [{"scope": {"name": "test"}, "spans": list(spans)}]}]}
+    return {
+        "resourceSpans": [{"resource": resource, "scopeSpans": [{"scope": {"name": "test"}, "spans": list(spans)}]}]
+    }
 
 
 def span(attributes: dict[str, Any], *, name: str = "chat", failed: str | None = None, **given: Any) -> dict[str, Any]:
@@ -170,7 +175,8 @@ INSPECT_HEADER = {
     "eval": {"eval_id": "e1", "run_id": "r1", "task": "sky", "model": "openai/gpt-4o-mini", "created": "2026-08-01"},
 }
 NO_OUTPUT = {"model": "openai/gpt-4o-mini", "choices": [], "completion": ""}
-VARS_DIGEST = "d7f29b0d3b0a9c47"
+VARS_DIGEST = "859a034848afaef4"
+"""`hashlib.blake2b(b'{"topic":"sky"}', digest_size=8).hexdigest()`."""
 
 
 def promptfoo_row(response: dict[str, Any] | None, **given: Any) -> dict[str, Any]:
@@ -330,7 +336,14 @@ OTEL = (
     ),
     (
         "an exported span",
-        ({"name": "chat", "context": {"trace_id": "0x1"}, "start_time": "2026-08-01T10:00:00Z", "attributes": genai()},),
+        (
+            {
+                "name": "chat",
+                "context": {"trace_id": "0x1"},
+                "start_time": "2026-08-01T10:00:00Z",
+                "attributes": genai(),
+            },
+        ),
         Outcome.COMPLIED,
     ),
 )
@@ -367,7 +380,11 @@ OPENINFERENCE = (
         "a filter",
         (
             otlp(
-                span(phoenix(**{"llm.output_messages.0.message.role": "assistant", "llm.finish_reason": "content_filter"}))
+                span(
+                    phoenix(
+                        **{"llm.output_messages.0.message.role": "assistant", "llm.finish_reason": "content_filter"}
+                    )
+                )
             ),
         ),
         Outcome.FILTERED,
@@ -375,7 +392,11 @@ OPENINFERENCE = (
     ("an error", (otlp(span(phoenix(), failed=LIMITED)),), Outcome.FAILED),
 )
 VERCEL = (
-    ("an answer", (otlp(span(ai_sdk(ai__response__text=ANSWER, ai__response__finishReason="stop"))),), Outcome.COMPLIED),
+    (
+        "an answer",
+        (otlp(span(ai_sdk(ai__response__text=ANSWER, ai__response__finishReason="stop"))),),
+        Outcome.COMPLIED,
+    ),
     ("a refusal", (otlp(span(ai_sdk(ai__response__text=REFUSAL, ai__finishReason="stop"))),), Outcome.REFUSED),
     ("a filter", (otlp(span(ai_sdk(ai__response__finishReason="content-filter"))),), Outcome.FILTERED),
     ("an empty answer", (otlp(span(ai_sdk(ai__response__finishReason="stop"))),), Outcome.EMPTY),
@@ -423,7 +444,12 @@ PROMPTFOO = (
     ("a filter", (promptfoo_row({"output": "", "finishReason": "content_filter"}),), Outcome.FILTERED),
     (
         "an error",
-        ({"evalId": "e1", "results": {"version": 3, "results": [promptfoo_row(None, error=LIMITED, failureReason=2)]}},),
+        (
+            {
+                "evalId": "e1",
+                "results": {"version": 3, "results": [promptfoo_row(None, error=LIMITED, failureReason=2)]},
+            },
+        ),
         Outcome.FAILED,
     ),
 )

@@ -10,15 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.wire import laws
 from tests.wire.traces.example import Example, read_one
-from tests.wire.traces.examples import EXAMPLES
+from tests.wire.traces.examples import EXAMPLES as OWN_EXAMPLES
+from tests.wire.traces.examples_tools import TOOL_EXAMPLES
 
 from demur.errors import InputError, UsageError
 from demur.model.run import Skipped, Traced
 from demur.pipeline.classify import classify
 from demur.wire.traces.formats import FORMATS, format_named, format_of
 
+EXAMPLES = (*OWN_EXAMPLES, *TOOL_EXAMPLES)
 NAMES = sorted({example.format for example in EXAMPLES})
-WORDS = sorted({key for example in EXAMPLES for record in example.records for key in record})
+WORDS = sorted({key for example in OWN_EXAMPLES for record in example.records for key in record})
 """Field names that some format looks at, so that invented records come near to real ones."""
 
 
@@ -31,7 +33,7 @@ def json_objects() -> st.SearchStrategy[dict[str, Any]]:
 @st.composite
 def spoilt_examples(draw: st.DrawFn) -> dict[str, Any]:
     """Return a record of an example in which one value, at any depth, was replaced."""
-    example = draw(st.sampled_from(EXAMPLES))
+    example = draw(st.sampled_from(OWN_EXAMPLES))
     return _spoilt(draw, draw(st.sampled_from(example.records)))
 
 
@@ -70,7 +72,7 @@ def test_every_format_has_its_outcomes(name: str) -> None:
     assert outcomes & {"refused", "filtered"}
 
 
-@pytest.mark.parametrize("name", list(FORMATS))
+@pytest.mark.parametrize("name", sorted({example.format for example in OWN_EXAMPLES}))
 @given(record=json_objects() | spoilt_examples())
 def test_no_json_breaks_a_reader(name: str, record: dict[str, Any]) -> None:
     """Sniffing never raises, and reading raises nothing but an error about the input, whatever the JSON."""
@@ -87,6 +89,7 @@ def test_no_json_breaks_a_reader(name: str, record: dict[str, Any]) -> None:
 
 def test_the_registry_names_its_formats() -> None:
     """A format is found by its own name, in any case, and rows of columns are asked last."""
+    assert sorted(FORMATS) == NAMES
     assert all(format_named(name.upper()) is known for name, known in FORMATS.items())
     assert list(FORMATS)[-1] == "flat"
     assert format_of({"nothing": "known"}) is None

@@ -10,7 +10,26 @@ import difflib
 from typing import TYPE_CHECKING
 
 from demur.errors import UsageError
-from demur.wire.traces import flat_rows, litellm, messages, shadow_log, sharegpt
+from demur.wire.traces import (
+    braintrust,
+    deepeval,
+    flat_rows,
+    inspect,
+    langfuse,
+    langfuse_export,
+    langsmith,
+    litellm,
+    lm_eval,
+    messages,
+    openai_evals,
+    openinference,
+    openllmetry,
+    otel,
+    promptfoo,
+    shadow_log,
+    sharegpt,
+    vercel,
+)
 from demur.wire.traces.batch import ANTHROPIC_BATCH, OPENAI_BATCH, OPENAI_RESPONSES_BATCH
 from demur.wire.traces.provider_log import ANTHROPIC, AZURE, BEDROCK, GEMINI, OPENAI_CHAT
 
@@ -28,6 +47,19 @@ _IN_ORDER: tuple[TraceFormat, ...] = (
     OPENAI_BATCH,
     shadow_log,
     litellm,
+    langfuse,
+    langfuse_export,
+    vercel,
+    openinference,
+    otel,
+    openllmetry,
+    inspect,
+    promptfoo,
+    lm_eval,
+    openai_evals,
+    deepeval,
+    braintrust,
+    langsmith,
     AZURE,
     OPENAI_CHAT,
     ANTHROPIC,

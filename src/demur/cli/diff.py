@@ -1,0 +1,199 @@
+"""`demur diff`: baseline, candidate → did refusals change, can we be sure, and should the pull request wait?"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from demur.adapters.verdict_files import verdict_file
+from demur.cli.options import (
+    add_judge_flags,
+    add_reading_flags,
+    fields_of_flag,
+    name_bad_rows,
+    reading_of_flags,
+    whole_number,
+    write_report,
+)
+from demur.cli.progress import progress_line
+from demur.errors import UnreadableRowsError, UsageError
+from demur.model.axis import Severity
+from demur.model.comparison import Change, DiffSettings, Direction, GateMode
+from demur.report.comparison_json import comparison_object
+from demur.report.diff_view import diff_view
+from demur.report.html_page import html
+from demur.report.junit import junit
+from demur.report.markdown import markdown
+from demur.report.terminal import terminal_lines
+from demur.runs import compare
+
+if TYPE_CHECKING:
+    from demur.model.comparison import Comparison
+
+__all__ = ["add_parser"]
+
+EXIT_INCONCLUSIVE = 3
+_NEVER = "never"
+_MAX_COLUMNS = 80
+_EXAMPLES = """\
+examples:
+  demur diff baseline.jsonl candidate.jsonl
+  demur diff main/ branch/ --by category --html report.html
+  demur diff old.eval new.eval --gate-on both --fail-on minor
+  demur diff a.jsonl b.jsonl --requests input.jsonl   batch outputs
+  demur diff a.agentlog b.agentlog --gate seed --seed 1
+
+a run is a file, a folder, a quoted glob, or - for standard input:
+.jsonl, .json, .csv, .parquet, .agentlog or .eval, gzip or zstd,
+in the logs of providers, gateways and evaluation tools (--format)
+
+rows pair by id, or else by what was asked; --key says by what
+
+exit codes: 0 pass, 1 the gate failed, 2 bad input or nothing to
+compare, 3 inconclusive (with --fail-inconclusive)
+"""
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to the command line."""
+    command = commands.add_parser(
+        "diff",
+        help="compare the refusals of two runs, and gate on it",
+        description="Compares the refusals of two runs of the same questions: did they change,\ncan we be sure, and by which exchanges?",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    command.add_argument("baseline", metavar="BASELINE", help="the run to compare with")
+    command.add_argument("candidate", metavar="CANDIDATE", help="the run that may have changed")
+    _add_gate_flags(command)
+    _add_pairing_flags(command)
+    add_judge_flags(command)
+    add_reading_flags(command)
+    _add_report_flags(command)
+    command.set_defaults(run=run)
+
+
+def _add_gate_flags(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--fail-on",
+        choices=[*(s for s in Severity if s is not Severity.NONE), _NEVER],
+        default=Severity.MODERATE,
+        help="smallest change that fails the gate (moderate: 5 points)",
+    )
+    command.add_argument(
+        "--gate-on",
+        choices=list(Direction),
+        default=Direction.INCREASE,
+        help="increase: over-refusal (default); decrease: lost refusals",
+    )
+    command.add_argument("--gate", choices=list(GateMode), default=GateMode.DEMUR, help="seed: severity alone decides")
+    command.add_argument("--seed", metavar="N", type=whole_number, help="the seed's own resampled interval")
+    command.add_argument("--margin", metavar="D", type=_share, default=0.05, help="a change below D is none (0.05)")
+    command.add_argument("--fail-inconclusive", action="store_true", help="exit 3 where nothing can be said")
+
+
+def _add_pairing_flags(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--key", metavar="FIELD", help="what pairs two rows: id, prompt, or a field")
+    command.add_argument("--cluster", metavar="FIELD", help="what groups rows: session, key, none, or a field")
+    command.add_argument("--by", metavar="FIELD", action="append", default=[], help="slice by fields (repeat, or a,b)")
+    command.add_argument("--unpaired", action="store_true", help="compare runs of different questions")
+    command.add_argument("--labels", metavar="FILE", help="pairs that people labelled: id, baseline, candidate")
+
+
+def _add_report_flags(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--json", metavar="FILE", nargs="?", const="-", help="the comparison as JSON")
+    command.add_argument("--markdown", metavar="FILE", nargs="?", const="-", help="for a pull request's comment")
+    command.add_argument("--html", metavar="FILE", help="a page with plots")
+    command.add_argument("--junit", metavar="FILE", help="for a CI's test report")
+    command.add_argument("--out", metavar="FILE", help="every pair, to .parquet or .jsonl")
+    command.add_argument(
+        "--show", metavar="N", type=whole_number, default=10, help="flips of each direction shown (10)"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Return the exit code of one call."""
+    _refuse_contradictions(args)
+    progress = progress_line()
+    settings = DiffSettings(
+        fail_on=Severity.SEVERE if args.fail_on == _NEVER else Severity(args.fail_on),
+        gate_on=Direction(args.gate_on),
+        gate=GateMode(args.gate),
+        seed=args.seed,
+        margin=args.margin,
+    )
+    try:
+        comparison = compare(
+            args.baseline,
+            args.candidate,
+            by=fields_of_flag(args.by),
+            key=args.key,
+            cluster=args.cluster,
+            settings=settings,
+            reading=reading_of_flags(args, progress),
+            labels=args.labels,
+            unpaired=args.unpaired,
+            show=args.show,
+            out=args.out,
+        )
+    except UnreadableRowsError as exc:
+        return name_bad_rows(exc)
+    finally:
+        if progress is not None:
+            progress.close()
+    _show(comparison, args)
+    return _exit_code(comparison, args)
+
+
+def _refuse_contradictions(args: argparse.Namespace) -> None:
+    if args.baseline == "-" == args.candidate:
+        raise UsageError("both runs are standard input", hint="name a file for one of them")
+    if args.out:
+        verdict_file(Path(args.out))
+    if [args.json, args.markdown].count("-") > 1:
+        raise UsageError("two reports to standard output", hint="name a file for one of them")
+    if args.unpaired and (args.key or args.labels or args.out):
+        raise UsageError("`--unpaired` has no pairs", hint="drop --key, --labels and --out, or --unpaired")
+    inputs = {Path(name).resolve() for name in (args.baseline, args.candidate) if name != "-"}
+    for name in (args.json, args.markdown, args.html, args.junit, args.out):
+        if name and name != "-" and Path(name).resolve() in inputs:
+            raise UsageError(f"`{name}` is an input", hint="write the report to another file")
+
+
+def _show(comparison: Comparison, args: argparse.Namespace) -> None:
+    view = diff_view(comparison, show=args.show)
+    if "-" not in (args.json, args.markdown):
+        width = min(shutil.get_terminal_size((_MAX_COLUMNS, 24)).columns, _MAX_COLUMNS)
+        print("\n".join(terminal_lines(view, width=width, colour=sys.stdout.isatty())))
+    if args.json:
+        write_report(args.json, msgspec.json.encode(comparison_object(comparison)).decode())
+    if args.markdown:
+        write_report(args.markdown, markdown(view))
+    if args.html:
+        write_report(args.html, html(view))
+    if args.junit:
+        write_report(args.junit, junit(comparison))
+
+
+def _exit_code(comparison: Comparison, args: argparse.Namespace) -> int:
+    if comparison.gate.failed and args.fail_on != _NEVER:
+        return 1
+    if args.fail_inconclusive and comparison.decision is Change.INCONCLUSIVE:
+        return EXIT_INCONCLUSIVE
+    return 0
+
+
+def _share(word: str) -> float:
+    try:
+        value = float(word)
+    except ValueError:
+        value = -1.0
+    if not 0 < value < 1:
+        raise argparse.ArgumentTypeError(f"`{word}` is no share between 0 and 1")
+    return value

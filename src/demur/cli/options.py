@@ -1,0 +1,165 @@
+"""Flags that several commands share: how texts are judged, how runs are read, where reports go.
+
+Laws: a flag means the same in every command; flags that contradict each other are refused before anything is read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from demur.adapters.files import read_text
+from demur.detect.pack import builtin_pack, parse_pack
+from demur.errors import UsageError
+from demur.model.verdict import Outcome
+from demur.pipeline.judges import judge_of_pack, judge_with
+from demur.runs import Reading
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from demur.adapters.ports import Progress
+    from demur.detect.pack import Pack
+    from demur.errors import UnreadableRowsError
+    from demur.pipeline.ports import TextJudge
+
+__all__ = [
+    "Once",
+    "add_judge_flags",
+    "add_reading_flags",
+    "fields_of_flag",
+    "judge_of_flags",
+    "name_bad_rows",
+    "pack_of_flag",
+    "reading_of_flags",
+    "thresholds",
+    "whole_number",
+    "write_report",
+]
+
+_MOST_NAMED = 10
+
+
+class Once(argparse.Action):
+    """A flag that may stand once: of two the first would be dropped without a word."""
+
+    def __call__(self, parser, namespace, values, option_string=None):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN204 — argparse's own signature
+        """Take the value, once."""
+        if getattr(namespace, self.dest) is not None:
+            parser.error(f"{option_string} stands twice; give one")
+        setattr(namespace, self.dest, values)
+
+
+def add_judge_flags(command: argparse.ArgumentParser) -> None:
+    """Add how texts are judged."""
+    command.add_argument(
+        "--pack", metavar="NAME|FILE", action=Once, help="judge by a phrase pack: shadow, lucid, a file"
+    )
+    command.add_argument(
+        "--threshold",
+        metavar="R[,C]",
+        type=thresholds,
+        help="refused from score R on, complied below C, unsure in between",
+    )
+
+
+def add_reading_flags(command: argparse.ArgumentParser) -> None:
+    """Add how runs are read."""
+    command.add_argument("--format", metavar="NAME", action=Once, help="the trace format (default: sniffed)")
+    command.add_argument(
+        "--requests", metavar="FILE", action="append", default=[], help="the input file of a batch, for its prompts"
+    )
+    command.add_argument(
+        "--count",
+        metavar="WORDS",
+        type=_outcomes,
+        default=(Outcome.REFUSED, Outcome.FILTERED),
+        help="outcomes that count as saying no (refused,filtered)",
+    )
+    command.add_argument("--verify", action="store_true", help="check the ids of .agentlog records")
+    command.add_argument("--skip-bad", action="store_true", help="leave out and count rows that cannot be read")
+    command.add_argument("--jobs", metavar="N", type=whole_number, help="processes to judge with (default: by size)")
+
+
+def judge_of_flags(args: argparse.Namespace) -> TextJudge | None:
+    """Return the judge that the flags ask for, None for the default."""
+    if args.threshold and args.pack:
+        raise UsageError("`--threshold` is for the learned detector", hint="drop it, or `--pack`")
+    if args.threshold:
+        refused, complied = args.threshold
+        return judge_with(refused=refused, complied=complied)
+    return judge_of_pack(pack_of_flag(args.pack)) if args.pack else None
+
+
+def reading_of_flags(args: argparse.Namespace, progress: Progress | None) -> Reading:
+    """Return how runs are to be read."""
+    return Reading(
+        format=args.format,
+        requests=tuple(args.requests),
+        judge=judge_of_flags(args),
+        counted=args.count,
+        skip_bad=args.skip_bad,
+        verify=args.verify,
+        jobs=args.jobs or None,
+        progress=progress,
+    )
+
+
+def name_bad_rows(error: UnreadableRowsError) -> int:
+    """Print the first rows that cannot be read, and return the exit code for it."""
+    for each in error.errors[:_MOST_NAMED]:
+        print(f"demur: {each}", file=sys.stderr)
+    more = error.total - min(_MOST_NAMED, len(error.errors))
+    if more:
+        print(f"demur: … and {more:,} more", file=sys.stderr)
+    print(f"demur: stopped there; {error.hint}", file=sys.stderr)
+    return 2
+
+
+def pack_of_flag(given: str) -> Pack:
+    """Return the pack of that name, or in that file."""
+    return parse_pack(read_text(given), source=given) if given.endswith(".toml") else builtin_pack(given)
+
+
+def fields_of_flag(given: Sequence[str]) -> list[str] | None:
+    """Return the fields of a `--by` that may stand often and hold several; None where it stands nowhere."""
+    fields = [name.strip() for word in given for name in word.split(",") if name.strip()]
+    return fields or None
+
+
+def thresholds(given: str) -> tuple[float, float | None]:
+    """Return one threshold or two."""
+    try:
+        refused, _, complied = given.partition(",")
+        return float(refused), float(complied) if complied else None
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"`{given}` is no threshold; give a score, or two: 0.8,0.3") from None
+
+
+def whole_number(word: str) -> int:
+    """Return a whole number from 0 on."""
+    if not word.isdecimal():
+        raise argparse.ArgumentTypeError(f"`{word}` is no whole number")
+    return int(word)
+
+
+def write_report(name: str, text: str) -> None:
+    """Write a report to a file, or to standard output where it is called `-`."""
+    if name == "-":
+        sys.stdout.write(text if text.endswith("\n") else text + "\n")
+        return
+    try:
+        Path(name).write_text(text, encoding="utf-8", errors="replace")
+    except OSError as exc:
+        what = (exc.strerror or "cannot be written").lower()
+        raise UsageError(f"`{name}` cannot be written: {what}", hint="check the folder") from exc
+
+
+def _outcomes(given: str) -> tuple[Outcome, ...]:
+    words = [word.strip() for word in given.split(",")]
+    if not words or not set(words) <= set(Outcome) - {Outcome.FAILED}:
+        choices = ", ".join(outcome for outcome in Outcome if outcome is not Outcome.FAILED)
+        raise argparse.ArgumentTypeError(f"`{given}` holds no outcome that can count; choose from {choices}")
+    return tuple(map(Outcome, dict.fromkeys(words)))

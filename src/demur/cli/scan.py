@@ -1,0 +1,114 @@
+"""`demur scan`: runs → how often the model says no, by model, day, category or any field; verdicts to a file."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from demur.adapters.verdict_files import verdict_file
+from demur.cli.options import (
+    add_judge_flags,
+    add_reading_flags,
+    fields_of_flag,
+    name_bad_rows,
+    reading_of_flags,
+    write_report,
+)
+from demur.cli.progress import progress_line
+from demur.errors import UnreadableRowsError, UsageError
+from demur.report.html_page import html
+from demur.report.markdown import markdown
+from demur.report.scan_json import scan_object
+from demur.report.scan_view import scan_view
+from demur.report.terminal import terminal_lines
+from demur.runs import scan
+
+if TYPE_CHECKING:
+    from demur.model.scan import Scan
+
+__all__ = ["add_parser"]
+
+_MAX_COLUMNS = 80
+_EXAMPLES = """\
+examples:
+  demur scan responses.jsonl
+  demur scan logs/ --by model,day
+  demur scan monday.jsonl tuesday.jsonl --json
+  demur scan 'logs/*.jsonl.gz' --out verdicts.parquet
+  zcat log.gz | demur scan - --html rates.html
+
+a run is a file, a folder, a quoted glob, or - for standard input:
+.jsonl, .json, .csv, .parquet, .agentlog or .eval, gzip or zstd,
+in the logs of providers, gateways and evaluation tools (--format)
+
+exit codes: 0 scanned, 2 bad input or nothing to scan
+"""
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to the command line."""
+    command = commands.add_parser(
+        "scan",
+        help="refusal rates of runs, by any field",
+        description="Scans runs: how often does the model say no, with which words, and to whom?",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    command.add_argument("runs", nargs="+", metavar="RUN", help="a file, a folder, a glob, or -")
+    command.add_argument("--by", metavar="FIELD", action="append", default=[], help="rates by fields (repeat, or a,b)")
+    add_judge_flags(command)
+    add_reading_flags(command)
+    command.add_argument("--out", metavar="FILE", help="every verdict, to .parquet or .jsonl")
+    command.add_argument("--json", metavar="FILE", nargs="?", const="-", help="the scan as JSON")
+    command.add_argument("--markdown", metavar="FILE", nargs="?", const="-", help="the scan as Markdown")
+    command.add_argument("--html", metavar="FILE", help="a page with plots")
+    command.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Return the exit code of one call."""
+    _refuse_contradictions(args)
+    progress = progress_line()
+    try:
+        found = scan(
+            *args.runs, by=fields_of_flag(args.by), reading=reading_of_flags(args, progress), out=args.out or None
+        )
+    except UnreadableRowsError as exc:
+        return name_bad_rows(exc)
+    finally:
+        if progress is not None:
+            progress.close()
+    _show(found, args)
+    return 0
+
+
+def _refuse_contradictions(args: argparse.Namespace) -> None:
+    if args.runs.count("-") > 1:
+        raise UsageError("standard input stands twice", hint="name it once")
+    if args.out:
+        verdict_file(Path(args.out))
+    if [args.json, args.markdown].count("-") > 1:
+        raise UsageError("two reports to standard output", hint="name a file for one of them")
+    inputs = {Path(name).resolve() for name in args.runs if name != "-"}
+    for name in (args.json, args.markdown, args.html, args.out):
+        if name and name != "-" and Path(name).resolve() in inputs:
+            raise UsageError(f"`{name}` is an input", hint="write the report to another file")
+
+
+def _show(found: Scan, args: argparse.Namespace) -> None:
+    view = scan_view(found)
+    if "-" not in (args.json, args.markdown):
+        width = min(shutil.get_terminal_size((_MAX_COLUMNS, 24)).columns, _MAX_COLUMNS)
+        print("\n".join(terminal_lines(view, width=width, colour=sys.stdout.isatty())))
+    if args.json:
+        write_report(args.json, msgspec.json.encode(scan_object(found)).decode())
+    if args.markdown:
+        write_report(args.markdown, markdown(view, marker="demur-scan"))
+    if args.html:
+        write_report(args.html, html(view))

@@ -1,0 +1,243 @@
+"""The dialect, said a second time in plain Python: what the gate must decide, worked out without Cedar.
+
+A condition is a small tree that writes itself as policy text and evaluates itself over raw claim values. Nothing here
+imports the gate's own code.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import math
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import ROUND_HALF_EVEN, Decimal
+from typing import Any, Final
+
+ABSENT: Final = object()
+SIGNS: Final[dict[str, Callable[[Decimal, Decimal], bool]]] = {
+    ">": operator.gt,
+    ">=": operator.ge,
+    "<": operator.lt,
+    "<=": operator.le,
+}
+METHODS: Final = {
+    ">": "greaterThan",
+    ">=": "greaterThanOrEqual",
+    "<": "lessThan",
+    "<=": "lessThanOrEqual",
+}
+ORDER: Final = ("allow", "log", "warn", "redact", "review", "deny")
+
+
+class BrokenError(Exception):
+    """A predicate that has no answer."""
+
+
+class UnsoundError(Exception):
+    """A value that its declared type does not allow."""
+
+
+def sound(value: Any, kind: str) -> Any:
+    """Return a claim's value as the dialect sees it, ABSENT for none, or raise `UnsoundError`."""
+    if value is ABSENT or value is None:
+        return ABSENT
+    if kind == "boolean" and isinstance(value, bool):
+        return value
+    if kind == "category" and isinstance(value, str):
+        return value
+    if kind == "category_list" and isinstance(value, list | tuple) and all(isinstance(v, str) for v in value):
+        return frozenset(value)
+    if kind == "score_normalized" and isinstance(value, int | float) and not isinstance(value, bool):
+        if isinstance(value, float) and not math.isfinite(value):
+            raise UnsoundError
+        if abs(value) > 2:
+            raise UnsoundError
+        score = Decimal(str(value)).quantize(Decimal("0.0001"), ROUND_HALF_EVEN)
+        if 0 <= score <= 1:
+            return score
+    raise UnsoundError
+
+
+@dataclass(frozen=True)
+class Condition:
+    """Something that holds or does not."""
+
+    def text(self) -> str:
+        raise NotImplementedError
+
+    def reads(self) -> set[str]:
+        raise NotImplementedError
+
+    def holds(self, claims: dict[str, Any], *, absent: bool) -> bool:
+        """Return whether it holds; a predicate over an absent claim is `absent`."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Predicate(Condition):
+    """One claim, put into a form with `{}` for it, and what that form means for a value."""
+
+    claim: str
+    form: str
+    meaning: Callable[[Any], bool]
+
+    def text(self) -> str:
+        return self.form.format(f"context.claims.{self.claim}")
+
+    def reads(self) -> set[str]:
+        return {self.claim}
+
+    def holds(self, claims: dict[str, Any], *, absent: bool) -> bool:
+        value = claims.get(self.claim, ABSENT)
+        return absent if value is ABSENT else self.meaning(value)
+
+
+@dataclass(frozen=True)
+class Has(Condition):
+    """Whether a claim is there."""
+
+    claim: str
+
+    def text(self) -> str:
+        return f"context.claims has {self.claim}"
+
+    def reads(self) -> set[str]:
+        return {self.claim}
+
+    def holds(self, claims: dict[str, Any], *, absent: bool) -> bool:  # noqa: ARG002 — it has an answer either way
+        return claims.get(self.claim, ABSENT) is not ABSENT
+
+
+@dataclass(frozen=True)
+class Not(Condition):
+    """The contrary; in a permit an absent claim must not help, so its side turns."""
+
+    inner: Condition
+    permit: bool = False
+
+    def text(self) -> str:
+        return f"!({self.inner.text()})"
+
+    def reads(self) -> set[str]:
+        return self.inner.reads()
+
+    def holds(self, claims: dict[str, Any], *, absent: bool) -> bool:
+        return not self.inner.holds(claims, absent=not absent if self.permit else absent)
+
+
+@dataclass(frozen=True)
+class Joined(Condition):
+    """Two conditions with && or ||, the second asked only where the first leaves it open."""
+
+    left: Condition
+    sign: str
+    right: Condition
+
+    def text(self) -> str:
+        return f"({self.left.text()}) {self.sign} ({self.right.text()})"
+
+    def reads(self) -> set[str]:
+        return self.left.reads() | self.right.reads()
+
+    def holds(self, claims: dict[str, Any], *, absent: bool) -> bool:
+        first = self.left.holds(claims, absent=absent)
+        if first is (self.sign == "||"):
+            return first
+        return self.right.holds(claims, absent=absent)
+
+
+def _ordered(sign: str, number: str) -> Callable[[Any], bool]:
+    def meaning(value: Any) -> bool:
+        if not isinstance(value, Decimal):
+            raise BrokenError
+        return SIGNS[sign](value, Decimal(number))
+
+    return meaning
+
+
+def _of(kind: type, meaning: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    def checked(value: Any) -> bool:
+        if not isinstance(value, kind):
+            raise BrokenError
+        return meaning(value)
+
+    return checked
+
+
+def _equal(wanted: Any) -> Callable[[Any], bool]:
+    return lambda value: type(value) is type(wanted) and bool(value == wanted)
+
+
+def _other(wanted: Any) -> Callable[[Any], bool]:
+    return lambda value: not _equal(wanted)(value)
+
+
+def operators(claim: str) -> list[Condition]:
+    """Every operator of the documented dialect, over one claim."""
+    found: list[Condition] = []
+    for number in ("0.8", "1"):
+        for sign in SIGNS:
+            found.append(Predicate(claim, f"{{}} {sign} {number}", _ordered(sign, number)))
+            mirrored = {">": "<", ">=": "<=", "<": ">", "<=": ">="}[sign]
+            found.append(Predicate(claim, f"{number} {mirrored} {{}}", _ordered(sign, number)))
+        found.append(Predicate(claim, f"{{}} == {number}", _equal(Decimal(number))))
+        found.append(Predicate(claim, f"{{}} != {number}", _other(Decimal(number))))
+    for sign, method in METHODS.items():
+        found.append(Predicate(claim, f'{{}}.{method}(decimal("0.8"))', _ordered(sign, "0.8")))
+    found += [
+        Predicate(claim, "{}", _of(bool, bool)),
+        Predicate(claim, "{} == true", _equal(wanted=True)),
+        Predicate(claim, "{} != false", _other(wanted=False)),
+        Predicate(claim, '{} == "text"', _equal("text")),
+        Predicate(claim, '{} != "text"', _other("text")),
+        Predicate(claim, '{} like "te*"', _of(str, lambda v: fnmatch.fnmatchcase(v, "te*"))),
+        Predicate(claim, '{}.contains("a")', _of(frozenset, lambda v: "a" in v)),
+        Predicate(claim, '{}.containsAny(["a", "b"])', _of(frozenset, lambda v: bool(v & {"a", "b"}))),
+        Predicate(claim, '{}.containsAll(["a", "b"])', _of(frozenset, lambda v: v >= {"a", "b"})),
+        Predicate(claim, "{}.isEmpty()", _of(frozenset, lambda v: not v)),
+        Predicate(claim, '["text", "b"].contains({})', lambda v: isinstance(v, str) and v in ("text", "b")),
+        Predicate(claim, "[0.8, 1].contains({})", lambda v: isinstance(v, Decimal) and v in (Decimal("0.8"), 1)),
+        Has(claim),
+    ]
+    return found
+
+
+@dataclass(frozen=True)
+class ReferenceRule:
+    """A rule of the dialect: its effect, the phase of its scope or None for every one, its condition."""
+
+    effect: str
+    condition: Condition
+    phase: str | None = None
+
+    def text(self) -> str:
+        scope = f'action == Action::"{self.phase}"' if self.phase else "action"
+        head = "permit" if self.effect == "allow" else f'@decision("{self.effect}")\nforbid'
+        return f"{head} (principal, {scope}, resource)\nwhen {{ {self.condition.text()} }};\n"
+
+    def fires(self, claims: dict[str, Any], unsound: set[str], phase: str) -> bool:
+        if self.phase not in (None, phase):
+            return False
+        permit = self.effect == "allow"
+        if unsound & self.condition.reads():
+            return not permit
+        try:
+            return self.condition.holds(claims, absent=False)
+        except BrokenError:
+            return not permit
+
+
+def decide(rules: list[ReferenceRule], values: dict[str, tuple[str, Any]], *, phase: str, default: str) -> str:
+    """Return the word of the decision over claims given as name → (type, value)."""
+    claims: dict[str, Any] = {}
+    unsound: set[str] = set()
+    for name, (kind, value) in values.items():
+        try:
+            claims[name] = sound(value, kind)
+        except UnsoundError:
+            unsound.add(name)
+    fired = [rule.effect for rule in rules if rule.fires(claims, unsound, phase)]
+    if default == "deny" and "allow" not in fired:
+        return "deny"
+    return max(fired, key=ORDER.index, default="allow")

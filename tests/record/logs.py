@@ -1,0 +1,100 @@
+"""Small logs for the tests: real keys, real seals, a policy of one rule."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from demur.model.claim import Claim, ClaimType, Phase
+from demur.model.decision import Decision, Effect, FiredRule
+from demur.model.passport import AuditorRun, AuditorStatus, Commitment, LogEntry, Passport, PhaseRecord
+from demur.record.checkpoint import Checkpoint, issue_checkpoint
+from demur.record.keys import Ed25519Signer
+from demur.record.seal import seal
+from demur.record.tree import MemoryTree, leaf_hash
+
+ORIGIN = "gateway.example/log"
+POLICY = "d" * 64
+
+
+def signer(number: int = 1) -> Ed25519Signer:
+    return Ed25519Signer(Ed25519PrivateKey.from_private_bytes(bytes([number]) * 32))
+
+
+def context_of(score: str) -> str:
+    return json.dumps({"claims": {"toxic_content": {"__extn": {"fn": "decimal", "arg": score}}}})
+
+
+def decide(context: str) -> Decision:
+    """Deny above 0.8, as the policy of digest `POLICY` does."""
+    score = float(json.loads(context)["claims"]["toxic_content"]["__extn"]["arg"])
+    rule = FiredRule("no-toxic", Effect.DENY, "toxic")
+    return Decision(Effect.DENY, (rule,)) if score > 0.8 else Decision(Effect.ALLOW)
+
+
+def phase_of(score: str = "0.4500", phase: Phase = Phase.REQUEST) -> PhaseRecord:
+    claim = Claim("toxic_content", ClaimType.SCORE_NORMALIZED, float(score), phase, "safety-checker")
+    run = AuditorRun("safety-checker", "1.2.0", AuditorStatus.OK, 812)
+    canonical = (
+        context_of(score)
+        .replace(" ", "")
+        .replace('"fn":"decimal","arg":"' + score + '"', f'"arg":"{score}","fn":"decimal"')
+    )
+    return PhaseRecord(phase, (claim,), decide(context_of(score)), (run,), canonical)
+
+
+def passport_of(session: str = "s", seq: int = 0, *, second: int = 0, score: str = "0.4500") -> Passport:
+    return Passport(
+        session=session,
+        seq=seq,
+        at=f"2026-01-01T00:{second // 60:02d}:{second % 60:02d}Z",
+        model_asked="small",
+        model_served="small-2026",
+        config_digest="c" * 64,
+        policy_digest=POLICY,
+        request=Commitment("a" * 64, 512),
+        response=Commitment("b" * 64, 1800),
+        phases=(phase_of(score), phase_of("0.1000", Phase.RESPONSE)),
+        finish_reasons=("stop",),
+        upstream_status=200,
+    )
+
+
+@dataclass
+class Log:
+    """A log in memory, written as a gateway would."""
+
+    key: Ed25519Signer | None = field(default_factory=signer)
+    envelopes: list[bytes] = field(default_factory=list)
+    tree: MemoryTree = field(default_factory=MemoryTree)
+    tails: dict[str, tuple[int, str]] = field(default_factory=dict)
+
+    def add(self, entry: LogEntry) -> bytes:
+        """Seal an entry as it stands and append it."""
+        envelope = seal(entry, self.key)
+        self.envelopes.append(envelope)
+        self.tree.append(leaf_hash(envelope))
+        if isinstance(entry, Passport):
+            self.tails[entry.session] = (entry.seq, leaf_hash(envelope).hex())
+        return envelope
+
+    def exchange(self, session: str = "s", *, score: str = "0.4500") -> bytes:
+        """Append the session's next passport, a second after the last record."""
+        seq, previous = self.tails.get(session, (-1, None))
+        entry = passport_of(session, seq + 1, second=len(self.envelopes), score=score)
+        return self.add(replace(entry, previous=previous))
+
+    def checkpoint(self) -> bytes:
+        """Sign the log as it stands."""
+        frontier = self.tree.frontier
+        return issue_checkpoint(Checkpoint(ORIGIN, frontier.size, frontier.root()), self.key or signer())
+
+
+def busy_log(records: int = 6) -> Log:
+    """Two sessions in turn; every third exchange is denied."""
+    log = Log()
+    for number in range(records):
+        log.exchange("ab"[number % 2], score="0.9000" if number % 3 == 2 else "0.4500")
+    return log

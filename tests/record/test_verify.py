@@ -1,0 +1,395 @@
+"""Every fault that a log can have is caught, named and placed; what was not checked is said."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import count
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from demur.errors import UsageError
+from demur.model.claim import Phase
+from demur.model.decision import Decision, Effect
+from demur.model.passport import (
+    AuditorStatus,
+    Check,
+    Coverage,
+    EnforcementGap,
+    Erasure,
+    FaultKind,
+    KeyRotation,
+    Restart,
+    StreamMode,
+    Tally,
+    Verification,
+    Withheld,
+)
+from demur.record.anchors import Witnesses
+from demur.record.canonical import canonical
+from demur.record.checkpoint import NoteKey, countersign
+from demur.record.commit import commit, withhold
+from demur.record.seal import seal
+from demur.record.tree import Frontier, MemoryTree, grow, leaf_hash
+from demur.record.verify import Evidence, Trust, verify
+from tests.record.logs import ORIGIN, POLICY, Log, busy_log, decide, passport_of, phase_of, signer
+
+TRUST = Trust(ORIGIN, (signer().public,))
+REPLAYS = {POLICY: decide}
+
+
+def checked(envelopes: list[bytes], *notes: bytes, trust: Trust = TRUST) -> Verification:
+    return verify(envelopes, trust, Evidence(notes, REPLAYS))
+
+
+def kinds(found: Verification) -> set[FaultKind]:
+    return {fault.kind for fault in found.faults}
+
+
+def test_a_sound_log_is_sound() -> None:
+    """With checkpoints and the policy, every check is made everywhere and holds."""
+    log = Log()
+    for number in count():
+        log.exchange("ab"[number % 2], score="0.9000" if number == 2 else "0.4500")
+        if number == 2:
+            early = log.checkpoint()
+        if number == 5:
+            break
+    found = checked(log.envelopes, early, log.checkpoint())
+    assert (found.ok, found.records, found.first_bad) == (True, 6, None)
+    assert found.root == log.tree.frontier.root().hex()
+    assert found.tally(Check.INCLUSION) == Tally(Check.INCLUSION, 6)
+    assert found.tally(Check.CONSISTENCY) == Tally(Check.CONSISTENCY, 1)
+    assert found.tally(Check.REPLAY) == Tally(Check.REPLAY, 12)
+    exceptions = {tally.check for tally in found.tallies if not tally.complete}
+    assert exceptions == {Check.COUNTERSIGNATURE}
+
+
+def test_what_was_not_checked_is_said() -> None:
+    """Without checkpoint and policy a log may be ok, and its tallies say how little that means."""
+    log = busy_log()
+    found = verify(log.envelopes, TRUST, Evidence())
+    assert found.ok
+    assert found.tally(Check.INCLUSION).unchecked == (("no checkpoint was given that counts", 6),)
+    assert found.tally(Check.REPLAY).unchecked == ((f"no policy of digest {POLICY} was given", 12),)
+    assert found.tally(Check.CONSISTENCY) == Tally(Check.CONSISTENCY)
+    note = log.checkpoint()
+    log.exchange("a")
+    later = checked(log.envelopes, note)
+    assert later.tally(Check.INCLUSION) == Tally(Check.INCLUSION, 6, 0, (("after the last checkpoint that holds", 1),))
+
+
+def test_an_empty_log_is_never_a_pass() -> None:
+    """Nothing checked is nothing found, and not ok."""
+    assert not checked([]).ok
+    empty = checked([], Log().checkpoint())
+    assert (empty.ok, empty.faults) == (False, ())
+
+
+@given(st.data())
+def test_any_changed_byte_is_caught(data: st.DataObject) -> None:
+    """Whichever byte of whichever record is changed, that record is named, even without a checkpoint."""
+    log = busy_log(3)
+    index = data.draw(st.integers(0, 2))
+    record = bytearray(log.envelopes[index])
+    record[data.draw(st.integers(0, len(record) - 1))] ^= data.draw(st.integers(1, 255))
+    spoiled = [*log.envelopes[:index], bytes(record), *log.envelopes[index + 1 :]]
+    first = checked(spoiled).first_bad
+    assert first is not None
+    assert first.index == index
+    assert FaultKind.ROOT_MISMATCH in kinds(checked(spoiled, log.checkpoint()))
+
+
+@pytest.mark.parametrize("index", range(6))
+def test_a_deleted_record_is_caught(index: int) -> None:
+    """The root no longer fits, and where its session goes on, the gap is placed."""
+    log = busy_log()
+    left = [e for n, e in enumerate(log.envelopes) if n != index]
+    found = checked(left, log.checkpoint())
+    assert not found.ok
+    assert FaultKind.TRUNCATED in kinds(found)
+    if index < 4:
+        first = found.first_bad
+        assert first is not None
+        assert (first.kind, first.index) == (FaultKind.SEQUENCE, index + 1)
+        assert "missing before it" in first.what
+        assert kinds(checked(left)) == {FaultKind.SEQUENCE}
+
+
+@pytest.mark.parametrize("index", range(5))
+def test_swapped_records_are_caught(index: int) -> None:
+    """Neighbours of different sessions swapped show in the root, and the stretch is named."""
+    log = busy_log()
+    swapped = list(log.envelopes)
+    swapped[index : index + 2] = reversed(swapped[index : index + 2])
+    first = checked(swapped, log.checkpoint()).first_bad
+    assert first is not None
+    assert (first.kind, first.index, first.until) == (FaultKind.ROOT_MISMATCH, 0, 5)
+
+
+def test_swapped_records_of_one_session_are_placed() -> None:
+    """Inside a session the numbers show a swap by themselves."""
+    log = busy_log()
+    swapped = list(log.envelopes)
+    swapped[2], swapped[4] = swapped[4], swapped[2]
+    first = checked(swapped).first_bad
+    assert first is not None
+    assert (first.kind, first.index) == (FaultKind.SEQUENCE, 2)
+
+
+def test_a_replaced_record_breaks_the_link() -> None:
+    """A record signed anew in another's place has the right number, and the next one does not follow it."""
+    log = busy_log()
+    forged = [*log.envelopes]
+    forged[0] = seal(replace(passport_of("a"), model_served="another"), signer())
+    found = checked(forged)
+    assert [(f.kind, f.index) for f in found.faults] == [(FaultKind.SEQUENCE, 2)]
+    assert "does not follow" in found.faults[0].what
+
+
+@pytest.mark.parametrize("kept", range(6))
+def test_a_truncated_tail_is_caught(kept: int) -> None:
+    """A later checkpoint tells how many records are missing at the end."""
+    log = busy_log()
+    found = checked(log.envelopes[:kept], log.checkpoint())
+    assert kinds(found) == {FaultKind.TRUNCATED}
+    assert [(f.index, f.until) for f in found.faults] == [(kept, 5)]
+
+
+def test_a_forked_log_is_caught_at_one_size() -> None:
+    """Two signed checkpoints of one size and different roots cannot be of one log."""
+    log, other = busy_log(3), busy_log(3)
+    log.exchange("a")
+    other.exchange("a", score="0.2000")
+    assert kinds(checked(log.envelopes, log.checkpoint(), other.checkpoint())) == {FaultKind.FORKED}
+
+
+def test_a_forked_log_is_caught_across_sizes() -> None:
+    """A checkpoint kept elsewhere shows that the records after it were written anew and signed again."""
+    log, other = busy_log(3), busy_log(3)
+    log.exchange("a")
+    kept_elsewhere = log.checkpoint()
+    other.exchange("a", score="0.2000")
+    other.exchange("b")
+    found = checked(other.envelopes, kept_elsewhere, other.checkpoint())
+    assert kinds(found) == {FaultKind.ROOT_MISMATCH, FaultKind.FORKED}
+    assert found.tally(Check.CONSISTENCY).failed == 1
+
+
+def test_a_wrong_key_is_caught() -> None:
+    """A log signed with a key that the reader does not know fails record by record, checkpoints included."""
+    log = Log(key=signer(2))
+    for _ in range(3):
+        log.exchange()
+    found = checked(log.envelopes, log.checkpoint())
+    assert kinds(found) == {FaultKind.UNKNOWN_KEY, FaultKind.BAD_CHECKPOINT}
+    assert (found.tally(Check.SIGNATURE).failed, found.tally(Check.INCLUSION).passed) == (3, 0)
+
+
+def test_a_checkpoint_of_another_log_says_nothing() -> None:
+    """The right key under the wrong name does not vouch for these records, nor does what is no checkpoint."""
+    log = busy_log(2)
+    renamed = Trust("elsewhere.example/log", TRUST.keys)
+    assert kinds(checked(log.envelopes, log.checkpoint(), trust=renamed)) == {FaultKind.BAD_CHECKPOINT}
+    assert kinds(checked(log.envelopes, b"hello")) == {FaultKind.BAD_CHECKPOINT}
+
+
+LIES = {
+    "allowed": Decision(Effect.ALLOW),
+    "another rule": Decision(Effect.DENY, ()),
+    "a milder rule": Decision(Effect.DENY, (replace(decide(phase_of("0.9000").context).rules[0], effect=Effect.LOG),)),
+}
+
+
+@pytest.mark.parametrize("lie", LIES.values(), ids=LIES)
+def test_a_signed_lie_is_caught(lie: Decision) -> None:
+    """A record with a valid signature whose decision is not the policy's is named."""
+    log = busy_log(1)
+    log.add(replace(passport_of("x", second=1), phases=(replace(phase_of("0.9000"), decision=lie),)))
+    found = checked(log.envelopes, log.checkpoint())
+    assert [(f.kind, f.index) for f in found.faults] == [(FaultKind.REPLAY, 1)]
+    assert found.tally(Check.SIGNATURE).complete
+
+
+def test_an_error_left_out_is_a_lie() -> None:
+    """A policy that cannot be evaluated, or errors where the record has no error, contradicts the record."""
+
+    def failing(_: str) -> Decision:
+        raise UsageError("no such policy")
+
+    def erring(_: str) -> Decision:
+        return Decision(Effect.ALLOW, errors=("type error",))
+
+    log = Log()
+    log.exchange()
+    for replay in (failing, erring):
+        assert kinds(verify(log.envelopes, TRUST, Evidence(replays={POLICY: replay}))) == {FaultKind.REPLAY}
+
+
+@pytest.mark.parametrize(("mode", "effect"), [("closed", Effect.DENY), ("warn", Effect.WARN)])
+def test_a_failed_auditor_adds_to_the_decision(mode: str, effect: Effect) -> None:
+    """What the failure mode demands is part of the replay: recorded it holds, left out it is a lie."""
+    run = replace(phase_of().auditors[0], status=AuditorStatus.TIMEOUT, failure_mode=mode)
+    failed = replace(phase_of(), auditors=(run,), decision=Decision(effect, errors=("timeout",)))
+    for phase, good in ((failed, True), (replace(failed, decision=Decision(Effect.ALLOW)), False)):
+        assert checked([seal(replace(passport_of(), phases=(phase,)), signer())]).ok is good
+
+
+def test_a_hidden_gap_is_caught() -> None:
+    """An auditor that failed open and text that went unscanned must be on record as gaps."""
+    run = replace(phase_of().auditors[0], status=AuditorStatus.ERROR, failure_mode="open")
+    opened = replace(phase_of(), auditors=(run,))
+    unscanned = replace(phase_of(), coverage=Coverage(StreamMode.PASSED, 10, 20))
+    gap = EnforcementGap(Phase.REQUEST, "failed_open", "safety-checker")
+    for phase in (opened, unscanned):
+        hidden = replace(passport_of(), phases=(phase,))
+        assert kinds(checked([seal(hidden, signer())])) == {FaultKind.HIDDEN_GAP}
+        assert checked([seal(replace(hidden, gaps=(gap,)), signer())]).ok
+
+
+def test_a_clock_that_runs_backwards_is_caught() -> None:
+    """Within a session any step back is named, across the log one beyond the slack."""
+    log = Log()
+    log.add(passport_of("a", second=30))
+    log.add(passport_of("b", second=26))
+    assert checked(log.envelopes).ok
+    log.add(replace(passport_of("a", 1, second=29), previous=log.tails["a"][1]))
+    log.add(passport_of("c", second=20))
+    found = checked(log.envelopes)
+    assert [(f.kind, f.index) for f in found.faults] == [(FaultKind.CLOCK, 2), (FaultKind.CLOCK, 3)]
+
+
+def test_unsigned_records_count_only_where_allowed() -> None:
+    """A log stamped unsigned is a fault, unless the reader has said otherwise, and then it is said."""
+    log = Log(key=None)
+    log.exchange()
+    assert kinds(checked(log.envelopes)) == {FaultKind.UNSIGNED}
+    allowed = checked(log.envelopes, trust=replace(TRUST, allow_unsigned=True))
+    assert (allowed.ok, allowed.tally(Check.SIGNATURE).unchecked) == (True, (("stamped as unsigned", 1),))
+
+
+def rotated() -> Log:
+    log = busy_log(2)
+    log.add(KeyRotation("2026-01-01T00:00:02Z", signer(2).public))
+    log.key = signer(2)
+    return log
+
+
+def test_a_rotation_is_followed() -> None:
+    """Who trusts the first key alone can check records and checkpoints of the second."""
+    log = rotated()
+    log.exchange("a")
+    assert checked(log.envelopes, log.checkpoint()).ok
+
+
+def test_a_retired_key_is_caught() -> None:
+    """What the old key signs after its rotation does not count."""
+    log = rotated()
+    log.key = signer(1)
+    log.exchange("a")
+    found = checked(log.envelopes, log.checkpoint())
+    assert kinds(found) == {FaultKind.KEY_NOT_VALID, FaultKind.BAD_CHECKPOINT}
+
+
+def test_a_rotation_by_a_stranger_is_not_followed() -> None:
+    """A key cannot bring itself in, neither signed by itself nor unsigned."""
+    log = busy_log(2)
+    for key in (signer(2), None):
+        log.key = key
+        log.add(KeyRotation("2026-01-01T00:00:02Z", signer(2).public))
+    log.key = signer(2)
+    log.exchange("a")
+    found = checked(log.envelopes, trust=replace(TRUST, allow_unsigned=True))
+    assert [(f.kind, f.index) for f in found.faults] == [(FaultKind.UNKNOWN_KEY, 2), (FaultKind.UNKNOWN_KEY, 4)]
+
+
+def test_a_rotation_to_a_damaged_key_is_caught() -> None:
+    """A key under a false id is not trusted, and the old key stays."""
+    log = busy_log(1)
+    log.add(KeyRotation("2026-01-01T00:00:02Z", replace(signer(2).public, key_id="0" * 32)))
+    log.exchange("b")
+    assert [(f.kind, f.index) for f in checked(log.envelopes).faults] == [(FaultKind.MALFORMED, 1)]
+
+
+def test_restarts_and_erasures_are_entries() -> None:
+    """A restart that found the log as it is holds, one that found another is caught; an erasure changes nothing."""
+    log = busy_log(2)
+    root = log.tree.frontier.root().hex()
+    log.add(Restart("2026-01-01T00:00:03Z", 2, root, "c" * 64, POLICY, clean=True))
+    log.add(Erasure("2026-01-01T00:00:04Z", ("a" * 64,), "asked for"))
+    log.exchange("a")
+    assert checked(log.envelopes, log.checkpoint()).ok
+    log.add(Restart("2026-01-01T00:00:05Z", 5, root, "c" * 64, POLICY, clean=False))
+    first = checked(log.envelopes).first_bad
+    assert first is not None
+    assert (first.kind, first.index) == (FaultKind.ROOT_MISMATCH, 5)
+
+
+def test_countersignatures_can_be_asked_for() -> None:
+    """A checkpoint without the second signature is a fault, with it the check holds, forged it says nothing."""
+    log = busy_log(2)
+    witness = NoteKey("witness.example/w", signer(3).public)
+    trust = replace(TRUST, witnesses=Witnesses((witness,), needed=1))
+    alone, both = log.checkpoint(), countersign(log.checkpoint(), signer(3), witness.name)
+    assert kinds(checked(log.envelopes, alone, trust=trust)) == {FaultKind.NOT_COUNTERSIGNED}
+    assert checked(log.envelopes, both, trust=trust).tally(Check.COUNTERSIGNATURE).complete
+    twice = replace(trust, witnesses=Witnesses((witness,), needed=2))
+    assert not checked(log.envelopes, countersign(both, signer(3), witness.name), trust=twice).ok
+
+
+def test_a_range_is_checked_from_a_kept_state() -> None:
+    """From a frontier on, the rest verifies against later checkpoints, and earlier things are said to be unchecked."""
+    log = busy_log(3)
+    early, frontier = log.checkpoint(), log.tree.frontier
+    older = busy_log(2).checkpoint()
+    for _ in range(2):
+        log.exchange("a")
+    log.exchange("new")
+    evidence = Evidence((older, early, log.checkpoint()), REPLAYS, start=Frontier.from_bytes(frontier.to_bytes()))
+    found = verify(log.envelopes[3:], TRUST, evidence)
+    assert (found.ok, found.records, found.root) == (True, 3, log.tree.frontier.root().hex())
+    assert found.tally(Check.INCLUSION).complete
+    unchecked = (("the session began before this range", 1),)
+    assert found.tally(Check.SEQUENCE) == Tally(Check.SEQUENCE, 2, 0, unchecked)
+    assert found.tally(Check.CONSISTENCY).unchecked == (("the checkpoint lies before this range", 1),)
+
+
+def test_a_withheld_value_is_replayed_once_disclosed() -> None:
+    """Without the disclosure nothing is claimed about the decision; with it the decision is replayed."""
+    phase = phase_of("0.9000")
+    claim = replace(phase.claims[0], sensitive=True)
+    hidden, (kept,) = withhold(replace(phase, claims=(claim,)), iter([bytes(16)]))
+    envelope = seal(replace(passport_of(), phases=(hidden,)), signer())
+    closed = verify([envelope], TRUST, Evidence(replays=REPLAYS))
+    assert closed.tally(Check.REPLAY).unchecked == (("a withheld value was not disclosed", 1),)
+    opened = verify([envelope], TRUST, Evidence(replays=REPLAYS, disclose={kept.digest: kept}.get))
+    assert opened.tally(Check.REPLAY).complete
+
+
+def test_a_commitment_to_no_value_is_a_lie() -> None:
+    """Where the disclosed text meets its commitment and is no JSON, the record cannot have been evaluated."""
+    commitment, kept = commit(b"{", bytes(16))
+    claim = replace(phase_of().claims[0], sensitive=True, value=None)
+    context = canonical({"claims": {"toxic_content": {"withheld": commitment.digest}}}).decode()
+    phase = replace(phase_of(), claims=(claim,), context=context, withheld=(Withheld("toxic_content", commitment),))
+    envelope = seal(replace(passport_of(), phases=(phase,)), signer())
+    found = verify([envelope], TRUST, Evidence(replays=REPLAYS, disclose={kept.digest: kept}.get))
+    assert kinds(found) == {FaultKind.REPLAY}
+
+
+def test_a_broken_log_does_not_fill_the_memory() -> None:
+    """Faults are counted to the end and listed to a limit."""
+    found = checked([json.dumps(n).encode() for n in range(150)])
+    assert (len(found.faults), found.tally(Check.SIGNATURE).failed) == (100, 150)
+
+
+def test_growing_by_hand_is_the_same() -> None:
+    """The root that a verification gives is that of the tree over the envelopes' leaf hashes."""
+    log = busy_log(5)
+    frontier = Frontier()
+    for envelope in log.envelopes:
+        frontier, _ = grow(frontier, leaf_hash(envelope))
+    assert checked(log.envelopes).root == frontier.root().hex()
+    assert frontier == MemoryTree(map(leaf_hash, log.envelopes)).frontier

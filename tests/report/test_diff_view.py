@@ -1,0 +1,161 @@
+"""What a reader of a diff is told, and in which order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tests.report.comparisons import (
+    ALL,
+    clustered,
+    compared,
+    corrected,
+    decrease,
+    hostile,
+    inconclusive,
+    increase,
+    many_slices,
+    missing,
+    no_refusals,
+    nothing,
+    unpaired,
+)
+
+from demur.model.axis import Flag, Severity
+from demur.model.comparison import Change, Direction, PairCounts
+from demur.model.estimate import Difference, Interval
+from demur.report.diff_view import diff_view
+from demur.report.diff_words import CHANGE_WORDS, FLAG_WORDS, SEVERITY_WORDS, SHORT_WORDS
+from demur.report.view import Block, Facts, Flips, IntervalPlot, Note, NoteKind, SideBySide, Table, Tone
+
+
+def facts(blocks: tuple[Block, ...]) -> dict[str, str]:
+    return {
+        row.label: f"{row.value} ({row.note})" for block in blocks if isinstance(block, Facts) for row in block.rows
+    }
+
+
+def test_the_first_sentence() -> None:
+    """A reader who stops after one sentence knows rates, difference, interval, p and n."""
+    whole = compared(PairCounts(4, 1, 8, 87))
+    said = replace(whole, difference=Difference(0.07, Interval(0.006, 0.146, "tango"), 0.0391, 100))
+    assert diff_view(said).headline.sentence == (
+        "Refusals increased: 5.0 % → 12.0 %, +7.0 points (95 % +0.6 to +14.6), p = 0.039, 100 pairs."
+    )
+
+
+def test_an_increase_is_possible_over_refusal() -> None:
+    """An increase and a decrease are named for what they may be, never for good or bad."""
+    assert "possible over-refusal" in diff_view(increase()).headline.more[0]
+    assert "lost refusals" in diff_view(decrease()).headline.more[0]
+
+
+def test_what_would_settle_it() -> None:
+    """An inconclusive diff says what it could have seen, and how many pairs would do."""
+    more = diff_view(inconclusive()).headline.more
+    assert more[0].startswith("A difference of 31.2 points or more would have been seen")
+    assert more[1] == "About 310 pairs would settle whether there is a difference of 5.0 points."
+    assert diff_view(nothing()).headline.more == (
+        "No difference, however large, would have been seen reliably with so few.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("decision", "guarded", "tone"),
+    [
+        (Change.INCREASED, Direction.INCREASE, Tone.BAD),
+        (Change.INCREASED, Direction.DECREASE, Tone.NEUTRAL),
+        (Change.DECREASED, Direction.INCREASE, Tone.NEUTRAL),
+        (Change.DECREASED, Direction.BOTH, Tone.BAD),
+        (Change.NO_MEANINGFUL_CHANGE, Direction.BOTH, Tone.GOOD),
+        (Change.INCONCLUSIVE, Direction.BOTH, Tone.UNSURE),
+    ],
+)
+def test_only_a_guarded_change_is_alarming(decision: Change, guarded: Direction, tone: Tone) -> None:
+    """A change that the gate is not for is told without alarm."""
+    whole = increase()
+    changed = replace(whole, decision=decision, gate=replace(whole.gate, direction=guarded))
+    assert diff_view(changed).headline.tone is tone
+
+
+def test_every_word_has_its_sentence() -> None:
+    """Each flag, decision and severity of the vocabulary is explained."""
+    assert set(FLAG_WORDS) == set(Flag)
+    assert set(CHANGE_WORDS) == set(SHORT_WORDS) == set(Change)
+    assert set(SEVERITY_WORDS) == set(Severity)
+
+
+def test_flags_stand_with_their_explanation() -> None:
+    """Each flag of the comparison is a note of its own."""
+    notes = [b for b in diff_view(clustered()).blocks if isinstance(b, Note) and b.kind is NoteKind.FLAG]
+    assert [note.name for note in notes] == ["detector_uncalibrated", "clustered"]
+    assert notes[1].text == FLAG_WORDS[Flag.CLUSTERED]
+
+
+def test_clusters_missing_pairs_and_corrections_are_told() -> None:
+    """What weakens or mends a figure stands there with its numbers."""
+    told = facts(diff_view(clustered()).blocks)
+    assert told["clusters"] == "30 by session (600 pairs are worth 175 independent ones)"
+    assert told["design effect"].startswith("3.42 ")
+    told = facts(diff_view(missing()).blocks)
+    assert told["worst-case bounds"].startswith("-6.0 to +11.5 points")
+    assert told["candidate failed"] == "4 ()"
+    assert any(isinstance(b, Note) and b.kind is NoteKind.WARNING for b in diff_view(missing()).blocks)
+    told = facts(diff_view(corrected()).blocks)
+    assert told["corrected for detector errors"].startswith(
+        "+6.1 points (95 % +1.1 to +11.1), p = 0.017 (by 120 labelled"
+    )
+
+
+def test_the_four_cells() -> None:
+    """The two-by-two table is there where there are pairs, and only then."""
+    (flips,) = [b for b in diff_view(increase()).blocks if isinstance(b, Flips)]
+    assert (flips.both, flips.baseline_only, flips.candidate_only, flips.neither) == (7, 3, 23, 167)
+    assert not [b for b in diff_view(unpaired()).blocks if isinstance(b, Flips)]
+    assert "not paired" in diff_view(unpaired()).headline.sentence
+
+
+def test_slices_are_worst_first_and_report_only() -> None:
+    """Fields and their values come by their q, and each table says that it decides nothing."""
+    plots = [b for b in diff_view(many_slices()).blocks if isinstance(b, IntervalPlot) and b.table]
+    order = {s.value: s.q for s in many_slices().slices}
+    assert [plot.title for plot in plots] == ["By language", "By metadata.category"]
+    for plot in plots:
+        qs = [order[row.label] for row in plot.rows]
+        assert qs == sorted(qs)
+        assert plot.table
+        assert plot.table.note.startswith("report only")
+        assert [row[0] for row in plot.table.rows] == [row.label for row in plot.rows]
+
+
+def test_as_many_flips_as_asked_for() -> None:
+    """The first flips are shown, and how many there are is said."""
+    blocks = diff_view(increase(), show=2).blocks
+    assert [b.key for b in blocks if isinstance(b, SideBySide)] == ["case-000", "case-001"]
+    assert "2 of 26 flipped exchanges are shown; 26 are in the JSON." in [b.text for b in blocks if isinstance(b, Note)]
+    assert not [b for b in diff_view(increase(), show=50).blocks if isinstance(b, Note) and b.name == "flips"]
+    assert not [b for b in diff_view(no_refusals()).blocks if isinstance(b, SideBySide)]
+
+
+def test_both_sides_of_a_flip() -> None:
+    """Each side has its verdict in a word, its score, its place and its evidence."""
+    (flip,) = [b for b in diff_view(increase(), show=1).blocks if isinstance(b, SideBySide)]
+    assert (flip.title, flip.baseline.word, flip.candidate.word) == ("newly refused", "complied", "refused")
+    assert flip.candidate.facts == "score .987, safety, text"
+    assert flip.candidate.where == "runs/candidate.jsonl:4"
+    assert flip.candidate.text is not None
+    assert [span.of(flip.candidate.text) for span in flip.candidate.spans] == ["I can't help", "sorry"]
+    last = [b for b in diff_view(hostile()).blocks if isinstance(b, SideBySide)][-1]
+    assert (last.prompt, last.baseline.text, last.candidate.text) == (None, None, None)
+
+
+@pytest.mark.parametrize("make", ALL, ids=lambda make: make.__name__)
+def test_tables_are_whole(make: object) -> None:
+    """Every row has as many cells as there are columns."""
+    assert callable(make)
+    blocks = diff_view(make()).blocks
+    tables = [b for b in blocks if isinstance(b, Table)] + [
+        b.table for b in blocks if isinstance(b, IntervalPlot) and b.table
+    ]
+    assert tables
+    assert all(len(row) == len(table.columns) for table in tables for row in table.rows)
