@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.record.logs import ORIGIN, Log, busy_log, signer
 
 from demur.errors import ShapeError, UsageError
 from demur.model.passport import FaultKind
 from demur.record.bundle import check_bundle, prove, read_bundle
-from tests.record.logs import ORIGIN, Log, busy_log, signer
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 import rfc8785
@@ -32,7 +33,11 @@ def test_the_bytes_are_those_of_the_rfc(value: object) -> None:
 
 def test_keys_are_ordered_by_utf16() -> None:
     """A key beyond the basic plane comes before one at its end, as the RFC has it and code points do not."""
-    keys = {"\ufb33": 1, "\U0001f600": 2, "a": {"\uffff": 1, "\U00010000": [{"\ufb33": 1, "\U0001f600": 2}]}}
+    keys: dict[str, Any] = {
+        "\ufb33": 1,
+        "\U0001f600": 2,
+        "a": {"\uffff": 1, "\U00010000": [{"\ufb33": 1, "\U0001f600": 2}]},
+    }
     assert canonical(keys) == rfc8785.dumps(keys)
     assert canonical(keys).decode().index("\U0001f600") < canonical(keys).decode().rindex("\ufb33")
 

@@ -7,6 +7,7 @@ from base64 import b64decode
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.record.logs import ORIGIN, signer
 
 from demur.errors import ShapeError, UsageError
 from demur.record.checkpoint import (
@@ -19,7 +20,6 @@ from demur.record.checkpoint import (
     read_checkpoint,
 )
 from demur.record.tree import EMPTY_ROOT
-from tests.record.logs import ORIGIN, signer
 
 OWN = NoteKey(ORIGIN, signer(1).public)
 WITNESS = NoteKey("witness.example/w", signer(2).public)

@@ -5,30 +5,33 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from hashlib import sha256
+from typing import TYPE_CHECKING
 
 import pytest
+from tests.record.logs import passport_of, phase_of, signer
 
 from demur.errors import UsageError
 from demur.model.claim import Claim, ClaimType, Phase
-from demur.model.passport import PhaseRecord
 from demur.record.canonical import canonical
 from demur.record.commit import Disclosure, commit, full_context, meets, withhold
 from demur.record.seal import open_sealed, seal
-from tests.record.logs import passport_of, phase_of, signer
+
+if TYPE_CHECKING:
+    from demur.model.passport import PhaseRecord
 
 SALTS = [bytes([n]) * 16 for n in range(9)]
-SECRET = "my name is Ada"
+QUOTED = "my name is Ada"
 
 
 def secretive() -> PhaseRecord:
     """A phase whose auditor quotes the user, once in the context and twice not."""
     claims = (
-        Claim("pii.quote", ClaimType.CATEGORY, SECRET, Phase.REQUEST, "safety-checker", sensitive=True),
-        Claim("aside", ClaimType.CATEGORY, SECRET + "!", Phase.REQUEST, "safety-checker", sensitive=True),
+        Claim("pii.quote", ClaimType.CATEGORY, QUOTED, Phase.REQUEST, "safety-checker", sensitive=True),
+        Claim("aside", ClaimType.CATEGORY, QUOTED + "!", Phase.REQUEST, "safety-checker", sensitive=True),
         Claim("closeness", ClaimType.SCORE_NORMALIZED, 0.25, Phase.REQUEST, "safety-checker", sensitive=True),
     )
     context = json.loads(phase_of().context)
-    context["claims"]["pii_quote"] = SECRET
+    context["claims"]["pii_quote"] = QUOTED
     return replace(phase_of(), claims=(*phase_of().claims, *claims), context=canonical(context).decode())
 
 
@@ -77,5 +80,5 @@ def test_nothing_sensitive_nothing_done() -> None:
 
 def test_a_sensitive_value_is_never_sealed() -> None:
     """Forgetting to withhold is an error, not a leak."""
-    with pytest.raises(UsageError, match="`pii.quote` still has its value"):
+    with pytest.raises(UsageError, match=r"`pii\.quote` still has its value"):
         seal(replace(passport_of(), phases=(secretive(),)), signer())

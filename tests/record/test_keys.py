@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tests.record.logs import signer
 
 from demur.errors import ShapeError
 from demur.model.passport import FaultKind
 from demur.record.keys import Ed25519Signer, KeyRing, key_id_of
-from tests.record.logs import signer
 
 AT = "2026-01-02T00:00:00Z"
 

@@ -11,7 +11,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import given
 from hypothesis import strategies as st
 from securesystemslib.dsse import Envelope
-from securesystemslib.signer import CryptoSigner, SSlibKey
+from securesystemslib.signer._crypto_signer import CryptoSigner
+from securesystemslib.signer._key import SSlibKey
+from tests.record.logs import passport_of, phase_of, signer
 
 from demur.errors import ShapeError, UsageError
 from demur.model.claim import Claim, ClaimType, Phase
@@ -36,7 +38,6 @@ from demur.record.canonical import canonical
 from demur.record.keys import KeyRing
 from demur.record.seal import PAYLOAD_TYPE, open_sealed, pre_authentication, seal, seal_refusal
 from demur.record.statement import read_statement, write_statement
-from tests.record.logs import passport_of, phase_of, signer
 
 if TYPE_CHECKING:
     from demur.model.passport import Passport
@@ -168,6 +169,7 @@ def test_the_statement_is_in_toto() -> None:
         (b'"seq":0', b'"seq":0,"seq2":0', "no statement of ours"),
         (b'"decision":"allow"', b'"decision":"maybe"', "`maybe` is no decision"),
         (b'"name":"request"}', b'"name":"requesz"}', "subjects are not those"),
+        (b'"arg":"0.4500"', b'"arg":"O.4500"', "where a number belongs"),
         (b"00:00:00Z", b"00:00:00+01:00", "not in UTC"),
         (b"2026-01-01T", b"2026-13-01T", "is no time"),
         (b'{"claims":{"toxic', b'{"claims":[],"d":{"toxic', "not an object of objects"),
@@ -186,7 +188,7 @@ def test_a_number_that_is_none(number: str) -> None:
     """A claim whose number cannot be read is refused."""
     claim = Claim("apart", ClaimType.SCORE_NORMALIZED, 0.5, Phase.REQUEST, "safety-checker", confidence=0.5)
     payload = write_statement(replace(passport_of(), phases=(replace(phase_of(), claims=(claim,)),)))
-    with pytest.raises(ShapeError, match="no number"):
+    with pytest.raises(ShapeError, match="where a number belongs"):
         read_statement(payload.replace(f'"{number}":"0.5"'.encode(), f'"{number}":"o.5"'.encode()))
 
 

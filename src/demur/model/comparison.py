@@ -277,7 +277,11 @@ class GateResult:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two runs compared: what was counted, what it says, and whether the gate fails."""
+    """Two runs compared: what was counted, what it says, and whether the gate fails.
+
+    `flips_to_undo` is how many flips, had the detector misread them, would leave a proven change unproven; None where nothing
+    is proven, or where pairs come in clusters.
+    """
 
     tally: Tally
     settings: DiffSettings
@@ -294,6 +298,7 @@ class Comparison:
     slices: tuple[SliceComparison, ...]
     correction: LabelCorrection | None
     gate: GateResult
+    flips_to_undo: int | None = None
 
     def to_arrow(self) -> pa.Table:
         """Return one row for the whole and one a slice: counts, rates, difference, interval, p, q and decision."""

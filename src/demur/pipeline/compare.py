@@ -18,6 +18,7 @@ from demur.measure.labels import corrected_difference
 from demur.measure.paired import paired_bounds, paired_difference
 from demur.measure.power import power_of, smoothed_share
 from demur.measure.rates import wilson
+from demur.measure.sensitivity import flips_to_undo
 from demur.measure.severity import rate_flags, rate_severity
 from demur.measure.slices import false_discovery
 from demur.measure.unpaired import unpaired_bounds, unpaired_difference
@@ -79,6 +80,7 @@ def compare_tally(tally: Tally, settings: DiffSettings = _DEFAULTS) -> Compariso
         slices=_compare_slices(tally, settings),
         correction=found.correction,
         gate=gate_of(difference, severity, settings),
+        flips_to_undo=None if found.clustering else flips_to_undo(tally.counts, alpha=settings.alpha),
     )
 
 

@@ -180,10 +180,9 @@ class _Rows:
         import pyarrow as pa
 
         waiting = [i for i, told in enumerate(self._told) if told is None]
-        verdicts = list(self._told)
-        for i, row in zip(waiting, self._ingest.judge.texts([self._texts[i] or "" for i in waiting]), strict=True):
-            verdicts[i] = row
-        outcomes, scores, reasons, causes = _columns([v for v in verdicts if v is not None])
+        judged = iter(self._ingest.judge.texts([self._texts[i] or "" for i in waiting]))
+        verdicts = [next(judged) if told is None else told for told in self._told]
+        outcomes, scores, reasons, causes = zip(*verdicts, strict=True) if verdicts else ((),) * 4
         lines, ids, prompts, sessions = zip(*self._keys, strict=True) if self._keys else ((),) * 4
         values = zip(*self._fields, strict=True) if self._fields else ((),) * len(self._ingest.fields)
         columns = (lines, ids, prompts, sessions, scores, outcomes, reasons, causes, *values)
@@ -220,14 +219,6 @@ def _plain_answer(response: Response | None) -> str | None:
     if choice.finish not in _ORDINARY or not all(isinstance(part, TextPart) for part in choice.parts):
         return None
     return choice.text if choice.text.strip() else None
-
-
-def _columns(rows: list[Row]) -> tuple[list[str], list[float], list[str | None], list[str | None]]:
-    words = [[None if value is None else str(value) for value in column] for column in zip(*rows, strict=True)]
-    if not words:
-        return [], [], [], []
-    outcomes, _, reasons, causes = words
-    return [o or "" for o in outcomes], [row[1] for row in rows], reasons, causes
 
 
 def _verify(record: JsonObject) -> None:

@@ -88,7 +88,7 @@ def _as_evaluated(value: JsonValue) -> ClaimValue:
     """Return what a claim was when the context says this of it; None where that cannot be told."""
     match value:
         case {"__extn": {"fn": "decimal", "arg": str(digits)}}:
-            return float(digits)
+            return _number(digits, "the context")
         case bool() | int() | str():
             return value
         case list() if all(isinstance(item, str) for item in value):
@@ -155,12 +155,16 @@ def _claim_form(claim: Claim, withheld: Commitment | None) -> ClaimForm:
 
 
 def _claim(form: ClaimForm, phase: Phase, *, auditor: str) -> Claim:
-    try:
-        value: ClaimValue = form.value if form.real is None else float(form.real)
-        confidence = 1.0 if form.confidence is None else float(form.confidence)
-    except ValueError as exc:
-        raise ShapeError(f"the claim `{form.name}` has no number where one belongs") from exc
+    value: ClaimValue = form.value if form.real is None else _number(form.real, f"the claim `{form.name}`")
+    confidence = 1.0 if form.confidence is None else _number(form.confidence, f"the claim `{form.name}`")
     return Claim(form.name, form.type, value, phase, auditor, confidence=confidence, sensitive=form.sensitive)
+
+
+def _number(text: str, where: str) -> float:
+    try:
+        return float(text)
+    except ValueError as exc:
+        raise ShapeError(f"{where} has `{text}` where a number belongs", hint="expected a decimal") from exc
 
 
 def _effect(word: str) -> Effect:

@@ -27,7 +27,9 @@ WORDS = sorted({key for example in OWN_EXAMPLES for record in example.records fo
 def json_objects() -> st.SearchStrategy[dict[str, Any]]:
     """Return a way to draw objects with fields that formats know and values that they do not expect."""
     keys = st.sampled_from(WORDS) | st.text(max_size=8)
-    return st.dictionaries(keys, laws.JSON | st.dictionaries(keys, laws.JSON, max_size=4), max_size=6)
+    flat = laws.SCALARS | st.lists(laws.SCALARS, max_size=2) | st.dictionaries(keys, laws.SCALARS, max_size=3)
+    deep = st.lists(flat, max_size=2) | st.dictionaries(keys, flat, max_size=3)
+    return st.dictionaries(keys, flat | deep, max_size=6)
 
 
 @st.composite

@@ -35,6 +35,8 @@ from demur.wire.traces import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tests.wire.traces.example import Example
 
     from demur.wire.traces.interface import TraceFormat
@@ -46,6 +48,18 @@ MODULES: tuple[TraceFormat, ...] = (
 BY_NAME = {module.NAME: module for module in MODULES}
 WORDS = sorted({key for example in TOOL_EXAMPLES for record in example.records for key in record})
 RECORDS = {f"{e} {i}": record for e in TOOL_EXAMPLES for i, record in enumerate(e.records)}
+
+
+BAD: tuple[Any, ...] = (None, 7, "\ud800", [7], {"content": [{"message": {}}]}, 10**400)
+
+
+def spoilt_everywhere(value: Any, bad: Any) -> Iterator[Any]:
+    """Yield the value with each of its parts in turn, at any depth, replaced."""
+    for key in value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
+        for inner in (bad, *spoilt_everywhere(value[key], bad)):
+            copy = value.copy()
+            copy[key] = inner
+            yield copy
 
 
 def rows_of(name: str, *records: dict[str, Any]) -> list[Traced | Skipped]:
@@ -114,6 +128,17 @@ def test_no_json_breaks_a_tools_reader(name: str, record: dict[str, Any]) -> Non
         rows += list(reader.feed(record))
     rows += list(reader.close())
     assert all(classify(row.exchange.response) for row in rows if isinstance(row, Traced))
+
+
+@pytest.mark.parametrize("example", TOOL_EXAMPLES, ids=str)
+def test_no_single_spoilt_value_breaks_a_reader(example: Example) -> None:
+    """Whichever one value of an example is of another kind, it is read, skipped, or a `ShapeError`."""
+    module = BY_NAME[example.format]
+    for spoilt in (each for record in example.records for bad in BAD for each in spoilt_everywhere(record, bad)):
+        assert module.sniffs(spoilt) in (True, False)
+        reader = module.open_reader()
+        with contextlib.suppress(ShapeError):
+            assert all(isinstance(row, Traced | Skipped) for row in [*reader.feed(spoilt), *reader.close()])
 
 
 @pytest.mark.parametrize(

@@ -43,8 +43,9 @@ def _read_test_run(record: JsonObject) -> Iterator[Traced | Skipped]:
     model = text_at(object_at(run, "hyperparameters"), "model", "model_name", "LLM") or ""
     for name in ("testCases", "conversationalTestCases"):
         cases = run.get(name)
-        rows = ({"model": model, **case} if isinstance(case, dict) else case for case in cases or ())
-        yield from each_readable(rows if isinstance(cases, list) else (), _read_case)
+        listed = cases if isinstance(cases, list) else []
+        rows = ({"model": model, **case} if isinstance(case, dict) else case for case in listed)
+        yield from each_readable(rows, _read_case)
 
 
 def _read_case(case: JsonObject) -> Iterator[Traced | Skipped]:

@@ -1,0 +1,285 @@
+"""The gate as the seed's policies, and pure Cedar, meet it."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from demur.errors import PolicyError, ShapeError, UsageError
+from demur.model.claim import Claim, ClaimSpec, ClaimType, Phase, Vocabulary
+from demur.model.decision import Decision, Effect
+from demur.policy.gate import Ask, PolicyGate, load_gate
+from demur.policy.tokens import PolicySource
+from demur.policy.vocabulary import SAFETY_VOCABULARY
+
+SEED = """\
+// Deny requests with high toxicity scores
+@annotation("decision", "deny")
+forbid (principal, action, resource)
+when { context.claims.toxic_content > 0.8 };
+
+// Warn on model refusals for observability
+@annotation("decision", "warn")
+forbid (principal, action, resource)
+when { context.claims.model_refused };
+"""
+REQUEST, RESPONSE = Phase.REQUEST, Phase.RESPONSE
+ANY = "(principal, action, resource)"
+
+
+def gate_of(text: str, **settings: object) -> PolicyGate:
+    return load_gate([PolicySource("p.cedar", text)], **settings)  # type: ignore[arg-type]
+
+
+def seed() -> PolicyGate:
+    return gate_of(SEED, vocabulary=SAFETY_VOCABULARY)
+
+
+def ids(decision: Decision) -> list[str]:
+    return [rule.id for rule in decision.rules]
+
+
+def error_of(text: str) -> PolicyError:
+    with pytest.raises(PolicyError) as caught:
+        gate_of(text)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("claims", "effect"),
+    [
+        ({}, Effect.ALLOW),
+        ({"toxic_content": 0.45}, Effect.ALLOW),
+        ({"toxic_content": 0.8}, Effect.ALLOW),
+        ({"toxic_content": 0.80004}, Effect.ALLOW),
+        ({"toxic_content": 0.8001}, Effect.DENY),
+        ({"toxic_content": 0.9}, Effect.DENY),
+        ({"toxic_content": 1}, Effect.DENY),
+        ({"model_refused": True}, Effect.WARN),
+        ({"model_refused": False, "refusal_phrase": None}, Effect.ALLOW),
+        ({"toxic_content": 0.9, "model_refused": True}, Effect.DENY),
+    ],
+)
+def test_the_seeds_policies_verbatim(claims: dict[str, float], effect: Effect) -> None:
+    """Deny above 0.8, warn on a refusal, allow otherwise; a score is rounded to four digits first."""
+    decision = seed().decide(Ask(REQUEST, claims))
+    assert decision.effect is effect
+    assert not decision.errors
+
+
+def test_every_fired_rule_is_named_strongest_first() -> None:
+    """A decision names each rule that fired, with its effect, reason and place."""
+    text = f"""@decision("log") @id("all") forbid {ANY};
+    @id("hot") @reason("too hot")
+    forbid {ANY} when {{ context.claims.toxic_content > 0.8 }};"""
+    decision = gate_of(text).decide(Ask(REQUEST, {"toxic_content": 0.9}))
+    assert [(r.id, r.effect, r.reason, r.place) for r in decision.rules] == [
+        ("hot", Effect.DENY, "too hot", "p.cedar:2"),
+        ("all", Effect.LOG, None, "p.cedar:1"),
+    ]
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, 1e300, "0.1", True, [0.1], {"a": 1}, -0.5, 1.5])
+def test_a_bad_score_closes_the_gate_that_reads_it(bad: object) -> None:
+    """A value that is no score is an error on record and denies where a deny reads it."""
+    decision = seed().decide(Ask(REQUEST, {"toxic_content": bad}))  # type: ignore[dict-item]
+    assert decision.effect is Effect.DENY
+    assert decision.errors[0].startswith("claim `toxic_content`: ")
+
+
+def test_a_bad_claim_that_only_a_warning_reads_blocks_nothing() -> None:
+    """A warning never blocks, whatever its claim holds; the error is on record and the warning counts as fired."""
+    decision = seed().decide(Ask(RESPONSE, {"model_refused": "yes"}))  # type: ignore[dict-item]
+    assert (decision.effect, ids(decision)) == (Effect.WARN, ["policy1"])
+    assert decision.errors == ("claim `model_refused`: a text is not true or false",)
+
+
+def test_a_bad_claim_outside_a_rules_scope_does_not_touch_it() -> None:
+    """An error counts only against rules whose scope fits the request."""
+    gate = gate_of('forbid (principal, action == Action::"response", resource == Model::"m") when { context.claims.x > 0.5 };')
+    bad = {"x": math.nan}
+    assert gate.decide(Ask(REQUEST, bad, model="m")).effect is Effect.ALLOW
+    assert gate.decide(Ask(RESPONSE, bad, model="n")).effect is Effect.ALLOW
+    assert gate.decide(Ask(RESPONSE, bad, model="m")).effect is Effect.DENY
+
+
+def test_a_rule_that_errs_counts_as_fired() -> None:
+    """What Cedar would skip and so allow, is denied and said."""
+    decision = gate_of(f"forbid {ANY} when {{ context.tenant == 3 }};").decide(Ask(REQUEST))
+    assert decision.effect is Effect.DENY
+    assert decision.errors == ("rule `policy0`: record does not have the attribute `tenant`",)
+
+
+def test_a_permit_that_errs_permits_nothing() -> None:
+    """Under a default of deny an error never opens the gate."""
+    gate = gate_of(f"permit {ANY} when {{ context.tenant == 3 }};", default="deny")
+    assert gate.decide(Ask(REQUEST)).effect is Effect.DENY
+    assert gate.decide(Ask(REQUEST, extras={"tenant": 3})).effect is Effect.ALLOW
+
+
+def test_an_absent_claim_never_helps_a_permit() -> None:
+    """A negated predicate over an absent claim does not permit."""
+    for condition in ("when { !(context.claims.toxic > 0.5) }", "unless { context.claims.toxic > 0.5 }"):
+        gate = gate_of(f"permit {ANY} {condition};", default="deny")
+        assert gate.decide(Ask(REQUEST)).effect is Effect.DENY
+        assert gate.decide(Ask(REQUEST, {"toxic": 0.1})).effect is Effect.ALLOW
+
+
+def test_the_defaults() -> None:
+    """The default of allow needs no permit; the default of deny names itself where none applies."""
+    text = f'permit {ANY} when {{ resource == Model::"a" }};'
+    assert gate_of(text).decide(Ask(REQUEST, model="b")).effect is Effect.ALLOW
+    closed = gate_of(text, default="deny")
+    assert ids(closed.decide(Ask(REQUEST, model="b"))) == ["default"]
+    assert ids(closed.decide(Ask(REQUEST, model="a"))) == ["policy0"]
+    with pytest.raises(UsageError):
+        gate_of(text, default="alow")
+
+
+def test_pure_cedar_with_entities_and_actions() -> None:
+    """Sessions, models, labels and phases are Cedar entities."""
+    gate = gate_of("""
+        @id("s") forbid (principal == Session::"s\\n1", action, resource);
+        @id("m") forbid (principal, action, resource == Model::"m");
+        @id("l") forbid (principal in Label::"beta", action, resource);
+        @id("a") forbid (principal, action in [Action::"artifact", Action::"execution"], resource);
+        @id("d") forbid (principal, action, resource) when { context.claims.x.lessThan(decimal("0.2")) };
+    """)
+    assert ids(gate.decide(Ask(REQUEST))) == []
+    assert ids(gate.decide(Ask(REQUEST, session="s\n1"))) == ["s"]
+    assert ids(gate.decide(Ask(REQUEST, model="m"))) == ["m"]
+    assert ids(gate.decide(Ask(REQUEST, labels=("alpha", "beta")))) == ["l"]
+    assert ids(gate.decide(Ask(Phase.EXECUTION))) == ["a"]
+    assert ids(gate.decide(Ask(REQUEST, {"x": 0.1999}))) == ["d"]
+
+
+def test_claims_of_one_name_must_agree() -> None:
+    """Two auditors that state one claim differently are an error, not a choice."""
+    gate = gate_of(f"forbid {ANY} when {{ context.claims.a_x > 0.5 }};")
+    one, two = (Claim("a.x", ClaimType.SCORE_NORMALIZED, value, REQUEST, "t") for value in (0.1, 0.2))
+    assert gate.decide(Ask(REQUEST, (one, one))).effect is Effect.ALLOW
+    assert gate.decide(Ask(REQUEST, (one, two))).errors == ("claim `a_x`: stated twice, with different values",)
+
+
+def test_the_vocabularys_type_decides() -> None:
+    """A value is taken as its name is declared, not as it happens to look."""
+    spec = ClaimSpec("x", ClaimType.SCORE_BINARY, REQUEST, "t")
+    gate = gate_of(f"forbid {ANY} when {{ context.claims.x == 1 }};", vocabulary=Vocabulary((spec,)))
+    assert gate.decide(Ask(REQUEST, {"x": True})).effect is Effect.DENY
+    assert gate.decide(Ask(REQUEST, {"x": 0})).effect is Effect.ALLOW
+    assert gate.decide(Ask(REQUEST, {"x": 0.5})).errors == ("claim `x`: 0.5 is outside 0 to 1",)
+
+
+def test_sensitive_claims_stay_out_of_the_record_unless_read() -> None:
+    """A claim that carries text enters the context only where a rule reads it."""
+    claims = {"refusal_phrase": "i cannot", "model_refused": True}
+    assert "i cannot" not in json.dumps(seed().context_of(Ask(RESPONSE, claims)))
+    reading = gate_of(f'forbid {ANY} when {{ context.claims.refusal_phrase like "*cannot*" }};', vocabulary=SAFETY_VOCABULARY)
+    assert reading.decide(Ask(RESPONSE, claims)).effect is Effect.DENY
+
+
+CLAIMS = st.dictionaries(
+    st.sampled_from(["toxic_content", "model_refused", "other"]),
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.lists(st.text())),
+)
+
+
+@given(claims=CLAIMS, session=st.text(), model=st.text(), labels=st.lists(st.text()), phase=st.sampled_from(Phase))
+def test_a_decision_is_the_replay_of_its_context(
+    claims: dict[str, None], session: str, model: str, labels: list[str], phase: Phase
+) -> None:
+    """The context survives JSON, and replaying it gives the same decision, errors included."""
+    ask = Ask(phase, claims, session, model, tuple(labels))
+    gate = seed()
+    recorded = json.loads(json.dumps(gate.context_of(ask)))
+    assert gate.replay(recorded) == gate.decide(ask)
+
+
+def test_a_context_that_is_none_is_refused_and_a_forged_one_denied() -> None:
+    """Replay raises on another shape, and closes on values that the gate would not have made."""
+    gate = seed()
+    with pytest.raises(ShapeError, match="no recorded context"):
+        gate.replay({"claims": {}})
+    forged = gate.context_of(Ask(REQUEST)) | {"context": {"claims": {"toxic_content": 0.1}, "invalid": []}}
+    decision = gate.replay(forged)
+    assert decision.effect is Effect.DENY
+    assert decision.errors
+
+
+def test_extras_are_checked() -> None:
+    """What the caller adds to the context may not take the gate's own names, nor be beyond Cedar."""
+    for extras in ({"claims": "x"}, {"n": 2**63}):
+        with pytest.raises(UsageError):
+            seed().decide(Ask(REQUEST, extras=extras))  # type: ignore[arg-type]
+    gate = gate_of(f'forbid {ANY} when {{ context.tags.contains("a") }};')
+    assert gate.decide(Ask(REQUEST, extras={"tags": ("a", "b")})).effect is Effect.DENY
+
+
+def test_a_rule_may_ask_which_claims_are_not_sound() -> None:
+    """`context.invalid` names them, so that a set can say what it does about one."""
+    gate = gate_of(f'@decision("review") forbid {ANY} when {{ context.invalid.contains("x") }};')
+    assert gate.decide(Ask(REQUEST, {"x": math.nan})).effect is Effect.REVIEW
+
+
+def test_the_digest_is_of_the_texts_and_the_settings() -> None:
+    """Names and line ends do not count; a word of a policy and the default do."""
+    first = load_gate([PolicySource("a", SEED)]).digest
+    assert load_gate([PolicySource("b", SEED.replace("\n", "\r\n"))]).digest == first
+    assert load_gate([PolicySource("a", SEED)], default="deny").digest != first
+    assert load_gate([PolicySource("a", SEED.replace("0.8", "0.7"))]).digest != first
+    # sha256 of {"default":"allow","dialect":1,"sources":[SEED]} as compact JSON
+    assert first == "a188fabf4e6bdf1fb7db2fdf30e54961a4418c349d04648926e66abdb58b71c1"
+
+
+def test_what_a_phase_reads() -> None:
+    """The names by effect, of the rules whose scope admits the phase."""
+    gate = gate_of("""
+        forbid (principal, action == Action::"request", resource) when { context.claims.a > 0.5 };
+        @decision("warn") forbid (principal, action, resource) when { context.claims has b };
+    """)
+    assert gate.reads(REQUEST) == {Effect.DENY: {"a"}, Effect.WARN: {"b"}}
+    assert gate.reads(RESPONSE) == {Effect.WARN: {"b"}}
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "said"),
+    [
+        ("// nothing\n", (None, None), "no policy in `p.cedar`"),
+        (f'@decision("dney")\nforbid {ANY};', (1, 12), "did you mean `deny`?"),
+        (f'@decision("x")\nforbid {ANY};', (1, 12), "choose from allow, log"),
+        (f'@decision("allow") forbid {ANY};', (1, 12), "a forbid cannot allow"),
+        (f'@decision("warn") permit {ANY};', (1, 12), "a permit cannot warn"),
+        (f'@id("a") forbid {ANY};\n@id("a") forbid {ANY};', (2, 5), "belongs to the rule at p.cedar:1"),
+        (f'@id("default") forbid {ANY};', (1, 5), "belongs to the gate itself"),
+        (f"forbid {ANY}\nwhen {{ context.claims.x > 0.5 and true }};", (2, 31), "write && and ||"),
+        (f"forbid {ANY}\nwhen {{ context.claims.x = 1 }};", (2, 25), "compare with =="),
+        (f"forbid {ANY}\nwhen {{ context.claims.x.gt(1) }};", (2, 25), "`gt` is not a valid method"),
+        (f"forbid {ANY} when {{ true }}", (1, 48), "a policy ends with `;`"),
+        (f"forbid {ANY} when {{ true;\nforbid {ANY};", (1, 46), "unexpected token `;`"),
+        ("forbid (principal == ?principal, action, resource);", (1, 22), "template"),
+        (f"forbid {ANY} when {{ (context.claims.x > 0.5) == true }};", (1, 58), "a predicate inside another"),
+        (f"forbid {ANY} when {{ context.claims.x + 0.1 > 0.5 }};", (1, 57), "cannot be calculated with"),
+        (f"forbid {ANY} when {{ context.claims.x.y }};", (1, 57), "context.claims.x_y"),
+        (f"forbid {ANY} when {{ context.claims == {{}} }};", (1, 42), "used whole"),
+        (f"forbid {ANY} when {{ decimal(context.claims.x) > 0.5 }};", (1, 65), "of something else than a text"),
+        (f"permit {ANY} when {{ if context.claims.x then true else false }};", (1, 60), "a permit asks"),
+        (f"forbid {ANY} when {{ {'!(' * 99}context.claims.x{')' * 99} }};", (1, 1), "split the rule"),
+    ],
+)
+def test_a_policy_that_is_not_sound_is_refused_at_its_place(
+    text: str, place: tuple[int | None, int | None], said: str
+) -> None:
+    """Loading names file, line and column of the user's own text, and the fix."""
+    error = error_of(text)
+    assert said in str(error)
+    assert (error.line, error.column) == place
+
+
+def test_a_column_counts_in_the_users_text_after_rewritten_pieces() -> None:
+    """Rewriting before an error on the same line does not move it."""
+    error = error_of(f'@annotation("decision", "deny") forbid {ANY} when {{ context.claims.x > 0.8 &&& true }};')
+    assert error.column == len(f'@annotation("decision", "deny") forbid {ANY} when {{ context.claims.x > 0.8 &&& ') - 1
