@@ -23,6 +23,9 @@ INTERFACE_FUNCTIONS = {
     "write_response",
     "open_stream",
     "write_stream",
+    # Two functions a trace format, by the protocol in wire/traces/interface.py.
+    "sniffs",
+    "open_reader",
     # One function a command, by the protocol of cli/main.py.
     "add_parser",
     "run",

@@ -20,7 +20,26 @@ STRINGS = st.text(st.characters(exclude_characters='"\\', exclude_categories=["C
     lambda text: f'"0.5 // {text} \\" @annotation"'
 )
 CODE = st.sampled_from(
-    ["0.8", "12.3456", "7", ">", "&&", "context.claims.x", "(", ")", "[", "]", "{", "}", ";", "when", "-", "é", "\n", "\t"]
+    [
+        "0.8",
+        "12.3456",
+        "7",
+        ">",
+        "&&",
+        "context.claims.x",
+        "(",
+        ")",
+        "[",
+        "]",
+        "{",
+        "}",
+        ";",
+        "when",
+        "-",
+        "é",
+        "\n",
+        "\t",
+    ]
 )
 ANNOTATIONS = st.sampled_from(['@annotation("decision", "deny")', '@id("0.8")', '@annotation ( "reason" , "// 0.5" )'])
 TEXTS = st.lists(st.one_of(COMMENTS, STRINGS, CODE, ANNOTATIONS), max_size=14).map(" ".join)

@@ -100,7 +100,9 @@ def test_a_bad_claim_that_only_a_warning_reads_blocks_nothing() -> None:
 
 def test_a_bad_claim_outside_a_rules_scope_does_not_touch_it() -> None:
     """An error counts only against rules whose scope fits the request."""
-    gate = gate_of('forbid (principal, action == Action::"response", resource == Model::"m") when { context.claims.x > 0.5 };')
+    gate = gate_of(
+        'forbid (principal, action == Action::"response", resource == Model::"m") when { context.claims.x > 0.5 };'
+    )
     bad = {"x": math.nan}
     assert gate.decide(Ask(REQUEST, bad, model="m")).effect is Effect.ALLOW
     assert gate.decide(Ask(RESPONSE, bad, model="n")).effect is Effect.ALLOW
@@ -178,7 +180,9 @@ def test_sensitive_claims_stay_out_of_the_record_unless_read() -> None:
     """A claim that carries text enters the context only where a rule reads it."""
     claims = {"refusal_phrase": "i cannot", "model_refused": True}
     assert "i cannot" not in json.dumps(seed().context_of(Ask(RESPONSE, claims)))
-    reading = gate_of(f'forbid {ANY} when {{ context.claims.refusal_phrase like "*cannot*" }};', vocabulary=SAFETY_VOCABULARY)
+    reading = gate_of(
+        f'forbid {ANY} when {{ context.claims.refusal_phrase like "*cannot*" }};', vocabulary=SAFETY_VOCABULARY
+    )
     assert reading.decide(Ask(RESPONSE, claims)).effect is Effect.DENY
 
 
@@ -246,40 +250,41 @@ def test_what_a_phase_reads() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "place", "said"),
+    ("marked", "said"),
     [
-        ("// nothing\n", (None, None), "no policy in `p.cedar`"),
-        (f'@decision("dney")\nforbid {ANY};', (1, 12), "did you mean `deny`?"),
-        (f'@decision("x")\nforbid {ANY};', (1, 12), "choose from allow, log"),
-        (f'@decision("allow") forbid {ANY};', (1, 12), "a forbid cannot allow"),
-        (f'@decision("warn") permit {ANY};', (1, 12), "a permit cannot warn"),
-        (f'@id("a") forbid {ANY};\n@id("a") forbid {ANY};', (2, 5), "belongs to the rule at p.cedar:1"),
-        (f'@id("default") forbid {ANY};', (1, 5), "belongs to the gate itself"),
-        (f"forbid {ANY}\nwhen {{ context.claims.x > 0.5 and true }};", (2, 31), "write && and ||"),
-        (f"forbid {ANY}\nwhen {{ context.claims.x = 1 }};", (2, 25), "compare with =="),
-        (f"forbid {ANY}\nwhen {{ context.claims.x.gt(1) }};", (2, 25), "`gt` is not a valid method"),
-        (f"forbid {ANY} when {{ true }}", (1, 48), "a policy ends with `;`"),
-        (f"forbid {ANY} when {{ true;\nforbid {ANY};", (1, 46), "unexpected token `;`"),
-        ("forbid (principal == ?principal, action, resource);", (1, 22), "template"),
-        (f"forbid {ANY} when {{ (context.claims.x > 0.5) == true }};", (1, 58), "a predicate inside another"),
-        (f"forbid {ANY} when {{ context.claims.x + 0.1 > 0.5 }};", (1, 57), "cannot be calculated with"),
-        (f"forbid {ANY} when {{ context.claims.x.y }};", (1, 57), "context.claims.x_y"),
-        (f"forbid {ANY} when {{ context.claims == {{}} }};", (1, 42), "used whole"),
-        (f"forbid {ANY} when {{ decimal(context.claims.x) > 0.5 }};", (1, 65), "of something else than a text"),
-        (f"permit {ANY} when {{ if context.claims.x then true else false }};", (1, 60), "a permit asks"),
-        (f"forbid {ANY} when {{ {'!(' * 99}context.claims.x{')' * 99} }};", (1, 1), "split the rule"),
+        (f'@decision(¦"dney")\nforbid {ANY};', "did you mean `deny`?"),
+        (f'@decision(¦"x")\nforbid {ANY};', "choose from allow, log"),
+        (f'@decision(¦"allow") forbid {ANY};', "a forbid cannot allow"),
+        (f'@decision(¦"warn") permit {ANY};', "a permit cannot warn"),
+        (f'@id("a") forbid {ANY};\n@id(¦"a") forbid {ANY};', "belongs to the rule at p.cedar:1"),
+        (f'@id(¦"default") forbid {ANY};', "belongs to the gate itself"),
+        (f"forbid {ANY}\nwhen {{ context.claims.x > 0.5 ¦and true }};", "write && and ||"),
+        (f"forbid {ANY}\nwhen {{ context.claims.x ¦= 1 }};", "compare with =="),
+        (f"forbid {ANY}\nwhen {{ context.claims.x.¦gt(1) }};", "`gt` is not a valid method"),
+        (f"forbid {ANY} when {{ true }}¦", "a policy ends with `;`"),
+        (f"forbid {ANY} when {{ true¦;\nforbid {ANY};", "unexpected token `;`"),
+        ("forbid (principal == ¦?principal, action, resource);", "template"),
+        (f"forbid {ANY} when {{ (context.claims.¦x > 0.5) == true }};", "a predicate inside another"),
+        (f"forbid {ANY} when {{ context.claims.¦x + 0.1 > 0.5 }};", "cannot be calculated with"),
+        (f"forbid {ANY} when {{ context.claims.¦x.y }};", "context.claims.x_y"),
+        (f"forbid {ANY} when {{ ¦context.claims == {{}} }};", "used whole"),
+        (f"forbid {ANY} when {{ decimal(context.claims.¦x) > 0.5 }};", "of something else than a text"),
+        (f"permit {ANY} when {{ if context.claims.¦x then true else false }};", "a permit asks"),
+        (f"¦forbid {ANY} when {{ {'!(' * 99}context.claims.x{')' * 99} }};", "split the rule"),
+        (f'@annotation("decision", "deny") forbid {ANY} when {{ context.claims.x > 0.8 &&¦& true }};', "invalid token"),
     ],
 )
-def test_a_policy_that_is_not_sound_is_refused_at_its_place(
-    text: str, place: tuple[int | None, int | None], said: str
-) -> None:
-    """Loading names file, line and column of the user's own text, and the fix."""
-    error = error_of(text)
+def test_a_policy_that_is_not_sound_is_refused_at_its_place(marked: str, said: str) -> None:
+    """Loading names file, line and column of the user's own text, before any rewriting, and the fix."""
+    before = marked[: marked.index("¦")]
+    error = error_of(marked.replace("¦", ""))
     assert said in str(error)
-    assert (error.line, error.column) == place
+    assert (error.line, error.column) == (before.count("\n") + 1, len(before) - before.rfind("\n"))
 
 
-def test_a_column_counts_in_the_users_text_after_rewritten_pieces() -> None:
-    """Rewriting before an error on the same line does not move it."""
-    error = error_of(f'@annotation("decision", "deny") forbid {ANY} when {{ context.claims.x > 0.8 &&& true }};')
-    assert error.column == len(f'@annotation("decision", "deny") forbid {ANY} when {{ context.claims.x > 0.8 &&& ') - 1
+def test_an_empty_set_is_refused() -> None:
+    """A set without a policy would decide nothing."""
+    with pytest.raises(PolicyError, match="no policy in `p.cedar`"):
+        gate_of("// nothing\n")
+    with pytest.raises(PolicyError, match="no policy in nothing"):
+        load_gate([])

@@ -9,13 +9,13 @@ import cedarpy
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.policy.dialect_reference import ABSENT, Condition, Joined, Not, ReferenceRule, decide, operators
 
 from demur.model.claim import Claim, ClaimType, Phase
 from demur.model.decision import Effect
 from demur.policy.engine import cedar_text
 from demur.policy.gate import Ask, PolicyGate, load_gate
 from demur.policy.tokens import PolicySource
-from tests.policy.dialect_reference import ABSENT, Condition, Joined, Not, ReferenceRule, decide, operators
 
 VALUES: list[Any] = [
     ABSENT,
@@ -53,7 +53,9 @@ def gate_of(rules: list[ReferenceRule], default: Any = "allow") -> PolicyGate:
 
 def asked(phase: Phase, values: dict[str, tuple[str, Any]]) -> Ask:
     stated = [
-        Claim(name, ClaimType(kind), value, phase, "test") for name, (kind, value) in values.items() if value is not ABSENT
+        Claim(name, ClaimType(kind), value, phase, "test")
+        for name, (kind, value) in values.items()
+        if value is not ABSENT
     ]
     return Ask(phase, tuple(stated))
 
@@ -105,7 +107,6 @@ def rules_of_any_kind() -> st.SearchStrategy[ReferenceRule]:
         st.builds(ReferenceRule, forbids, conditions(permit=False), scopes),
         st.builds(ReferenceRule, st.just("allow"), conditions(permit=True), scopes),
     )
-
 
 
 @given(

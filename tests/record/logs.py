@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from demur.model.claim import Claim, ClaimType, Phase
 from demur.model.decision import Decision, Effect, FiredRule
-from demur.model.passport import AuditorRun, AuditorStatus, Commitment, LogEntry, Passport, PhaseRecord
+from demur.model.passport import AuditorRun, AuditorStatus, Commitment, DeclineCause, LogEntry, Passport, PhaseRecord
 from demur.record.checkpoint import Checkpoint, issue_checkpoint
 from demur.record.keys import Ed25519Signer
 from demur.record.seal import seal
@@ -59,6 +59,7 @@ def passport_of(session: str = "s", seq: int = 0, *, second: int = 0, score: str
         phases=(phase_of(score), phase_of("0.1000", Phase.RESPONSE)),
         finish_reasons=("stop",),
         upstream_status=200,
+        causes=(DeclineCause.GATEWAY_BLOCK,) if float(score) > 0.8 else (),
     )
 
 

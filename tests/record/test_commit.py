@@ -12,6 +12,7 @@ from tests.record.logs import passport_of, phase_of, signer
 
 from demur.errors import UsageError
 from demur.model.claim import Claim, ClaimType, Phase
+from demur.model.passport import Passport
 from demur.record.canonical import canonical
 from demur.record.commit import Disclosure, commit, full_context, meets, withhold
 from demur.record.seal import open_sealed, seal
@@ -71,6 +72,26 @@ def test_what_was_evaluated_can_be_had_again() -> None:
     forged = {d: replace(item, text=b'"x"') for d, item in by_digest.items()}
     assert full_context(phase, forged.get) is None
     assert full_context(phase_of(), None) == phase_of().context
+
+
+def test_claims_that_share_a_name_stay_apart() -> None:
+    """Two auditors quoting under one name, or under names that contexts spell alike, are each committed to."""
+    runs = tuple(replace(phase_of().auditors[0], auditor=name) for name in "ab")
+    spellings = (("pii.quote", "a"), ("pii_quote", "b"), ("pii.quote", "b"))
+    claims = tuple(Claim(n, ClaimType.CATEGORY, QUOTED, Phase.REQUEST, a, sensitive=True) for n, a in spellings)
+    context = canonical({"claims": {"pii_quote": QUOTED}}).decode()
+    phase, kept = withhold(replace(phase_of(), claims=claims, auditors=runs, context=context), iter(SALTS))
+    entry = open_sealed(seal(replace(passport_of(), phases=(phase,)), signer())).entry
+    assert isinstance(entry, Passport)
+    assert entry.phases == (phase,)
+    assert full_context(entry.phases[0], {item.digest: item for item in kept}.get) == context
+
+
+def test_a_commitment_without_a_claim_is_refused() -> None:
+    """What is withheld belongs to a sensitive claim, else it would be lost."""
+    phase, _ = withhold(secretive(), iter(SALTS))
+    with pytest.raises(UsageError, match="withheld that no claim has"):
+        seal(replace(passport_of(), phases=(replace(phase, claims=phase.claims[:2]),)), signer())
 
 
 def test_nothing_sensitive_nothing_done() -> None:

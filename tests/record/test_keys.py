@@ -8,8 +8,9 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.record.logs import signer
 
-from demur.errors import ShapeError
+from demur.errors import EmptyInputError, ShapeError
 from demur.model.passport import FaultKind
+from demur.record.keylist import read_keys, write_keys
 from demur.record.keys import Ed25519Signer, KeyRing, key_id_of
 
 AT = "2026-01-02T00:00:00Z"
@@ -62,3 +63,20 @@ def test_a_key_cannot_choose_its_id() -> None:
             KeyRing([wrong])
     with pytest.raises(ShapeError, match="not in hex"):
         KeyRing([replace(key, ed25519="zz")])
+
+
+def test_a_list_of_keys_comes_back() -> None:
+    """What is published is read as it was, windows and order included."""
+    keys = (replace(signer(2).public, not_before=AT), replace(signer(1).public, not_after=AT))
+    assert read_keys(write_keys(keys)) == keys
+
+
+def test_what_is_no_list_of_keys() -> None:
+    """Nothing, something else, and a key under a false id or window are refused."""
+    with pytest.raises(EmptyInputError, match="no keys"):
+        read_keys(write_keys(()))
+    with pytest.raises(ShapeError, match="no list of keys"):
+        read_keys(b"{}")
+    for wrong in (replace(signer().public, key_id="0" * 32), replace(signer().public, not_after="soon")):
+        with pytest.raises(ShapeError):
+            read_keys(write_keys([wrong]))

@@ -17,6 +17,7 @@ from demur.model.passport import (
     AuditorStatus,
     Check,
     Coverage,
+    DeclineCause,
     EnforcementGap,
     Erasure,
     FaultKind,
@@ -154,6 +155,14 @@ def test_a_truncated_tail_is_caught(kept: int) -> None:
     assert [(f.index, f.until) for f in found.faults] == [(kept, 5)]
 
 
+def test_a_later_checkpoint_by_a_stranger_says_nothing() -> None:
+    """A checkpoint beyond the last record shows no truncation where a key unknown so far has signed it."""
+    log, forger = busy_log(2), busy_log(3)
+    forger.key = signer(2)
+    found = checked(log.envelopes, log.checkpoint(), forger.checkpoint())
+    assert kinds(found) == {FaultKind.BAD_CHECKPOINT}
+
+
 def test_a_forked_log_is_caught_at_one_size() -> None:
     """Two signed checkpoints of one size and different roots cannot be of one log."""
     log, other = busy_log(3), busy_log(3)
@@ -203,7 +212,7 @@ LIES = {
 def test_a_signed_lie_is_caught(lie: Decision) -> None:
     """A record with a valid signature whose decision is not the policy's is named."""
     log = busy_log(1)
-    log.add(replace(passport_of("x", second=1), phases=(replace(phase_of("0.9000"), decision=lie),)))
+    log.add(replace(passport_of("x", second=1, score="0.9000"), phases=(replace(phase_of("0.9000"), decision=lie),)))
     found = checked(log.envelopes, log.checkpoint())
     assert [(f.kind, f.index) for f in found.faults] == [(FaultKind.REPLAY, 1)]
     assert found.tally(Check.SIGNATURE).complete
@@ -230,16 +239,17 @@ def test_a_failed_auditor_adds_to_the_decision(mode: str, effect: Effect) -> Non
     run = replace(phase_of().auditors[0], status=AuditorStatus.TIMEOUT, failure_mode=mode)
     failed = replace(phase_of(), auditors=(run,), decision=Decision(effect, errors=("timeout",)))
     for phase, good in ((failed, True), (replace(failed, decision=Decision(Effect.ALLOW)), False)):
-        assert checked([seal(replace(passport_of(), phases=(phase,)), signer())]).ok is good
+        record = replace(passport_of(), phases=(phase,), causes=(DeclineCause.GATEWAY_BLOCK,))
+        assert checked([seal(record, signer())]).ok is good
 
 
 def test_a_hidden_gap_is_caught() -> None:
-    """An auditor that failed open and text that went unscanned must be on record as gaps."""
+    """An auditor that failed open, text that went unscanned and a denial not enforced must be on record as gaps."""
     run = replace(phase_of().auditors[0], status=AuditorStatus.ERROR, failure_mode="open")
     opened = replace(phase_of(), auditors=(run,))
     unscanned = replace(phase_of(), coverage=Coverage(StreamMode.PASSED, 10, 20))
     gap = EnforcementGap(Phase.REQUEST, "failed_open", "safety-checker")
-    for phase in (opened, unscanned):
+    for phase in (opened, unscanned, phase_of("0.9000")):
         hidden = replace(passport_of(), phases=(phase,))
         assert kinds(checked([seal(hidden, signer())])) == {FaultKind.HIDDEN_GAP}
         assert checked([seal(replace(hidden, gaps=(gap,)), signer())]).ok
@@ -331,8 +341,18 @@ def test_countersignatures_can_be_asked_for() -> None:
     alone, both = log.checkpoint(), countersign(log.checkpoint(), signer(3), witness.name)
     assert kinds(checked(log.envelopes, alone, trust=trust)) == {FaultKind.NOT_COUNTERSIGNED}
     assert checked(log.envelopes, both, trust=trust).tally(Check.COUNTERSIGNATURE).complete
-    twice = replace(trust, witnesses=Witnesses((witness,), needed=2))
-    assert not checked(log.envelopes, countersign(both, signer(3), witness.name), trust=twice).ok
+
+
+def test_a_second_signer_is_somebody_else() -> None:
+    """Neither the log's own key under another name nor one witness under two names counts for two."""
+    log = busy_log(2)
+    names = (NoteKey("w.example/own", signer().public), *(NoteKey(f"w.example/{n}", signer(3).public) for n in "ab"))
+    note = countersign(log.checkpoint(), signer(), names[0].name)
+    for name in names[1:]:
+        note = countersign(note, signer(3), name.name)
+    for needed, good in ((1, True), (2, False)):
+        trust = replace(TRUST, witnesses=Witnesses(names, needed=needed))
+        assert checked(log.envelopes, note, trust=trust).ok is good
 
 
 def test_a_range_is_checked_from_a_kept_state() -> None:
@@ -357,7 +377,7 @@ def test_a_withheld_value_is_replayed_once_disclosed() -> None:
     phase = phase_of("0.9000")
     claim = replace(phase.claims[0], sensitive=True)
     hidden, (kept,) = withhold(replace(phase, claims=(claim,)), iter([bytes(16)]))
-    envelope = seal(replace(passport_of(), phases=(hidden,)), signer())
+    envelope = seal(replace(passport_of(score="0.9000"), phases=(hidden,)), signer())
     closed = verify([envelope], TRUST, Evidence(replays=REPLAYS))
     assert closed.tally(Check.REPLAY).unchecked == (("a withheld value was not disclosed", 1),)
     opened = verify([envelope], TRUST, Evidence(replays=REPLAYS, disclose={kept.digest: kept}.get))

@@ -104,7 +104,7 @@ def _parse_one(translation: Translation, span: tuple[Token, ...]) -> ParsedPolic
     try:
         parsed = cedarpy.policies_to_pst(text)
     except ValueError as exc:
-        what = str(exc)
+        what = str(exc).removeprefix("cedarpy: ")
         at = translation.original(_place(translation.text, span, what))
         raise source.error(what[:1].lower() + what[1:].splitlines()[0], at=at, hint=_hint(what)) from exc
     if parsed.templates:
@@ -128,15 +128,11 @@ def _place(text: str, span: Sequence[Token], what: str) -> int:
 
 
 def _first_bad(text: str, span: Sequence[Token]) -> Token:
-    """Return the first token after which the text can no longer become a policy, by halving."""
-    low, high = 0, len(span) - 1
-    while low < high:
-        middle = (low + high) // 2
-        if _may_go_on(text[span[0].start : span[middle].end]):
-            low = middle + 1
-        else:
-            high = middle
-    return span[low]
+    """Return the first token after which the text can no longer become a policy.
+
+    One by one and not by halving: Cedar's parser recovers from errors, so a longer text may seem better again.
+    """
+    return next((token for token in span if not _may_go_on(text[span[0].start : token.end])), span[-1])
 
 
 def _may_go_on(text: str) -> bool:
@@ -150,6 +146,8 @@ def _may_go_on(text: str) -> bool:
 def _hint(what: str) -> str | None:
     if what.startswith(_END):
         return "a policy ends with `;`"
+    if "nesting" in what:
+        return "split the rule in two"
     if "`and`" in what or "`or`" in what:
         return "write && and ||"
     return "compare with ==" if "'='" in what else None

@@ -85,7 +85,7 @@ def _rule(policy: ParsedPolicy, index: int) -> Rule:
     try:
         Engine({key: tree})
     except ValueError as exc:
-        raise policy.error(str(exc).lower(), hint="split the rule in two") from exc
+        raise policy.error(str(exc).removeprefix("cedarpy: ").lower(), hint="split the rule in two") from exc
     notes = policy.tree.annotations
     return Rule(
         key,

@@ -13,8 +13,9 @@ import msgspec
 from demur.errors import ShapeError, UsageError
 from demur.model.passport import Fault, FaultKind
 from demur.record.checkpoint import NoteKey, read_checkpoint
+from demur.record.keylist import key_form
 from demur.record.keys import KeyRing
-from demur.record.predicate import KeyForm
+from demur.record.predicate import KeyForm  # noqa: TC001 — msgspec reads the annotations at run time
 from demur.record.proof import inclusion_proof, is_included
 from demur.record.seal import open_sealed, seal_refusal
 from demur.record.tree import HASH_BYTES, leaf_hash
@@ -47,8 +48,7 @@ def prove(envelope: bytes, index: int, *, checkpoint: bytes, node: NodeReader, k
     proof = inclusion_proof(index, tree.size, node)
     if not is_included(leaf_hash(envelope), index, size=tree.size, root=tree.root, proof=proof):
         raise UsageError(f"record {index} is not under this checkpoint", hint="give the checkpoint of the same log")
-    forms = tuple(KeyForm(key.key_id, key.ed25519, key.not_before, key.not_after) for key in keys)
-    bundle = Bundle(_FORMAT, envelope, index, proof, checkpoint.decode(), forms)
+    bundle = Bundle(_FORMAT, envelope, index, proof, checkpoint.decode(), tuple(key_form(key) for key in keys))
     return msgspec.json.format(msgspec.json.encode(bundle), indent=1) + b"\n"
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from demur.errors import UsageError
 from demur.model.passport import Commitment, Withheld
-from demur.record.canonical import as_object, canonical, canonical_text, read_object, read_plain
+from demur.record.canonical import JsonValue, as_object, canonical, canonical_text, read_object, read_plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,15 +89,22 @@ def full_context(phase: PhaseRecord, disclose: Disclose | None) -> str | None:
         return phase.context
     context = read_object(phase.context)
     stated = as_object(context.get(CLAIMS_KEY, {}))
-    for withheld in phase.withheld:
-        key, digest = claim_key(withheld.claim), withheld.commitment.digest
-        if stated.get(key) != {_MARK: digest}:
-            continue
-        found = disclose(digest) if disclose else None
-        if found is None or not meets(found, withheld.commitment):
-            return None
-        stated[key] = read_plain(found.text)
+    behind = {item.commitment.digest: item.commitment for item in phase.withheld}
+    for key, value in stated.items():
+        found: JsonValue = value
+        # Two claims can share a key: what is behind the second commitment is then the mark of the first.
+        while (commitment := behind.get(_mark_of(found))) is not None:
+            disclosed = disclose(commitment.digest) if disclose else None
+            if disclosed is None or not meets(disclosed, commitment):
+                return None
+            found = read_plain(disclosed.text)
+        stated[key] = found
     return canonical(context).decode()
+
+
+def _mark_of(value: JsonValue) -> str:
+    digest = value.get(_MARK) if isinstance(value, dict) else None
+    return digest if isinstance(digest, str) else ""
 
 
 def _claim_bytes(claim: Claim) -> bytes:

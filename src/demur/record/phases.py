@@ -106,7 +106,9 @@ def _in_context(claim: Claim, evaluated: dict[str, JsonValue]) -> bool:
 
 
 def _auditor_forms(phase: PhaseRecord, evaluated: dict[str, JsonValue]) -> tuple[AuditorForm, ...]:
-    withheld = {item.claim: item.commitment for item in phase.withheld}
+    withheld: dict[str, list[Commitment]] = {}
+    for item in reversed(phase.withheld):
+        withheld.setdefault(item.claim, []).append(item.commitment)
     plain: dict[str, dict[ClaimType, list[str]]] = {run.auditor: {} for run in phase.auditors}
     apart: dict[str, list[ClaimForm]] = {run.auditor: [] for run in phase.auditors}
     for claim in phase.claims:
@@ -116,7 +118,9 @@ def _auditor_forms(phase: PhaseRecord, evaluated: dict[str, JsonValue]) -> tuple
         if _in_context(claim, evaluated):
             plain[claim.auditor].setdefault(claim.type, []).append(claim.name)
         else:
-            apart[claim.auditor].append(_claim_form(claim, withheld.get(claim.name)))
+            apart[claim.auditor].append(_claim_form(claim, _next_commitment(claim, withheld)))
+    if any(withheld.values()):
+        raise UsageError("a value is withheld that no claim has", hint="let `withhold` make both")
     return tuple(
         AuditorForm(
             run.auditor,
@@ -129,6 +133,12 @@ def _auditor_forms(phase: PhaseRecord, evaluated: dict[str, JsonValue]) -> tuple
         )
         for run in phase.auditors
     )
+
+
+def _next_commitment(claim: Claim, withheld: dict[str, list[Commitment]]) -> Commitment | None:
+    """Take the commitment of a sensitive claim; of two claims of one name, the first comes first."""
+    left = withheld.get(claim.name) if claim.sensitive else None
+    return left.pop() if left else None
 
 
 def _claims_of(run: AuditorForm, phase: Phase, *, evaluated: dict[str, JsonValue]) -> Iterator[Claim]:

@@ -1,7 +1,8 @@
 """Would the policy have decided so? The recorded context is put to the policy again, and the answers are compared.
 
 Laws: the policy is found by its digest and never guessed; a valid signature does not make a decision true; what an auditor's
-failure adds (closed denies, warn warns) is added in the replay too; where a value is withheld, nothing is claimed.
+failure adds (closed denies, warn warns) is added in the replay too; whatever let an exchange through (an auditor that failed
+open, bytes unscanned, a denial not enforced) is on record as a gap or is a fault.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from demur.errors import DemurError
 from demur.model.decision import Decision, Effect
-from demur.model.passport import AuditorStatus
+from demur.model.passport import AuditorStatus, DeclineCause
 
 if TYPE_CHECKING:
     from demur.model.passport import Passport, PhaseRecord
@@ -45,18 +46,24 @@ def contradiction(phase: PhaseRecord, context: str, replay: Replay) -> str | Non
 
 
 def hidden_gap(passport: Passport) -> str | None:
-    """Return which failure that let the exchange through is not among the passport's enforcement gaps."""
+    """Return what let the exchange through against the rules and is not among the passport's enforcement gaps."""
     said = {(gap.phase, gap.auditor) for gap in passport.gaps}
+    phases_said = {phase for phase, _ in said}
+    blocked = DeclineCause.GATEWAY_BLOCK in passport.causes
     for phase in passport.phases:
         for run in phase.auditors:
             failed = run.status is not AuditorStatus.OK and run.failure_mode == "open"
             if failed and (phase.phase, run.auditor) not in said:
                 return f"auditor `{run.auditor}` failed open in {phase.phase}, which is not recorded as a gap"
+        if phase.phase in phases_said:
+            continue
         seen = phase.coverage
-        if seen is not None and seen.scanned_bytes < seen.total_bytes and phase.phase not in dict(said):
+        if seen is not None and seen.scanned_bytes < seen.total_bytes:
             return (
                 f"{seen.total_bytes - seen.scanned_bytes} bytes went unscanned in {phase.phase}, not recorded as a gap"
             )
+        if phase.decision.effect is Effect.DENY and not blocked:
+            return f"denied in {phase.phase}, neither blocked nor recorded as a gap"
     return None
 
 

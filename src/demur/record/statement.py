@@ -12,14 +12,14 @@ from typing import assert_never
 import msgspec
 
 from demur.errors import ShapeError, UsageError
-from demur.model.passport import Commitment, Erasure, KeyRotation, LogEntry, Passport, PublicKey, Restart
+from demur.model.passport import Commitment, Erasure, KeyRotation, LogEntry, Passport, Restart
 from demur.record.canonical import canonical, is_canonical
+from demur.record.keylist import key_form, public_key_of
 from demur.record.keys import moment
 from demur.record.phases import gap_form, phase_form, read_gap, read_phase
 from demur.record.predicate import (
     STATEMENT_TYPE,
     ErasureForm,
-    KeyForm,
     PassportForm,
     RestartForm,
     RotationForm,
@@ -73,9 +73,7 @@ def _predicate(entry: LogEntry) -> _Predicate:
         case Passport():
             return _passport_form(entry)
         case KeyRotation(new=new):
-            return RotationForm(
-                entry.at, entry.signing, KeyForm(new.key_id, new.ed25519, new.not_before, new.not_after)
-            )
+            return RotationForm(entry.at, entry.signing, key_form(new))
         case Erasure():
             return ErasureForm(entry.at, entry.signing, entry.digests, entry.reason)
         case Restart():
@@ -144,9 +142,7 @@ def _entry(form: _Predicate, subjects: tuple[SubjectForm, ...]) -> LogEntry:
         case PassportForm():
             return _passport(form, {subject.name: subject for subject in subjects})
         case RotationForm(new=new):
-            return KeyRotation(
-                form.at, PublicKey(new.key_id, new.ed25519, new.not_before, new.not_after), signing=form.signing
-            )
+            return KeyRotation(form.at, public_key_of(new), signing=form.signing)
         case ErasureForm():
             return Erasure(form.at, form.digests, form.reason, signing=form.signing)
         case RestartForm():

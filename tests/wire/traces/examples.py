@@ -10,6 +10,7 @@ from demur.model.verdict import Outcome
 from demur.wire.agentlog import record_id
 
 ASKED = [{"role": "user", "content": QUESTION}]
+SPOKEN = {"type": "output_text", "text": ANSWER, "annotations": []}
 
 
 def chat(text: str | None = ANSWER, *, finish: str = "stop", refusal: str | None = None) -> dict[str, Any]:
@@ -148,7 +149,7 @@ BATCHES = (
     Example(
         "openai-responses-batch",
         "answer",
-        openai_row(responses({"type": "output_text", "text": ANSWER, "annotations": []})),
+        openai_row(responses(SPOKEN)),
         COMPLIED,
         "q-1",
         prompt=None,
@@ -164,7 +165,7 @@ BATCHES = (
     Example(
         "openai-responses-batch",
         "filter",
-        openai_row(responses(text_part(), status="incomplete", incomplete_details={"reason": "content_filter"})),
+        openai_row(responses(SPOKEN, status="incomplete", incomplete_details={"reason": "content_filter"})),
         FILTERED,
         "q-1",
         prompt=None,
@@ -172,7 +173,7 @@ BATCHES = (
     Example(
         "openai-responses-batch",
         "error",
-        openai_row({**responses(text_part()), "output": [], "status": "failed", "error": {"code": "server_error"}}),
+        openai_row({**responses(SPOKEN), "output": [], "status": "failed", "error": {"code": "server_error"}}),
         FAILED,
         "q-1",
         prompt=None,

@@ -36,7 +36,9 @@ def json_objects() -> st.SearchStrategy[dict[str, Any]]:
 def spoilt_examples(draw: st.DrawFn) -> dict[str, Any]:
     """Return a record of an example in which one value, at any depth, was replaced."""
     example = draw(st.sampled_from(OWN_EXAMPLES))
-    return _spoilt(draw, draw(st.sampled_from(example.records)))
+    record: dict[str, Any] = {**draw(st.sampled_from(example.records))}
+    key = draw(st.sampled_from(sorted(record)))
+    return {**record, key: _spoilt(draw, record[key])}
 
 
 def _spoilt(draw: st.DrawFn, value: Any) -> Any:
