@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test test-slow check format lint types imports train benchmark clean
+.PHONY: help setup demo test test-slow test-promptfoo check format lint types imports train benchmark clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -27,6 +27,9 @@ test: $(STAMP) ## run the tests with the coverage gate
 test-slow: $(STAMP) ## the tests that need the labelled sets or minutes
 	@$(BIN)/python -m pytest -m slow
 
+test-promptfoo: $(STAMP) ## our assertion inside the real promptfoo (two minutes to install)
+	@BIN="$(BIN)" sh scripts/promptfoo
+
 check: format lint types imports test ## all that CI asks
 
 format: $(STAMP)
@@ -45,8 +48,10 @@ train: $(STAMP) ## learn the packs anew from the labelled sets (DATA=folder)
 	@$(BIN)/python -m demur_train.refusals $(if $(DATA),--data $(DATA))
 	@$(BIN)/python -m demur_train.prompts $(if $(DATA),--data $(DATA))
 
-benchmark: $(STAMP) ## time the detector beside the naive loop
+benchmark: $(STAMP) ## time the detector and the diff beside their rivals, and simulate the statistics
 	@$(BIN)/python benchmarks/detector.py
+	@$(BIN)/python benchmarks/diff.py
+	@$(BIN)/python benchmarks/coverage.py
 
 clean: ## remove what was built
 	rm -rf $(VENV) build dist .coverage .mypy_cache .pytest_cache .ruff_cache
