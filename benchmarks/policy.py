@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
 
 import cedarpy
 
@@ -18,6 +19,9 @@ from demur.model.claim import Claim, ClaimType, Phase
 from demur.policy.engine import cedar_text
 from demur.policy.gate import Ask, PolicyGate, load_gate
 from demur.policy.tokens import PolicySource
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 POLICIES = 30
 GOALS_US = {20: 800.0, 2: 250.0}
@@ -33,7 +37,7 @@ def main() -> int:
     for claims, goal in GOALS_US.items():
         gate = _gate(claims)
         ask = Ask(Phase.REQUEST, tuple(_claim(index) for index in range(claims)), session="s", model="m")
-        bare, whole = _best(_bare(gate, ask)), _best(lambda gate=gate, ask=ask: gate.decide(ask))
+        bare, whole = _best(_bare(gate, ask)), _best(partial(gate.decide, ask))
         missed |= whole > goal
         print(f"{claims:6} {bare:8.0f} {whole:8.0f} {whole / bare:6.2f} {goal:6.0f}{'  missed' * (whole > goal)}")
     print(f"loading: {_best(lambda: _gate(20), rounds=3, calls=1) / 1000:.1f} ms")
@@ -63,7 +67,7 @@ def _bare(gate: PolicyGate, ask: Ask) -> Callable[[], object]:
         "principal": {"type": "Session", "id": recorded["principal"]},
         "action": {"type": "Action", "id": recorded["action"]},
         "resource": {"type": "Model", "id": recorded["resource"]},
-        "context": recorded["context"],
+        "context": {"claims": recorded["claims"], "invalid": []},
     }
     return lambda: cedarpy.is_authorized(request, handle, nobody)
 

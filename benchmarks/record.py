@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 RECORDS = 2000
 LEAVES = 100_000
+SESSION = "5f2c9f0e-6c1e-4a8e-9a5e-3f1d2b7c8a90"
 NAMES = ("toxic_content", "prompt_injection", "refusal_score", "pii_detected")
 MAX_ISSUE_US, MAX_BYTES, MIN_RECORDS_A_SECOND = 600, 2500, 1000
 
@@ -35,9 +36,18 @@ def phase_of(phase: Phase, names: tuple[str, ...], auditors: int) -> PhaseRecord
         AuditorRun(f"safety-checker-{n}"[: 14 + 2 * n], "1.2.0", AuditorStatus.OK, 812) for n in range(auditors)
     )
     claims = [
-        Claim(name, ClaimType.SCORE_NORMALIZED, 0.45, phase, runs[n % auditors].auditor) for n, name in enumerate(names)
+        Claim(name, ClaimType.SCORE_NORMALIZED, 0.4512, phase, runs[n % auditors].auditor)
+        for n, name in enumerate(names)
     ]
-    context = {"claims": {name: {"__extn": {"fn": "decimal", "arg": "0.4500"}} for name in names}}
+    stated = {name: {"__extn": {"fn": "decimal", "arg": "0.4512"}} for name in names}
+    asked: dict[str, object] = {
+        "principal": SESSION,
+        "action": phase.value,
+        "resource": "gpt-4o-mini",
+        "labels": [],
+        "errors": {},
+    }
+    context = asked | {"claims": stated, "extras": {}}
     seen = Coverage(StreamMode.WINDOWED, 1800, 1800, (Channel.TEXT,)) if phase is Phase.RESPONSE else None
     return PhaseRecord(phase, tuple(claims), Decision(Effect.ALLOW), runs, json.dumps(context), coverage=seen)
 
@@ -45,7 +55,7 @@ def phase_of(phase: Phase, names: tuple[str, ...], auditors: int) -> PhaseRecord
 def passport_of(claims: int, auditors: int) -> Passport:
     """Return an ordinary passport: both phases, digests and a link, nothing fired."""
     return Passport(
-        session="5f2c9f0e-6c1e-4a8e-9a5e-3f1d2b7c8a90",
+        session=SESSION,
         seq=3,
         at="2026-01-01T00:00:00.123456Z",
         model_asked="gpt-4o-mini",

@@ -17,26 +17,33 @@ from demur._version import __version__
 if TYPE_CHECKING:
     from demur.errors import DemurError
     from demur.model.axis import AxisStat
+    from demur.model.comparison import Comparison, DiffSettings
     from demur.model.exchange import Exchange, Request, Response
     from demur.model.prompt import PromptVerdict
+    from demur.model.scan import Scan
     from demur.model.verdict import Cause, Finding, Outcome, Reason, Signal, Verdict
     from demur.pipeline.batch import classify_batch
     from demur.pipeline.classify import check
     from demur.pipeline.prompts import check_prompt
     from demur.pipeline.seed import is_abstention, is_abstention_with, safety_axis
     from demur.pipeline.stream import TextStream
+    from demur.runs import Reading, compare, scan
 
 __all__ = [
     "AxisStat",
     "Cause",
+    "Comparison",
     "DemurError",
+    "DiffSettings",
     "Exchange",
     "Finding",
     "Outcome",
     "PromptVerdict",
+    "Reading",
     "Reason",
     "Request",
     "Response",
+    "Scan",
     "Signal",
     "TextStream",
     "Verdict",
@@ -44,22 +51,27 @@ __all__ = [
     "check",
     "check_prompt",
     "classify_batch",
+    "compare",
     "is_abstention",
     "is_abstention_with",
     "safety_axis",
+    "scan",
 ]
 
 _HOMES = {
     "demur.errors": ("DemurError",),
     "demur.model.axis": ("AxisStat",),
+    "demur.model.comparison": ("Comparison", "DiffSettings"),
     "demur.model.exchange": ("Exchange", "Request", "Response"),
     "demur.model.prompt": ("PromptVerdict",),
+    "demur.model.scan": ("Scan",),
     "demur.model.verdict": ("Cause", "Finding", "Outcome", "Reason", "Signal", "Verdict"),
     "demur.pipeline.batch": ("classify_batch",),
     "demur.pipeline.classify": ("check",),
     "demur.pipeline.prompts": ("check_prompt",),
     "demur.pipeline.seed": ("is_abstention", "is_abstention_with", "safety_axis"),
     "demur.pipeline.stream": ("TextStream",),
+    "demur.runs": ("Reading", "compare", "scan"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -10,6 +10,7 @@ empty run, and two runs that share no question, are errors.
 
 from __future__ import annotations
 
+import difflib
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -18,14 +19,14 @@ from typing import TYPE_CHECKING
 
 from demur.adapters.config import input_limits
 from demur.adapters.engine import open_engine
-from demur.adapters.excerpts import read_excerpts
+from demur.adapters.excerpts import field_names, read_excerpts
 from demur.adapters.labels import read_label_pairs
 from demur.adapters.memory import spool_rows
 from demur.adapters.requests import join_requests, prompts_of
-from demur.adapters.tallies import abstained_of, group_tallies, pair_runs, refusal_places, run_summary
+from demur.adapters.tallies import abstained_of, group_tallies, has_field, pair_runs, refusal_places, run_summary
 from demur.adapters.verdict_files import write_pairs, write_verdicts
 from demur.errors import UnreadableRowsError, UsageError
-from demur.model.comparison import DiffSettings, Flip, FlipSide, PairCounts, Pairing, Tally
+from demur.model.comparison import DiffSettings, Flip, FlipSide, Missing, PairCounts, Pairing, Tally
 from demur.model.scan import PhraseCount, ScanTally
 from demur.model.verdict import Outcome
 from demur.pipeline.batch import BatchJudge
@@ -33,6 +34,7 @@ from demur.pipeline.classify import classify_text
 from demur.pipeline.compare import compare_tally
 from demur.pipeline.ingest import Ingest
 from demur.pipeline.scan import scan_tally
+from demur.wire.traces import shadow_log
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
     from demur.adapters.engine import Engine, LoadedRun
     from demur.adapters.excerpts import Excerpt
     from demur.adapters.ports import Progress
-    from demur.adapters.tallies import FlipPlace, PairTally
+    from demur.adapters.tallies import PairTally
     from demur.model.comparison import Comparison
     from demur.model.scan import Scan
     from demur.pipeline.ports import TextJudge
@@ -50,6 +52,7 @@ __all__ = ["Reading", "compare", "scan"]
 _SLICED_BY_DEFAULT = ("category", "language", "model", "task", "tool")
 _FLIPS_SHOWN = 20
 _READ_FOR_PHRASES = 2000
+_FIELDS_NAMED = 12
 _COUNTED = (Outcome.REFUSED, Outcome.FILTERED)
 
 
@@ -92,12 +95,15 @@ def compare(  # noqa: PLR0913 — the door of the library: all but the runs are 
     """
     reading = reading or Reading()
     fields = tuple(dict.fromkeys(by if by is not None else _SLICED_BY_DEFAULT))
-    kept = tuple(dict.fromkeys([*fields, "model", *_named_fields(key, cluster)]))
+    kept = _kept_fields([*fields, *_named_fields(key, cluster)])
+    if unpaired and (by or key or cluster or labels or out):
+        raise UsageError("runs without pairs have no slices, keys, clusters, labels or pairs to write")
     with open_engine(jobs=reading.jobs) as engine:
         runs = (
             _load(engine, "baseline", baseline, fields=kept, reading=reading),
             _load(engine, "candidate", candidate, fields=kept, reading=reading),
         )
+        _refuse_unknown(engine, runs, [*(by or ()), *_named_fields(key, cluster)])
         if unpaired:
             return compare_tally(_unpaired_tally(engine, runs, reading), settings or DiffSettings())
         counted = [str(outcome) for outcome in reading.counted]
@@ -116,9 +122,10 @@ def scan(
         raise UsageError("no run to scan", hint="name at least one")
     reading = reading or Reading()
     fields = tuple(dict.fromkeys(by if by is not None else _SLICED_BY_DEFAULT))
-    kept = tuple(dict.fromkeys([*fields, "model"]))
+    kept = _kept_fields(fields)
     with open_engine(jobs=reading.jobs) as engine:
         loaded = [_load(engine, f"run_{i}", run, fields=kept, reading=reading) for i, run in enumerate(runs)]
+        _refuse_unknown(engine, loaded, by or ())
         tables = [run.table for run in loaded]
         groups = [group for name in fields for group in group_tallies(engine, tables, name)]
         if by is None:
@@ -131,7 +138,30 @@ def scan(
 
 
 def _named_fields(key: str | None, cluster: str | None) -> list[str]:
-    return [name for name in (key, cluster) if name not in (None, "id", "prompt", "session", "key", "none") and name]
+    said = ("id", "prompt"), ("session", "key", "none")
+    return [name for name, words in zip((key, cluster), said, strict=True) if name is not None and name not in words]
+
+
+def _kept_fields(fields: Sequence[str]) -> tuple[str, ...]:
+    """Return the fields that rows are kept with: those named, and the model; the engine's names know no case."""
+    kept = dict.fromkeys([*fields, *(["model"] if "model" not in map(str.lower, fields) else [])])
+    for name in kept:
+        twin = next((other for other in kept if other != name and other.lower() == name.lower()), None)
+        if twin is not None:
+            raise UsageError(f"the fields `{name}` and `{twin}` differ in case alone", hint="name one of them")
+    return tuple(kept)
+
+
+def _refuse_unknown(engine: Engine, runs: Sequence[LoadedRun], named: Sequence[str]) -> None:
+    """Raise where no row of any run has a field that the caller named: a slip of the pen would give no slices."""
+    for name in dict.fromkeys(named):
+        if any(has_field(engine, run, name) for run in runs):
+            continue
+        known = sorted({other for run in runs for other in field_names(run, limits=input_limits())})
+        near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+        listed = ", ".join(f"`{other}`" for other in known[:_FIELDS_NAMED]) or "none"
+        hint = f"did you mean `{near[0]}`? " if near else ""
+        raise UsageError(f"no row has a field `{name}`", hint=f"{hint}there are {listed}")
 
 
 def _load(engine: Engine, table: str, run: object, *, fields: tuple[str, ...], reading: Reading) -> LoadedRun:
@@ -145,9 +175,14 @@ def _load(engine: Engine, table: str, run: object, *, fields: tuple[str, ...], r
         format_name=reading.format,
         progress=reading.progress,
     )
-    if loaded.errors and not reading.skip_bad:
+    if reading.verify and loaded.format != shadow_log.NAME:
+        raise UsageError(
+            f"`{loaded.name}` is in format {loaded.format}, whose ids cannot be verified", hint="drop --verify"
+        )
+    if loaded.errors and (not reading.skip_bad or not loaded.rows):
+        hint = "mend them, or pass --skip-bad to leave them out and count them"
         raise UnreadableRowsError(
-            loaded.errors, loaded.unreadable, hint="mend them, or pass --skip-bad to leave them out and count them"
+            loaded.errors, loaded.unreadable, hint=hint if loaded.rows else "no row of the run can be read"
         )
     if reading.requests:
         join_requests(engine, loaded, reading.requests, limits=input_limits(), key=ingest.key)
@@ -184,43 +219,50 @@ def _paired_tally(
         repeats=paired.repeats,
         prompts_changed=paired.prompts_changed,
         slices=paired.slices,
-        flips=_flips(engine, runs, paired.flips, reading),
+        flips=_flips(engine, runs, paired, reading),
         labelled=read_label_pairs(engine, labels, limits=input_limits()) if labels else (),
     )
 
 
 def _unpaired_tally(engine: Engine, runs: tuple[LoadedRun, LoadedRun], reading: Reading) -> Tally:
     counted = [str(outcome) for outcome in reading.counted]
+    before, after = (abstained_of(engine, run, counted) for run in runs)
     return Tally(
         run_summary(engine, runs[0]),
         run_summary(engine, runs[1]),
         Pairing.NONE,
         PairCounts(0, 0, 0, 0),
-        unpaired_baseline=abstained_of(engine, runs[0], counted),
-        unpaired_candidate=abstained_of(engine, runs[1], counted),
+        missing=Missing(baseline_failed=runs[0].rows - before[1], candidate_failed=runs[1].rows - after[1]),
+        unpaired_baseline=before,
+        unpaired_candidate=after,
     )
 
 
-def _flips(
-    engine: Engine, runs: tuple[LoadedRun, LoadedRun], places: Sequence[FlipPlace], reading: Reading
-) -> tuple[Flip, ...]:
-    limits = input_limits()
+def _flips(engine: Engine, runs: tuple[LoadedRun, LoadedRun], paired: PairTally, reading: Reading) -> tuple[Flip, ...]:
+    limits, places = input_limits(), paired.flips
     before = read_excerpts(engine, runs[0], [place.baseline for place in places], limits=limits)
     after = read_excerpts(engine, runs[1], [place.candidate for place in places], limits=limits)
     ids = {e[2].exchange.id for e in before.values() if e[2].exchange.id}
     asked = prompts_of(engine, reading.requests, ids, limits=limits)
     return tuple(
-        _flip(place.key, before[place.baseline], after[place.candidate], judge=reading.judge, asked=asked)
+        _flip(
+            _shown_key(place.key, paired.pairing), before[place.baseline], after[place.candidate], reading, asked=asked
+        )
         for place in places
         if place.baseline in before and place.candidate in after
     )
 
 
-def _flip(key: str, before: Excerpt, after: Excerpt, *, judge: TextJudge | None, asked: Mapping[str, str]) -> Flip:
+def _shown_key(key: str, pairing: Pairing) -> str:
+    """Return what a pair is called: a hash of a prompt is shown as one."""
+    return f"prompt {int(key) & (2**64 - 1):016x}" if pairing is Pairing.PROMPT else key
+
+
+def _flip(key: str, before: Excerpt, after: Excerpt, reading: Reading, *, asked: Mapping[str, str]) -> Flip:
     request = before[2].exchange.request or after[2].exchange.request
     prompt = request.prompt if request else asked.get(before[2].exchange.id or "")
-    shown = before[2].exchange.id or after[2].exchange.id or f"prompt {int(key) & (2**64 - 1):016x}"
-    return Flip(shown, prompt, _side(before, judge), _side(after, judge), before[2].fields or after[2].fields)
+    sides = _side(before, reading.judge), _side(after, reading.judge)
+    return Flip(key, prompt, *sides, before[2].fields or after[2].fields)
 
 
 def _side(excerpt: Excerpt, judge: TextJudge | None) -> FlipSide:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from demur.adapters.policies import PolicyFolder, read_cases, read_policies, read_records, read_vocabulary
+from demur.adapters.policies import PolicyFolder, read_cases, read_policies, read_recorded, read_vocabulary
 from demur.errors import DemurError, EmptyInputError, EncodingError, InputError, PolicyError, ShapeError
 from demur.model.claim import ClaimType, Phase
 from demur.model.decision import Effect
@@ -42,12 +42,12 @@ def test_names_are_files_or_packs(tmp_path: Path) -> None:
     assert read_policies(["strict"]).sources[0].name == "strict.cedar"
     with pytest.raises(InputError, match="check the path"):
         read_policies([str(tmp_path / "missing.cedar")])
-    with pytest.raises(PolicyError, match="no `.cedar` file in the folder"):
+    with pytest.raises(PolicyError, match=r"no `\.cedar` file in the folder"):
         read_policies([str(tmp_path)])
     with pytest.raises(PolicyError, match="did you mean `observe-only`"):
         read_policies(["observe_only"])
     (tmp_path / "latin.cedar").write_bytes(b"// \xe9")
-    with pytest.raises(EncodingError, match="latin.cedar"):
+    with pytest.raises(EncodingError, match=r"latin\.cedar"):
         read_policies([str(tmp_path / "latin.cedar")])
 
 
@@ -164,10 +164,10 @@ def test_records_are_rows_or_passports(tmp_path: Path) -> None:
     ]
     path = tmp_path / "r.jsonl"
     path.write_text("\n".join(rows))
-    found = list(read_records(str(path), gate))
+    found = list(read_recorded(str(path), gate))
     good = [row for row in found if isinstance(row, RecordedDecision)]
     bad = [row for row in found if isinstance(row, InputError)]
     assert [row.effect for row in good] == [Effect.DENY, Effect.ALLOW, Effect.WARN, None]
     assert [error.line for error in bad] == [4, 5, 6, 7]
-    (missing,) = read_records(str(tmp_path / "none"), gate)
+    (missing,) = read_recorded(str(tmp_path / "none"), gate)
     assert isinstance(missing, InputError)

@@ -12,14 +12,18 @@ import demur
 SURFACE = [
     "AxisStat",
     "Cause",
+    "Comparison",
     "DemurError",
+    "DiffSettings",
     "Exchange",
     "Finding",
     "Outcome",
     "PromptVerdict",
+    "Reading",
     "Reason",
     "Request",
     "Response",
+    "Scan",
     "Signal",
     "TextStream",
     "Verdict",
@@ -27,9 +31,11 @@ SURFACE = [
     "check",
     "check_prompt",
     "classify_batch",
+    "compare",
     "is_abstention",
     "is_abstention_with",
     "safety_axis",
+    "scan",
 ]
 
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 import fnmatch
 import math
 import operator
-from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, Decimal
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ABSENT: Final = object()
 SIGNS: Final[dict[str, Callable[[Decimal, Decimal], bool]]] = {
@@ -64,9 +66,11 @@ class Condition:
     """Something that holds or does not."""
 
     def text(self) -> str:
+        """Return it as policy text."""
         raise NotImplementedError
 
     def reads(self) -> set[str]:
+        """Return the claims that it reads."""
         raise NotImplementedError
 
     def holds(self, claims: dict[str, Any], *, absent: bool) -> bool:
@@ -83,12 +87,15 @@ class Predicate(Condition):
     meaning: Callable[[Any], bool]
 
     def text(self) -> str:
+        """Return it as policy text."""
         return self.form.format(f"context.claims.{self.claim}")
 
     def reads(self) -> set[str]:
+        """Return the claims that it reads."""
         return {self.claim}
 
     def holds(self, claims: dict[str, Any], *, absent: bool) -> bool:
+        """Return whether it holds."""
         value = claims.get(self.claim, ABSENT)
         return absent if value is ABSENT else self.meaning(value)
 
@@ -100,12 +107,15 @@ class Has(Condition):
     claim: str
 
     def text(self) -> str:
+        """Return it as policy text."""
         return f"context.claims has {self.claim}"
 
     def reads(self) -> set[str]:
+        """Return the claims that it reads."""
         return {self.claim}
 
     def holds(self, claims: dict[str, Any], *, absent: bool) -> bool:  # noqa: ARG002 — it has an answer either way
+        """Return whether it holds."""
         return claims.get(self.claim, ABSENT) is not ABSENT
 
 
@@ -117,12 +127,15 @@ class Not(Condition):
     permit: bool = False
 
     def text(self) -> str:
+        """Return it as policy text."""
         return f"!({self.inner.text()})"
 
     def reads(self) -> set[str]:
+        """Return the claims that it reads."""
         return self.inner.reads()
 
     def holds(self, claims: dict[str, Any], *, absent: bool) -> bool:
+        """Return whether it holds."""
         return not self.inner.holds(claims, absent=not absent if self.permit else absent)
 
 
@@ -135,12 +148,15 @@ class Joined(Condition):
     right: Condition
 
     def text(self) -> str:
+        """Return it as policy text."""
         return f"({self.left.text()}) {self.sign} ({self.right.text()})"
 
     def reads(self) -> set[str]:
+        """Return the claims that it reads."""
         return self.left.reads() | self.right.reads()
 
     def holds(self, claims: dict[str, Any], *, absent: bool) -> bool:
+        """Return whether it holds."""
         first = self.left.holds(claims, absent=absent)
         if first is (self.sign == "||"):
             return first
@@ -212,11 +228,13 @@ class ReferenceRule:
     phase: str | None = None
 
     def text(self) -> str:
+        """Return it as policy text."""
         scope = f'action == Action::"{self.phase}"' if self.phase else "action"
         head = "permit" if self.effect == "allow" else f'@decision("{self.effect}")\nforbid'
         return f"{head} (principal, {scope}, resource)\nwhen {{ {self.condition.text()} }};\n"
 
     def fires(self, claims: dict[str, Any], unsound: set[str], phase: str) -> bool:
+        """Return whether the rule fires."""
         if self.phase not in (None, phase):
             return False
         permit = self.effect == "allow"

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demur.errors import PolicyError, ShapeError, UsageError
-from demur.model.claim import Claim, ClaimSpec, ClaimType, Phase, Vocabulary
+from demur.model.claim import Claim, ClaimSpec, ClaimType, ClaimValue, Phase, Vocabulary
 from demur.model.decision import Decision, Effect
 from demur.policy.gate import Ask, PolicyGate, load_gate
 from demur.policy.tokens import PolicySource
@@ -93,7 +93,7 @@ def test_a_bad_score_closes_the_gate_that_reads_it(bad: object) -> None:
 
 def test_a_bad_claim_that_only_a_warning_reads_blocks_nothing() -> None:
     """A warning never blocks, whatever its claim holds; the error is on record and the warning counts as fired."""
-    decision = seed().decide(Ask(RESPONSE, {"model_refused": "yes"}))  # type: ignore[dict-item]
+    decision = seed().decide(Ask(RESPONSE, {"model_refused": "yes"}))
     assert (decision.effect, ids(decision)) == (Effect.WARN, ["policy1"])
     assert decision.errors == ("claim `model_refused`: a text is not true or false",)
 
@@ -178,7 +178,7 @@ def test_the_vocabularys_type_decides() -> None:
 
 def test_sensitive_claims_stay_out_of_the_record_unless_read() -> None:
     """A claim that carries text enters the context only where a rule reads it."""
-    claims = {"refusal_phrase": "i cannot", "model_refused": True}
+    claims: dict[str, ClaimValue] = {"refusal_phrase": "i cannot", "model_refused": True}
     assert "i cannot" not in json.dumps(seed().context_of(Ask(RESPONSE, claims)))
     reading = gate_of(
         f'forbid {ANY} when {{ context.claims.refusal_phrase like "*cannot*" }};', vocabulary=SAFETY_VOCABULARY
@@ -200,7 +200,7 @@ def test_a_decision_is_the_replay_of_its_context(
     ask = Ask(phase, claims, session, model, tuple(labels))
     gate = seed()
     recorded = json.loads(json.dumps(gate.context_of(ask)))
-    assert gate.replay(recorded) == gate.decide(ask)
+    assert gate.replay(recorded) == gate.replay(json.dumps(recorded)) == gate.decide(ask)
 
 
 def test_a_context_that_is_none_is_refused_and_a_forged_one_denied() -> None:
@@ -208,17 +208,20 @@ def test_a_context_that_is_none_is_refused_and_a_forged_one_denied() -> None:
     gate = seed()
     with pytest.raises(ShapeError, match="no recorded context"):
         gate.replay({"claims": {}})
-    forged = gate.context_of(Ask(REQUEST)) | {"context": {"claims": {"toxic_content": 0.1}, "invalid": []}}
-    decision = gate.replay(forged)
-    assert decision.effect is Effect.DENY
-    assert decision.errors
+    with pytest.raises(ShapeError, match="no recorded context"):
+        gate.replay("{")
+    for odd in (0.1, 1, None, {"withheld": "5e884898"}, ["a", 1], {"__entity": {"type": "Model", "id": "m"}}):
+        forged = gate.context_of(Ask(REQUEST)) | {"claims": {"toxic_content": odd, "other": odd}}
+        decision = gate.replay(json.dumps(forged))
+        assert decision.effect is Effect.DENY
+        assert decision.errors[0] == "claim `toxic_content`: withheld, or no value of the gate's"
 
 
 def test_extras_are_checked() -> None:
     """What the caller adds to the context may not take the gate's own names, nor be beyond Cedar."""
     for extras in ({"claims": "x"}, {"n": 2**63}):
         with pytest.raises(UsageError):
-            seed().decide(Ask(REQUEST, extras=extras))  # type: ignore[arg-type]
+            seed().decide(Ask(REQUEST, extras=extras))
     gate = gate_of(f'forbid {ANY} when {{ context.tags.contains("a") }};')
     assert gate.decide(Ask(REQUEST, extras={"tags": ("a", "b")})).effect is Effect.DENY
 
@@ -284,7 +287,50 @@ def test_a_policy_that_is_not_sound_is_refused_at_its_place(marked: str, said: s
 
 def test_an_empty_set_is_refused() -> None:
     """A set without a policy would decide nothing."""
-    with pytest.raises(PolicyError, match="no policy in `p.cedar`"):
+    with pytest.raises(PolicyError, match=r"no policy in `p\.cedar`"):
         gate_of("// nothing\n")
     with pytest.raises(PolicyError, match="no policy in nothing"):
         load_gate([])
+
+
+@pytest.mark.parametrize("extras", [{"n": 0.5}, {"n": None}])
+def test_a_request_that_cedar_cannot_build_is_denied(extras: dict[str, object]) -> None:
+    """No decision is a deny with the error, even for a set that only warns."""
+    gate = gate_of(f'@decision("warn") forbid {ANY};')
+    recorded = gate.context_of(Ask(REQUEST)) | {"extras": extras}
+    decision = gate.replay(recorded)
+    assert decision.effect is Effect.DENY
+    assert decision.errors[0].startswith("failed to build request")
+
+
+def test_claims_compare_with_each_other_and_choose() -> None:
+    """Two scores compare as decimals; an `if` in a forbid asks its claims as any condition does."""
+    gate = gate_of(f"forbid {ANY} when {{ context.claims.a > context.claims.b }};")
+    assert gate.decide(Ask(REQUEST, {"a": 0.2, "b": 0.1})).effect is Effect.DENY
+    assert gate.decide(Ask(REQUEST, {"a": 0.1, "b": 0.1})).effect is Effect.ALLOW
+    assert gate.decide(Ask(REQUEST, {"a": 0.2})).effect is Effect.ALLOW
+    chosen = gate_of(
+        f"forbid {ANY} when {{ if context.claims.on then context.claims.a > 0.5 else context.claims.b > 0.5 }};"
+    )
+    for claims, effect in (
+        ({"on": True, "a": 0.6}, Effect.DENY),
+        ({"on": True, "b": 0.6}, Effect.ALLOW),
+        ({"b": 0.6}, Effect.DENY),
+        ({}, Effect.ALLOW),
+    ):
+        assert chosen.decide(Ask(REQUEST, claims)).effect is effect
+
+
+def test_a_claim_of_any_name_can_be_read() -> None:
+    """A name that is no identifier is read in brackets."""
+    gate = gate_of(f'forbid {ANY} when {{ context.claims["a-b c"] > 0.5 }};')
+    assert gate.decide(Ask(REQUEST, {"a-b c": 0.6})).effect is Effect.DENY
+    assert gate.decide(Ask(REQUEST)).effect is Effect.ALLOW
+
+
+def test_a_claim_that_could_not_be_read_is_not_absent() -> None:
+    """Whoever drops a bad claim names it, and the rules that read it count as fired; what is said beside it is dropped."""
+    ask = Ask(REQUEST, {"toxic_content": 0.1}, unsound={"toxic.content": "not a finite number"})
+    decision = seed().decide(ask)
+    assert (decision.effect, decision.errors) == (Effect.DENY, ("claim `toxic_content`: not a finite number",))
+    assert seed().context_of(ask)["claims"] == {}

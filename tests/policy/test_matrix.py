@@ -140,6 +140,6 @@ def native_allows(gate: PolicyGate, ask: Ask) -> bool:
         "principal": {"type": "Session", "id": recorded["principal"]},
         "action": {"type": "Action", "id": recorded["action"]},
         "resource": {"type": "Model", "id": recorded["resource"]},
-        "context": recorded["context"],
+        "context": {"claims": recorded["claims"], "invalid": []},
     }
     return cedarpy.is_authorized(request, text, []).allowed

@@ -23,26 +23,31 @@ def signer(number: int = 1) -> Ed25519Signer:
     return Ed25519Signer(Ed25519PrivateKey.from_private_bytes(bytes([number]) * 32))
 
 
-def context_of(score: str) -> str:
-    return json.dumps({"claims": {"toxic_content": {"__extn": {"fn": "decimal", "arg": score}}}})
+def context_of(score: str, phase: Phase = Phase.REQUEST, *, session: str = "s") -> str:
+    """What a gate evaluates, as it gives it."""
+    claims = {"toxic_content": {"__extn": {"arg": score, "fn": "decimal"}}}
+    asked: dict[str, object] = {
+        "action": phase.value,
+        "claims": claims,
+        "errors": {},
+        "extras": {},
+        "labels": [],
+    }
+    return json.dumps(asked | {"principal": session, "resource": "small"}, separators=(",", ":"))
 
 
 def decide(context: str) -> Decision:
     """Deny above 0.8, as the policy of digest `POLICY` does."""
     score = float(json.loads(context)["claims"]["toxic_content"]["__extn"]["arg"])
-    rule = FiredRule("no-toxic", Effect.DENY, "toxic")
+    rule = FiredRule("no-toxic", Effect.DENY, "toxic", "rules.cedar:1")
     return Decision(Effect.DENY, (rule,)) if score > 0.8 else Decision(Effect.ALLOW)
 
 
-def phase_of(score: str = "0.4500", phase: Phase = Phase.REQUEST) -> PhaseRecord:
+def phase_of(score: str = "0.4500", phase: Phase = Phase.REQUEST, *, session: str = "s") -> PhaseRecord:
     claim = Claim("toxic_content", ClaimType.SCORE_NORMALIZED, float(score), phase, "safety-checker")
     run = AuditorRun("safety-checker", "1.2.0", AuditorStatus.OK, 812)
-    canonical = (
-        context_of(score)
-        .replace(" ", "")
-        .replace('"fn":"decimal","arg":"' + score + '"', f'"arg":"{score}","fn":"decimal"')
-    )
-    return PhaseRecord(phase, (claim,), decide(context_of(score)), (run,), canonical)
+    context = context_of(score, phase, session=session)
+    return PhaseRecord(phase, (claim,), decide(context), (run,), context)
 
 
 def passport_of(session: str = "s", seq: int = 0, *, second: int = 0, score: str = "0.4500") -> Passport:
@@ -56,7 +61,7 @@ def passport_of(session: str = "s", seq: int = 0, *, second: int = 0, score: str
         policy_digest=POLICY,
         request=Commitment("a" * 64, 512),
         response=Commitment("b" * 64, 1800),
-        phases=(phase_of(score), phase_of("0.1000", Phase.RESPONSE)),
+        phases=(phase_of(score, session=session), phase_of("0.1000", Phase.RESPONSE, session=session)),
         finish_reasons=("stop",),
         upstream_status=200,
         causes=(DeclineCause.GATEWAY_BLOCK,) if float(score) > 0.8 else (),

@@ -94,6 +94,16 @@ def test_a_commitment_without_a_claim_is_refused() -> None:
         seal(replace(passport_of(), phases=(replace(phase, claims=phase.claims[:2]),)), signer())
 
 
+@pytest.mark.parametrize("value", [QUOTED, ("no", QUOTED)])
+def test_a_sensitive_value_elsewhere_is_refused(value: str | tuple[str, ...]) -> None:
+    """A text that stands in the context outside its claim is not let through, whole or as a part of another."""
+    claim = Claim("quote", ClaimType.CATEGORY, value, Phase.REQUEST, "safety-checker", sensitive=True)
+    for context in ({"context": {"quote": QUOTED}}, {"labels": [f"said: {QUOTED}."]}):
+        phase = replace(phase_of(), claims=(claim,), context=canonical(context).decode())
+        with pytest.raises(UsageError, match="stands elsewhere"):
+            withhold(phase, iter(SALTS))
+
+
 def test_nothing_sensitive_nothing_done() -> None:
     """A phase without sensitive claims is left as it is, and draws no salt."""
     assert withhold(phase_of(), iter(())) == (phase_of(), ())

@@ -66,7 +66,8 @@ def full_passport() -> Passport:
         Claim("nothing", ClaimType.CONFORMITY, None, Phase.RESPONSE, "a"),
     )
     decimal = {"__extn": {"fn": "decimal", "arg": "0.4500"}}
-    context = {"claims": {"toxic_content": decimal, "seen": True, "kinds": ["x", "y"], "one": True, "doubtful": "é"}}
+    stated = {"toxic_content": decimal, "seen": True, "kinds": ["x", "y"], "one": True, "doubtful": "é"}
+    context = {"claims": stated, "labels": ["eu"], "errors": {"nothing": "why"}, "resource": "other"}
     phase = PhaseRecord(
         phase=Phase.RESPONSE,
         claims=claims,
@@ -174,7 +175,7 @@ def test_the_statement_is_in_toto() -> None:
         (b'"arg":"0.4500"', b'"arg":"O.4500"', "where a number belongs"),
         (b"00:00:00Z", b"00:00:00+01:00", "no time in UTC"),
         (b"2026-01-01T", b"2026-13-01T", "is no time"),
-        (b'{"claims":{"toxic', b'{"claims":[],"d":{"toxic', "not an object of objects"),
+        (b'"context":{"claims":{"toxic', b'"context":{"claims":[],"d":{"toxic', "not an object of objects"),
     ],
 )
 def test_what_is_no_statement(old: bytes, new: bytes, why: str) -> None:
@@ -202,6 +203,27 @@ def test_what_is_no_envelope(envelope: bytes, why: str) -> None:
     """Anything else is refused by name."""
     with pytest.raises(ShapeError, match=why):
         open_sealed(envelope)
+
+
+@pytest.mark.parametrize(
+    "context", ["{}", '{"principal":"s"}', '{"labels":["a"],"errors":{"b":"c"}}', '{"other":null}']
+)
+def test_any_context_comes_back(context: str) -> None:
+    """Whatever the shape of a context, with or without what the passport says too, it is read as it was evaluated."""
+    entry = replace(passport_of(), phases=(replace(phase_of(), context=context),))
+    assert open_sealed(seal(entry, signer())).entry == replace(
+        entry, phases=(replace(entry.phases[0], context=canonical(json.loads(context)).decode()),)
+    )
+
+
+def test_a_context_says_nothing_twice() -> None:
+    """Session, phase and model stand once, in the passport, where the context agrees with it."""
+    phase = json.loads(write_statement(passport_of()))["predicate"]["phases"][0]
+    assert phase["context"].keys() == {"claims"}
+    renamed = json.loads(write_statement(replace(passport_of(), session="t")))
+    assert renamed["predicate"]["phases"][0]["context"]["principal"] == "s"
+    with pytest.raises(ShapeError, match="is null"):
+        seal(replace(passport_of(), phases=(replace(phase_of(), context='{"labels":null}'),)), signer())
 
 
 def test_what_is_not_sealed() -> None:

@@ -75,7 +75,7 @@ def test_what_was_not_checked_is_said() -> None:
     note = log.checkpoint()
     log.exchange("a")
     later = checked(log.envelopes, note)
-    assert later.tally(Check.INCLUSION) == Tally(Check.INCLUSION, 6, 0, (("after the last checkpoint that holds", 1),))
+    assert later.tally(Check.INCLUSION) == Tally(Check.INCLUSION, 6, 0, (("after the last checkpoint", 1),))
 
 
 def test_an_empty_log_is_never_a_pass() -> None:
@@ -153,6 +153,22 @@ def test_a_truncated_tail_is_caught(kept: int) -> None:
     found = checked(log.envelopes[:kept], log.checkpoint())
     assert kinds(found) == {FaultKind.TRUNCATED}
     assert [(f.index, f.until) for f in found.faults] == [(kept, 5)]
+
+
+def test_every_record_is_counted_once() -> None:
+    """Over checkpoints that hold, that do not, and that were never reached, inclusion counts each record once."""
+    log, other = busy_log(2), busy_log(1)
+    notes = [log.checkpoint()]
+    for _ in range(2):
+        log.exchange("a")
+        notes.append(log.checkpoint())
+    other.exchange("b", score="0.2000")
+    for _ in range(3):
+        other.exchange("c")
+    tally = checked(other.envelopes, *notes).tally(Check.INCLUSION)
+    assert tally == Tally(Check.INCLUSION, 0, 4, (("after the last checkpoint", 1),))
+    assert len(checked(other.envelopes, *notes).faults) == 1
+    assert checked(other.envelopes[:1], *notes).tally(Check.INCLUSION).failed == 3
 
 
 def test_a_later_checkpoint_by_a_stranger_says_nothing() -> None:

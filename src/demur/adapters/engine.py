@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -83,7 +83,7 @@ class Engine:
         progress: Progress | None = None,
     ) -> LoadedRun:
         """Return a run, judged and in a table of that name."""
-        sources = find_sources(names, self.folder)
+        sources = tuple(self._shown(source, name) for source in find_sources(names, self.folder))
         if self._jobs is None and sum(source.size_bytes for source in sources) >= _POOL_FROM_BYTES:
             self._workers.grow(os.cpu_count() or 1)
         chosen = format_named(format_name).NAME if format_name else _one_format(sources, limits)
@@ -113,6 +113,13 @@ class Engine:
             tuple(loading.errors),
             loading.unreadable,
         )
+
+    def _shown(self, source: Source, name: str) -> Source:
+        """Return a source under a name that a reader knows: rows in memory stand in a file of ours under the run's name."""
+        return replace(source, name=name) if source.name == str(source.path) and self._owns(source.path) else source
+
+    def _owns(self, path: Path) -> bool:
+        return path.parent == self.folder
 
     def ask(self, query: str) -> list[tuple[Any, ...]]:
         """Return all rows of a query; the names in it are our own or quoted."""
@@ -198,7 +205,7 @@ class _Loading:
 
     def load(self, number: int, source: Source) -> None:
         """Read one source into the table."""
-        columns = flat_columns(source) if self._port.format == "flat" else None
+        columns = flat_columns(source, self._port.fields) if self._port.format == "flat" else None
         if columns is not None and self._load_table(number, source, columns):
             return
         for judged in self._judged(source):

@@ -6,6 +6,7 @@ each is read once.
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from demur.adapters.records import read_records
@@ -21,8 +22,12 @@ if TYPE_CHECKING:
     from demur.adapters.config import InputLimits
     from demur.adapters.engine import Engine, LoadedRun
     from demur.adapters.sources import Source
+    from demur.wire.interface import JsonObject
+    from demur.wire.traces.interface import TraceReader
 
-__all__ = ["Excerpt", "read_excerpts"]
+__all__ = ["Excerpt", "field_names", "read_excerpts"]
+
+_ROWS_FOR_NAMES = 200
 
 Excerpt = tuple[str, int | None, Traced]
 """The source's name, the line, and the exchange there."""
@@ -64,7 +69,7 @@ def _by_line(
             continue
         number = run.sources.index(source)
         first = engine.ask(f"SELECT min(rowid) FROM {run.table} WHERE source = {number} AND line = {line}")[0][0]
-        traced = [item for item in reader.feed(record) if isinstance(item, Traced)]
+        traced = list(_traced(reader, record))
         for place in places[line]:
             found[place] = (source.name, line, traced[place - first])
         if line >= last:
@@ -88,18 +93,24 @@ def _by_order(
     return found
 
 
+def field_names(run: LoadedRun, *, limits: InputLimits) -> tuple[str, ...]:
+    """Return the fields that the first exchanges of a run have, in order of their names."""
+    found = _exchanges(run.sources[0], run.format, limits)
+    return tuple(sorted({name for _, traced in islice(found, _ROWS_FOR_NAMES) for name, _ in traced.fields}))
+
+
 def _exchanges(source: Source, format_name: str, limits: InputLimits) -> Iterator[tuple[int | None, Traced]]:
     reader = format_named(format_name).open_reader()
     line: int | None = None
     for line, record in read_records(source, limits):
-        if isinstance(record, InputError):
-            continue
-        try:
-            for item in reader.feed(record):
-                if isinstance(item, Traced):
-                    yield line, item
-        except InputError:
-            continue
-    for item in reader.close():
-        if isinstance(item, Traced):
-            yield line, item
+        if not isinstance(record, InputError):
+            yield from ((line, traced) for traced in _traced(reader, record))
+    yield from ((line, item) for item in reader.close() if isinstance(item, Traced))
+
+
+def _traced(reader: TraceReader, record: JsonObject) -> Iterator[Traced]:
+    """Yield the exchanges of a record, those before a fault in it included, as they were judged."""
+    try:
+        yield from (item for item in reader.feed(record) if isinstance(item, Traced))
+    except InputError:
+        return

@@ -6,6 +6,7 @@ tables, go in as they are.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
@@ -37,7 +38,7 @@ def spool_rows(rows: object, path: Path) -> Path:
     with target.open("wb") as out:
         count = 0
         for count, row in enumerate(rows, 1):
-            out.write(msgspec.json.encode(_row(row, count)) + b"\n")
+            out.write(_encoded(_row(row, count), count) + b"\n")
     if not count:
         raise EmptyInputError("no rows in the run", hint="an empty run is never a pass")
     return target
@@ -48,7 +49,20 @@ def _arrow_table(rows: object) -> pa.Table | None:
 
     if isinstance(rows, pa.Table):
         return rows
-    return pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else None
+    if isinstance(rows, pa.RecordBatch):
+        return pa.Table.from_batches([rows])
+    # A data frame gives the names of its columns when it is iterated, and itself only as Arrow.
+    return pa.table(rows) if hasattr(rows, "__arrow_c_stream__") else None
+
+
+def _encoded(row: object, number: int) -> bytes:
+    try:
+        return msgspec.json.encode(row)
+    except UnicodeEncodeError:
+        return json.dumps(row).encode()
+    except (TypeError, ValueError, OverflowError) as exc:
+        hint = "rows hold texts, numbers, lists and dicts"
+        raise UsageError(f"row {number} is no JSON ({str(exc)[:80].lower()})", hint=hint) from exc
 
 
 def _row(row: object, number: int) -> object:

@@ -16,13 +16,22 @@ import msgspec
 
 from demur.adapters.config import input_limits
 from demur.adapters.files import bounded_lines, open_source, read_text
-from demur.errors import DemurError, EmptyInputError, InputError, JsonError, PolicyError, ShapeError, SizeLimitError
+from demur.errors import (
+    DemurError,
+    EmptyInputError,
+    InputError,
+    JsonError,
+    PolicyError,
+    ShapeError,
+    SizeLimitError,
+    UsageError,
+)
 from demur.model.claim import ClaimSpec, ClaimType, Phase, Vocabulary
 from demur.model.decision import Effect
 from demur.policy.backtest import RecordedDecision
 from demur.policy.fixtures import PolicyCase, boundary_results, case_results
 from demur.policy.gate import Ask, Default, PolicyGate, load_gate
-from demur.policy.lint import Severity, problems_of
+from demur.policy.lint import ProblemKind, problems_of
 from demur.policy.pack import builtin_policies
 from demur.policy.rules import nearest
 from demur.policy.tokens import PolicySource
@@ -38,7 +47,8 @@ __all__ = [
     "ask_of",
     "read_cases",
     "read_policies",
-    "read_records",
+    "read_policy_file",
+    "read_recorded",
     "read_vocabulary",
 ]
 
@@ -70,29 +80,37 @@ class Reload:
 
 def read_policies(names: Sequence[str]) -> PolicyFiles:
     """Return the texts that names stand for: a file, a folder, or a pack that ships with Demur."""
-    sources: list[PolicySource] = []
-    fixtures: list[PolicySource] = []
-    for name in names:
-        path = Path(name)
-        if path.is_dir():
-            inside = sorted(entry for entry in path.iterdir() if entry.is_file())
-            found = [entry for entry in inside if entry.suffix == _CEDAR]
-            if not found:
-                raise PolicyError(f"no `{_CEDAR}` file in the folder `{name}`", hint="write a rule or name a pack")
-            sources += [_file(entry) for entry in found]
-            fixtures += [_file(entry) for entry in inside if entry.suffix in _YAML]
-        elif path.exists() or path.suffix == _CEDAR:
-            sources.append(_file(path))
-        else:
-            sources.append(builtin_policies(name))
-    return PolicyFiles(tuple(sources), tuple(fixtures))
+    parts = [_files_named(name) for name in names]
+    sources = tuple(source for part in parts for source in part.sources)
+    return PolicyFiles(sources, tuple(fixture for part in parts for fixture in part.fixtures))
 
 
-def _file(path: Path) -> PolicySource:
+def _files_named(name: str) -> PolicyFiles:
+    path = Path(name)
     try:
-        return PolicySource(str(path), read_text(str(path)).removeprefix("\ufeff"))
+        if path.is_dir():
+            return _folder(path, sorted(entry for entry in path.iterdir() if entry.is_file()))
+        if path.exists() or path.suffix == _CEDAR:
+            return PolicyFiles((read_policy_file(name),))
+    except OSError as exc:
+        what = (exc.strerror or "cannot be read").lower()
+        raise InputError(what, source=name, hint="check the path and its permissions") from exc
+    return PolicyFiles((builtin_policies(name),))
+
+
+def _folder(path: Path, inside: list[Path]) -> PolicyFiles:
+    found = tuple(read_policy_file(str(entry)) for entry in inside if entry.suffix == _CEDAR)
+    if not found:
+        raise PolicyError(f"no `{_CEDAR}` file in the folder `{path}`", hint="write a rule or name a pack")
+    return PolicyFiles(found, tuple(read_policy_file(str(entry)) for entry in inside if entry.suffix in _YAML))
+
+
+def read_policy_file(name: str) -> PolicySource:
+    """Return the text of a policy or fixture file, under its name."""
+    try:
+        return PolicySource(name, read_text(name).removeprefix("\ufeff"))
     except InputError as exc:
-        raise exc.at(str(path)) from exc
+        raise exc.at(name) from exc
 
 
 class PolicyFolder:
@@ -131,7 +149,7 @@ class PolicyFolder:
         """Return the gate of some texts and the warnings about it; raise where it must not be used."""
         gate = load_gate(files.sources, default=self._default, vocabulary=self._vocabulary)
         problems = problems_of(gate, self._vocabulary)
-        wrong = [str(problem) for problem in problems if problem.severity is Severity.ERROR]
+        wrong = [str(problem) for problem in problems if problem.severity is ProblemKind.ERROR]
         wrong += [
             f"case `{result.case.name}`: {result.why}" for result in case_results(gate, files.cases()) if result.why
         ]
@@ -156,8 +174,10 @@ class _CaseFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 def read_cases(text: PolicySource) -> tuple[PolicyCase, ...]:
     """Return the cases of a YAML text: a list of them, or one under `cases`."""
-    import yaml
-
+    try:
+        import yaml
+    except ModuleNotFoundError as exc:
+        raise UsageError("fixtures need a YAML reader", hint="pip install 'demur[gateway]'") from exc
     try:
         loaded = yaml.safe_load(text.text)
         rows = loaded.get("cases") if isinstance(loaded, dict) else loaded
@@ -229,7 +249,7 @@ def ask_of(given: dict[str, Any]) -> Ask:
     return Ask(row.phase, row.claims, row.session, row.model, row.labels, row.extras)
 
 
-def read_records(name: str, gate: PolicyGate) -> Iterator[RecordedDecision | InputError]:
+def read_recorded(name: str, gate: PolicyGate) -> Iterator[RecordedDecision | InputError]:
     """Yield each recorded context of a JSON-lines file; a line that holds none yields its error."""
     source = "<stdin>" if name == "-" else name
     try:
@@ -247,7 +267,7 @@ def _records(line: bytes, gate: PolicyGate, *, source: str, number: int) -> Iter
     try:
         row = json.loads(line)
         for held in _phase_rows(row):
-            yield _record(held, gate, place=f"{source}:{number}")
+            yield _recorded_row(held, gate, place=f"{source}:{number}")
     except InputError as exc:
         yield exc.at(source, number)
     except (ValueError, RecursionError) as exc:
@@ -268,7 +288,7 @@ def _phase_rows(row: object) -> list[dict[str, Any]]:
     raise ShapeError("no recorded context in it", hint='expected {"context": …, "decision": …} or a passport')
 
 
-def _record(row: dict[str, Any], gate: PolicyGate, *, place: str) -> RecordedDecision:
+def _recorded_row(row: dict[str, Any], gate: PolicyGate, *, place: str) -> RecordedDecision:
     context = row["context"]
     if "action" not in context:
         context = gate.context_of(ask_of(context))

@@ -1,19 +1,21 @@
 """A source → its records: JSON objects one by one with their lines, or blocks of whole lines for workers.
 
 Laws: no line, document or archive entry is held beyond the limits; a record that cannot be decoded is an error in its place;
-a row of a table is the object of its columns, empty cells of a CSV being absent.
+a row of a table is the object of its columns, empty cells of a CSV being null.
 """
 
 from __future__ import annotations
 
 import csv
 import io
+import re
 import zipfile
+import zlib
 from typing import IO, TYPE_CHECKING, Any
 
 from demur.adapters.files import bounded_document, bounded_lines, too_large
-from demur.adapters.sources import Kind, head_of, open_bytes
-from demur.errors import EmptyInputError, EncodingError, InputError, ShapeError, UsageError
+from demur.adapters.sources import Kind, open_bytes
+from demur.errors import EmptyInputError, EncodingError, InputError, ShapeError
 from demur.wire.document import parse_json
 from demur.wire.traces.formats import format_of
 
@@ -33,6 +35,7 @@ Record = tuple[int | None, "JsonObject | InputError"]
 _BLOCK_BYTES = 4 << 20
 _RECORDS_TRIED = 50
 _BOM = b"\xef\xbb\xbf"
+_NOT_UTF8 = re.compile("[\udc80-\udcff]")
 
 
 def read_records(source: Source, limits: InputLimits, *, only: AbstractSet[int] | None = None) -> Iterator[Record]:
@@ -45,7 +48,7 @@ def read_records(source: Source, limits: InputLimits, *, only: AbstractSet[int] 
     elif source.kind is Kind.DOCUMENT:
         yield from _document(source, limits)
     elif source.kind is Kind.CSV:
-        yield from _csv_rows(source)
+        yield from _csv_rows(source, limits)
     elif source.kind is Kind.PARQUET:
         yield from _parquet_rows(source)
     else:
@@ -58,17 +61,34 @@ def line_blocks(source: Source, limits: InputLimits) -> Iterator[tuple[int, byte
         number, rest = 1, b""
         while piece := stream.read(_BLOCK_BYTES):
             piece = piece.removeprefix(_BOM) if number == 1 and not rest else piece
-            whole, newline, tail = (rest + piece).rpartition(b"\n")
+            whole, newline, rest = (rest + piece).rpartition(b"\n")
             if newline:
-                yield number, whole
+                yield from _within_limit(number, whole, limits)
                 number += whole.count(b"\n") + 1
-            rest = tail
             if len(rest) > limits.line_bytes:
                 yield number, too_large("line", limits.line_bytes, "DEMUR_MAX_LINE_BYTES")
                 rest = _after_line(stream)
                 number += 1
         if rest.strip():
-            yield number, rest
+            yield from _within_limit(number, rest, limits)
+
+
+def _within_limit(first: int, block: bytes, limits: InputLimits) -> Iterator[tuple[int, bytes | InputError]]:
+    """Yield a block of whole lines, cut at those beyond the limit: most blocks are shorter than one such line."""
+    if len(block) <= limits.line_bytes:
+        yield first, block
+        return
+    kept: list[bytes] = []
+    for number, line in enumerate(block.split(b"\n"), first):
+        if len(line) <= limits.line_bytes:
+            kept.append(line)
+            continue
+        if kept:
+            yield number - len(kept), b"\n".join(kept)
+            kept = []
+        yield number, too_large("line", limits.line_bytes, "DEMUR_MAX_LINE_BYTES")
+    if kept:
+        yield first + block.count(b"\n") + 1 - len(kept), b"\n".join(kept)
 
 
 def _after_line(stream: IO[bytes]) -> bytes:
@@ -84,7 +104,7 @@ def sniff(source: Source, limits: InputLimits) -> str:
     """Return the name of the format that a source is in, by the first records that can be read."""
     first: InputError | None = None
     seen: JsonObject | None = None
-    for count, (line, record) in enumerate(_first_records(source, limits)):
+    for count, (line, record) in enumerate(read_records(source, limits)):
         if isinstance(record, InputError):
             first = first or record.at(source.name, line)
         else:
@@ -101,19 +121,6 @@ def sniff(source: Source, limits: InputLimits) -> str:
         source=source.name,
         hint="name it with --format, or give rows with a `prompt` and a `response`",
     )
-
-
-def _first_records(source: Source, limits: InputLimits) -> Iterator[Record]:
-    if source.kind is not Kind.LINES:
-        yield from read_records(source, limits)
-        return
-    head = head_of(source)
-    whole = head.splitlines(keepends=True)
-    if len(whole) > 1 and not whole[-1].endswith(b"\n"):
-        whole = whole[:-1]
-    for number, line in enumerate(whole, 1):
-        if line.strip():
-            yield number, _decoded(line)
 
 
 def _named(record: JsonObject) -> str:
@@ -152,28 +159,49 @@ def _document(source: Source, limits: InputLimits) -> Iterator[Record]:
         raise EmptyInputError("an empty array", source=source.name, hint="an empty run is never a pass")
     for number, element in enumerate(elements, 1):
         place = number if isinstance(body, list) else None
-        yield place, element if isinstance(element, dict) else ShapeError("expected a JSON object")
+        yield (
+            place,
+            element
+            if isinstance(element, dict)
+            else ShapeError("expected a JSON object", hint="a document is an object, or an array of them"),
+        )
 
 
-def _csv_rows(source: Source) -> Iterator[Record]:
+def _csv_rows(source: Source, limits: InputLimits) -> Iterator[Record]:
+    # The module's own limit of 128 KiB is less than a long answer.
+    csv.field_size_limit(limits.line_bytes)
     with open_bytes(source) as raw:
-        text = io.TextIOWrapper(raw, encoding="utf-8-sig", newline="")
-        rows = csv.reader(text, delimiter=source.delimiter, strict=True)
+        rows = csv.reader(_csv_lines(raw, source, limits), delimiter=source.delimiter, strict=True)
         header: list[str] = []
         line = 1
         try:
             for row in rows:
                 if not header:
-                    header = [name.strip() for name in row]
+                    header = _csv_header(row, source)
                 elif row:
                     yield line, _csv_record(header, row)
                 line = rows.line_num + 1
-        except UnicodeDecodeError as exc:
-            raise EncodingError(
-                "not UTF-8", source=source.name, line=line, hint="convert it: iconv -f LATIN1 -t UTF-8"
-            ) from exc
         except csv.Error as exc:
-            raise InputError(f"not CSV ({exc})", source=source.name, line=line, hint="quote the cell") from exc
+            hint = "close the quotation marks of the cell, and double those inside it"
+            raise InputError(f"not CSV ({exc})", source=source.name, line=line, hint=hint) from exc
+
+
+def _csv_lines(raw: IO[bytes], source: Source, limits: InputLimits) -> Iterator[str]:
+    """Yield lines as text; bytes that are no UTF-8 become lone surrogates, which no UTF-8 has."""
+    stream = io.BufferedReader(raw) if source.compression else raw  # type: ignore[type-var]  # an Arrow stream is raw
+    for number, line in bounded_lines(stream, limits):
+        if isinstance(line, InputError):
+            raise line.at(source.name, number)
+        yield (line.removeprefix(_BOM) if number == 1 else line).decode("utf-8", "surrogateescape")
+
+
+def _csv_header(row: list[str], source: Source) -> list[str]:
+    header = [name.strip() for name in row]
+    twice = sorted({name for name in header if header.count(name) > 1})
+    if twice:
+        hint = "give every column a name of its own"
+        raise ShapeError(f"two columns are called `{twice[0]}`", source=source.name, line=1, hint=hint)
+    return header
 
 
 def _csv_record(header: list[str], row: list[str]) -> JsonObject | InputError:
@@ -181,7 +209,9 @@ def _csv_record(header: list[str], row: list[str]) -> JsonObject | InputError:
         return ShapeError(
             f"{len(row)} cells where the header has {len(header)}", hint="quote cells with commas in them"
         )
-    return {name: cell for name, cell in zip(header, row, strict=True) if cell}
+    if any(_NOT_UTF8.search(cell) for cell in row):
+        return EncodingError("not UTF-8", hint="convert it: iconv -f LATIN1 -t UTF-8")
+    return {name: cell or None for name, cell in zip(header, row, strict=True)}
 
 
 def _parquet_rows(source: Source) -> Iterator[Record]:
@@ -207,12 +237,17 @@ def _archive(source: Source, limits: InputLimits) -> Iterator[Record]:
             names = archive.namelist()
             samples = sorted(n for n in names if n.startswith("samples/") and n.endswith(".json"))
             if not samples:
-                raise UsageError(f"`{source.name}` is a zip without samples", hint="expected an Inspect .eval log")
+                raise ShapeError("a zip without samples", source=source.name, hint="expected an Inspect .eval log")
             for name in [*(n for n in ("header.json",) if n in names), *samples]:
                 with archive.open(name) as entry:
                     yield None, _entry(entry, limits)
-    except (zipfile.BadZipFile, OSError) as exc:
-        raise InputError(f"not a whole zip ({exc})", source=source.name, hint="copy it again") from exc
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as exc:
+        what = str(exc).lower() or "it ends early"
+        raise InputError(f"not a whole zip ({what})", source=source.name, hint="copy it again") from exc
+    except (NotImplementedError, RuntimeError) as exc:
+        # A method that this Python has no code for, or a password.
+        hint = "unpack it and zip it anew, or convert it to .json"
+        raise InputError(f"a zip that cannot be read ({str(exc).lower()})", source=source.name, hint=hint) from exc
 
 
 def _entry(entry: IO[bytes], limits: InputLimits) -> Any:  # noqa: ANN401 — decoded JSON, or the error in its place

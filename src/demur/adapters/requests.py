@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from demur.adapters.records import read_records
 from demur.adapters.sources import find_sources
-from demur.errors import InputError, ShapeError
+from demur.errors import EmptyInputError, InputError, ShapeError
 from demur.wire.traces.batch import read_request_row
 
 if TYPE_CHECKING:
@@ -34,7 +34,10 @@ def join_requests(
     limits: InputLimits,
     key: Callable[[str | None], int | None],
 ) -> None:
-    """Give the rows of a run that have no prompt of their own the key of what their request asked."""
+    """Give the rows of a run that have no prompt of their own the key of what their request asked.
+
+    Where there are such rows and no request is of any of them, the wrong file was named, and that is an error.
+    """
     import pyarrow as pa
 
     engine.ask("CREATE OR REPLACE TEMP TABLE requests (id VARCHAR, prompt BIGINT, model VARCHAR)")
@@ -52,6 +55,15 @@ def join_requests(
         if len(rows) >= _ROWS_AT_ONCE:
             flush()
     flush()
+    lacking, found = engine.ask(
+        f"SELECT count(*), count(*) FILTER (id IN (SELECT id FROM requests)) FROM {run.table} WHERE prompt IS NULL"
+    )[0]
+    if lacking and not found:
+        raise EmptyInputError(
+            f"no request is of a row in `{run.name}`",
+            source=" ".join(names),
+            hint="name the file that was sent to the batch: its `custom_id` pairs with the answers'",
+        )
     engine.ask(
         f"UPDATE {run.table} SET prompt = r.prompt FROM requests r WHERE {run.table}.id = r.id AND {run.table}.prompt IS NULL"
     )

@@ -1,17 +1,17 @@
 """Where does a run stand? Files, folders, globs and standard input → sources that can be read, and read again.
 
 Laws: what a user names and is not there is an error, never an empty run; a folder is read in the order of its names, hidden
-files and folders left out; standard input is spooled to a file of ours, so that every source can be read twice; compressed
-bytes are known by their first bytes, not by a name, and a stream that was cut is an error.
+files, and folders that are links, left out; standard input and pipes are spooled to a file of ours, so that every source can be
+read twice; compressed bytes are known by their first bytes, not by a name, and a stream that was cut is an error.
 """
 
 from __future__ import annotations
 
 import glob
+import os
 import re
 import shutil
 import sys
-import zipfile
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -94,18 +94,43 @@ def _found(name: str, spool: Path) -> Iterator[Source]:
         return
     path = Path(name)
     if path.is_dir():
-        files = sorted(p for p in path.rglob("*") if p.is_file() and _is_trace(p, path))
+        files = [p for p in _files_in(path) if _is_trace(p, path)]
         if not files:
             endings = ", ".join(sorted(_TRACE_ENDINGS))
             raise EmptyInputError("no traces in this folder", source=name, hint=f"expected files ending in {endings}")
         yield from (_source(str(p), p) for p in files)
     elif path.exists() or not glob.has_magic(name):
-        yield _source(name, path)
+        yield _source(name, _copied(name, path, spool) if _is_pipe(path) else path)
     else:
         matches = sorted(glob.glob(name, recursive=True))  # noqa: PTH207 — the pattern may be absolute or reach upwards
         if not matches:
             raise EmptyInputError("no file matches", source=name, hint="check the pattern, and quote it for the shell")
         yield from (s for match in matches for s in _found(match, spool) if match != name)
+
+
+def _files_in(folder: Path) -> list[Path]:
+    """Return the files of a folder and those below it, in order; one that cannot be listed is an error."""
+
+    def refuse(exc: OSError) -> None:
+        raise _unreadable(exc, str(exc.filename), None) from exc
+
+    walk = os.walk(folder, onerror=refuse)
+    return sorted(path for here, _, names in walk for name in names if (path := Path(here, name)).is_file())
+
+
+def _is_pipe(path: Path) -> bool:
+    """Return whether a path gives its bytes only once, as a shell's `<(…)` does."""
+    return path.is_fifo() or path.is_char_device() or path.is_socket()
+
+
+def _copied(name: str, path: Path, spool: Path) -> Path:
+    copy = spool / f"pipe-{len(list(spool.glob('pipe-*')))}"
+    try:
+        with path.open("rb") as pipe, copy.open("wb") as out:
+            shutil.copyfileobj(pipe, out, _READ_AT_ONCE)
+    except OSError as exc:
+        raise _unreadable(exc, name, None) from exc
+    return copy
 
 
 def _is_trace(path: Path, folder: Path) -> bool:
@@ -133,7 +158,7 @@ def _source(name: str, path: Path) -> Source:
         compression = next((word for mark, word in _MAGICS if magic.startswith(mark)), None)
         if magic == _PARQUET:
             return Source(name, path, Kind.PARQUET, None, size)
-        if magic == _ZIP and zipfile.is_zipfile(path):
+        if magic == _ZIP:
             return Source(name, path, Kind.ARCHIVE, None, size)
     except OSError as exc:
         raise _unreadable(exc, name, None) from exc
@@ -155,6 +180,8 @@ def _layout(name: str, head: bytes) -> tuple[Kind, str]:
     if stem.suffix in (".jsonl", ".ndjson", ".agentlog"):
         return Kind.LINES, ","
     if start.startswith(b"["):
+        return Kind.DOCUMENT, ","
+    if stem.suffix == ".json" and not start.startswith(b"{"):
         return Kind.DOCUMENT, ","
     if start.startswith(b"{"):
         return (Kind.LINES if _is_one_line(start) else Kind.DOCUMENT), ","

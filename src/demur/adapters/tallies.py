@@ -20,7 +20,16 @@ if TYPE_CHECKING:
 
     from demur.adapters.engine import Engine, LoadedRun
 
-__all__ = ["FlipPlace", "PairTally", "abstained_of", "group_tallies", "pair_runs", "refusal_places", "run_summary"]
+__all__ = [
+    "FlipPlace",
+    "PairTally",
+    "abstained_of",
+    "group_tallies",
+    "has_field",
+    "pair_runs",
+    "refusal_places",
+    "run_summary",
+]
 
 _MAX_SLICE_VALUES = 50
 _MAX_MODELS = 5
@@ -72,7 +81,7 @@ def pair_runs(
     _make_sides(engine, runs, column, counted=counted)
     _make_pairs(engine, runs[0].fields)
     repeats = _one(engine, "SELECT count(*) FROM pairs WHERE k > 1 AND base IS NOT NULL AND cand IS NOT NULL")
-    cluster_field = _cluster_field(engine, runs[0].fields, cluster, repeats=repeats)
+    cluster_field = _cluster_field(engine, cluster, repeats=repeats)
     cells = _cells(engine)
     clusters = _clusters(engine, cluster_field)
     sliced = [s for field in slices for s in _slices(engine, field, cluster_field)]
@@ -118,6 +127,11 @@ def group_tallies(engine: Engine, tables: Sequence[str], field: str) -> tuple[Gr
     return tuple(GroupTally(field, value, tuple(outcomes)) for value, outcomes in groups.items())
 
 
+def has_field(engine: Engine, run: LoadedRun, field: str) -> bool:
+    """Return whether a row of a run has a field that was kept."""
+    return bool(_one(engine, f"SELECT count({quoted(f'field:{field}')}) FROM {run.table}"))
+
+
 def refusal_places(engine: Engine, run: LoadedRun, *, most: int) -> tuple[int, ...]:
     """Return the rows of some refusals that have a text or a signal to show, spread over the run, the same each time."""
     query = f"SELECT rowid FROM {run.table} WHERE outcome IN ('refused', 'filtered') ORDER BY hash(rowid), rowid LIMIT {most}"
@@ -129,8 +143,6 @@ def _pairing(engine: Engine, runs: tuple[LoadedRun, LoadedRun], key: str | None)
     named = {"id": (Pairing.ID, "id"), "prompt": (Pairing.PROMPT, "prompt")}
     if key is not None and key not in named:
         column = f"field:{key}"
-        if key not in runs[0].fields:
-            raise UsageError(f"no field `{key}` to pair by", hint="pair by id, prompt, or a field of the rows")
         named[key] = (Pairing.FIELD, column)
     tried = [named[key]] if key is not None else [named["id"], named["prompt"]]
     for pairing, column in tried:
@@ -187,13 +199,22 @@ def _make_sides(engine: Engine, runs: tuple[LoadedRun, LoadedRun], column: str, 
     for side, run in zip(("side_b", "side_c"), runs, strict=True):
         distinct, rows = engine.ask(f"SELECT count(DISTINCT {name}), count({name}) FROM {run.table}")[0]
         # A window over a million rows is dear, and keys are unique in most runs.
-        rank = "1" if distinct == rows else f"row_number() OVER (PARTITION BY {name} ORDER BY rowid)"
+        rank = "1" if distinct == rows else f"row_number() OVER (PARTITION BY {name} ORDER BY {_shuffle(name)}, rowid)"
         state = f"CASE WHEN outcome = 'failed' THEN 'f' WHEN outcome IN {_words(counted)} THEN 'a' ELSE 'n' END"
         fields = "".join(f", {quoted(f'field:{field}')}" for field in run.fields)
         engine.ask(
             f"CREATE OR REPLACE TEMP TABLE {side} AS SELECT {name}::VARCHAR AS key, {rank} AS k, rowid AS place, "
             f"{state} AS state, score, session{fields} FROM {run.table}"
         )
+
+
+def _shuffle(key: str) -> str:
+    """Return an order for rows of one key that neither their places nor their outcomes decide.
+
+    Repeats have no number of their own. By their places the counts would depend on the order of a file; by their outcomes
+    refusals would meet refusals, and the last of an uneven number would always be of one kind.
+    """
+    return f"md5(concat_ws('|', {key}, outcome, score, reason, cause))"
 
 
 def _make_pairs(engine: Engine, fields: Sequence[str]) -> None:
@@ -233,20 +254,18 @@ def _missing(cells: dict[tuple[str, str], int]) -> Missing:
     )
 
 
-def _cluster_field(engine: Engine, fields: Sequence[str], asked: str | None, *, repeats: int) -> str | None:
+def _cluster_field(engine: Engine, asked: str | None, *, repeats: int) -> str | None:
     """Return what groups correlated pairs: what was asked for, else sessions of several pairs, else repeated keys."""
     if asked == "none":
         return None
-    if asked is not None and asked not in ("session", "key"):
-        if asked not in fields:
-            raise UsageError(f"no field `{asked}` to cluster by", hint="cluster by session, key, none, or a field")
-        return asked
-    if asked is not None:
+    if asked is not None and asked != "session":
         return asked
     sessions, rows = engine.ask(
         "SELECT count(DISTINCT session), count(session) FROM pairs WHERE bs IN ('a', 'n') AND cs IN ('a', 'n')"
     )[0]
-    if rows and sessions < rows:
+    if asked == "session" and not rows:
+        raise UsageError("no row has a session", hint="cluster by key, none, or a field of the rows")
+    if asked == "session" or sessions < rows:
         return "session"
     return "key" if repeats else None
 

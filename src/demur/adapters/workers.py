@@ -7,6 +7,7 @@ one process means this one, without any start-up; a process that dies is an erro
 from __future__ import annotations
 
 import multiprocessing
+import threading
 from collections import deque
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -31,6 +32,7 @@ class Workers:
     def __init__(self, count: int = 1) -> None:
         self.count = max(1, count)
         self._pool: ProcessPoolExecutor | None = None
+        self._starting = threading.Lock()
 
     def grow(self, count: int) -> None:
         """Work with that many processes from now on, where there were fewer."""
@@ -43,10 +45,12 @@ class Workers:
             self._pool.shutdown(wait=True, cancel_futures=True)
 
     def _started(self) -> ProcessPoolExecutor | None:
-        if self.count > 1 and self._pool is None:
-            # Fresh interpreters: a fork of a process with an engine's threads can deadlock.
-            self._pool = ProcessPoolExecutor(self.count, mp_context=multiprocessing.get_context("spawn"))
-        return self._pool
+        # An engine's threads may all be the first to ask.
+        with self._starting:
+            if self.count > 1 and self._pool is None:
+                # Fresh interpreters: a fork of a process with an engine's threads can deadlock.
+                self._pool = ProcessPoolExecutor(self.count, mp_context=multiprocessing.get_context("spawn"))
+            return self._pool
 
     def call(self, work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
         """Return the result of one piece of work; threads may call this at once."""

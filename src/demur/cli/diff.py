@@ -12,8 +12,11 @@ import msgspec
 
 from demur.adapters.verdict_files import verdict_file
 from demur.cli.options import (
+    COUNTED,
     add_judge_flags,
     add_reading_flags,
+    check_outputs,
+    counted_outcomes,
     fields_of_flag,
     name_bad_rows,
     reading_of_flags,
@@ -74,6 +77,13 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     _add_gate_flags(command)
     _add_pairing_flags(command)
     add_judge_flags(command)
+    command.add_argument(
+        "--count",
+        metavar="WORDS",
+        type=counted_outcomes,
+        default=COUNTED,
+        help="outcomes that count as saying no (refused,filtered)",
+    )
     add_reading_flags(command)
     _add_report_flags(command)
     command.set_defaults(run=run)
@@ -136,7 +146,7 @@ def run(args: argparse.Namespace) -> int:
             key=args.key,
             cluster=args.cluster,
             settings=settings,
-            reading=reading_of_flags(args, progress),
+            reading=reading_of_flags(args, progress, counted=args.count),
             labels=args.labels,
             unpaired=args.unpaired,
             show=args.show,
@@ -158,12 +168,11 @@ def _refuse_contradictions(args: argparse.Namespace) -> None:
         verdict_file(Path(args.out))
     if [args.json, args.markdown].count("-") > 1:
         raise UsageError("two reports to standard output", hint="name a file for one of them")
-    if args.unpaired and (args.key or args.labels or args.out):
-        raise UsageError("`--unpaired` has no pairs", hint="drop --key, --labels and --out, or --unpaired")
-    inputs = {Path(name).resolve() for name in (args.baseline, args.candidate) if name != "-"}
-    for name in (args.json, args.markdown, args.html, args.junit, args.out):
-        if name and name != "-" and Path(name).resolve() in inputs:
-            raise UsageError(f"`{name}` is an input", hint="write the report to another file")
+    if args.unpaired and (args.by or args.key or args.cluster or args.labels or args.out):
+        hint = "drop --by, --key, --cluster, --labels and --out, or --unpaired"
+        raise UsageError("`--unpaired` has no pairs", hint=hint)
+    inputs = [args.baseline, args.candidate, *args.requests, *([args.labels] if args.labels else [])]
+    check_outputs((args.json, args.markdown, args.html, args.junit, args.out), inputs)
 
 
 def _show(comparison: Comparison, args: argparse.Namespace) -> None:

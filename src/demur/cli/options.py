@@ -6,6 +6,7 @@ Laws: a flag means the same in every command; flags that contradict each other a
 from __future__ import annotations
 
 import argparse
+import glob
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,9 +27,12 @@ if TYPE_CHECKING:
     from demur.pipeline.ports import TextJudge
 
 __all__ = [
+    "COUNTED",
     "Once",
     "add_judge_flags",
     "add_reading_flags",
+    "check_outputs",
+    "counted_outcomes",
     "fields_of_flag",
     "judge_of_flags",
     "name_bad_rows",
@@ -39,6 +43,7 @@ __all__ = [
     "write_report",
 ]
 
+COUNTED = (Outcome.REFUSED, Outcome.FILTERED)
 _MOST_NAMED = 10
 
 
@@ -71,13 +76,6 @@ def add_reading_flags(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--requests", metavar="FILE", action="append", default=[], help="the input file of a batch, for its prompts"
     )
-    command.add_argument(
-        "--count",
-        metavar="WORDS",
-        type=_outcomes,
-        default=(Outcome.REFUSED, Outcome.FILTERED),
-        help="outcomes that count as saying no (refused,filtered)",
-    )
     command.add_argument("--verify", action="store_true", help="check the ids of .agentlog records")
     command.add_argument("--skip-bad", action="store_true", help="leave out and count rows that cannot be read")
     command.add_argument("--jobs", metavar="N", type=whole_number, help="processes to judge with (default: by size)")
@@ -93,13 +91,15 @@ def judge_of_flags(args: argparse.Namespace) -> TextJudge | None:
     return judge_of_pack(pack_of_flag(args.pack)) if args.pack else None
 
 
-def reading_of_flags(args: argparse.Namespace, progress: Progress | None) -> Reading:
+def reading_of_flags(
+    args: argparse.Namespace, progress: Progress | None, *, counted: tuple[Outcome, ...] = COUNTED
+) -> Reading:
     """Return how runs are to be read."""
     return Reading(
         format=args.format,
         requests=tuple(args.requests),
         judge=judge_of_flags(args),
-        counted=args.count,
+        counted=counted,
         skip_bad=args.skip_bad,
         verify=args.verify,
         jobs=args.jobs or None,
@@ -116,6 +116,29 @@ def name_bad_rows(error: UnreadableRowsError) -> int:
         print(f"demur: … and {more:,} more", file=sys.stderr)
     print(f"demur: stopped there; {error.hint}", file=sys.stderr)
     return 2
+
+
+def check_outputs(given: Sequence[str | None], inputs: Sequence[str]) -> None:
+    """Raise where a report cannot be written, or would be written over an input or another report."""
+    taken = {Path(file).resolve(): file for name in inputs if name != "-" for file in [name, *_matches(name)]}
+    for name in given:
+        if not name or name == "-":
+            continue
+        path = Path(name).resolve()
+        if path in taken:
+            what = "an input" if taken[path] not in given else "named twice"
+            raise UsageError(f"`{name}` is {what}", hint="write the report to another file")
+        folder = next((p for p in path.parents if p in taken), None)
+        if folder is not None:
+            raise UsageError(f"`{name}` lies in the input `{taken[folder]}`", hint="write the report to another folder")
+        if path.is_dir() or not path.parent.is_dir():
+            what = "is a folder" if path.is_dir() else "lies in a folder that is not there"
+            raise UsageError(f"`{name}` {what}", hint="name a file in a folder that exists")
+        taken[path] = name
+
+
+def _matches(name: str) -> list[str]:
+    return glob.glob(name, recursive=True) if glob.has_magic(name) else []  # noqa: PTH207 — as runs are found
 
 
 def pack_of_flag(given: str) -> Pack:
@@ -157,7 +180,8 @@ def write_report(name: str, text: str) -> None:
         raise UsageError(f"`{name}` cannot be written: {what}", hint="check the folder") from exc
 
 
-def _outcomes(given: str) -> tuple[Outcome, ...]:
+def counted_outcomes(given: str) -> tuple[Outcome, ...]:
+    """Return the outcomes that are to count as saying no."""
     words = [word.strip() for word in given.split(",")]
     if not words or not set(words) <= set(Outcome) - {Outcome.FAILED}:
         choices = ", ".join(outcome for outcome in Outcome if outcome is not Outcome.FAILED)

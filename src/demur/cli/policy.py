@@ -97,20 +97,20 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         allow_abbrev=False,
     )
     steps = command.add_subparsers(dest="step", metavar="STEP", required=True)
-    _step(steps, "check", "are the rules sound: names, types, rules that never fire", _CHECK).add_argument(
+    _add_step(steps, "check", "are the rules sound: names, types, rules that never fire", _CHECK).add_argument(
         "--strict", action="store_true", help="exit 1 on warnings too"
     )
-    _step(steps, "test", "do the rules do what fixtures say, at every threshold", _TEST).add_argument(
+    _add_step(steps, "test", "do the rules do what fixtures say, at every threshold", _TEST).add_argument(
         "--fixtures", metavar="FILE", action="append", default=[], help="cases in YAML; may stand more than once"
     )
-    _explain_arguments(_step(steps, "explain", "why a decision comes out as it does, and how narrowly", _EXPLAIN))
-    back = _step(steps, "backtest", "what would have been decided on recorded contexts", _BACKTEST)
+    _explain_arguments(_add_step(steps, "explain", "why a decision comes out as it does, and how narrowly", _EXPLAIN))
+    back = _add_step(steps, "backtest", "what would have been decided on recorded contexts", _BACKTEST)
     back.add_argument("--records", metavar="FILE", action="append", required=True, help="JSON lines, - for stdin")
     back.add_argument("--baseline", metavar="PATH", action="append", default=[], help="compare with this set instead")
     back.add_argument("--fail-on-change", action="store_true", help="exit 1 where any decision changes")
 
 
-def _step(
+def _add_step(
     steps: argparse._SubParsersAction[argparse.ArgumentParser], name: str, about: str, epilog: str
 ) -> argparse.ArgumentParser:
     step = steps.add_parser(
@@ -145,7 +145,7 @@ def run(args: argparse.Namespace) -> int:
         import cedarpy  # noqa: F401 — the extra is looked for once, here
     except ModuleNotFoundError as exc:
         raise UsageError("policies need the Cedar engine", hint="pip install 'demur[gateway]'") from exc
-    steps = {"check": _check, "test": _test, "explain": _explain, "backtest": _backtest}
+    steps = {"check": _check_policies, "test": _test, "explain": _explain, "backtest": _backtest}
     return steps[args.step](args)
 
 
@@ -156,7 +156,7 @@ def _vocabulary(args: argparse.Namespace) -> Vocabulary:
     return read_vocabulary(args.vocabulary) if args.vocabulary else SAFETY_VOCABULARY
 
 
-def _gate(args: argparse.Namespace, paths: Iterable[str] | None = None) -> tuple[PolicyGate, PolicyFiles]:
+def _loaded(args: argparse.Namespace, paths: Iterable[str] | None = None) -> tuple[PolicyGate, PolicyFiles]:
     from demur.adapters.policies import read_policies
     from demur.policy.gate import load_gate
 
@@ -164,11 +164,11 @@ def _gate(args: argparse.Namespace, paths: Iterable[str] | None = None) -> tuple
     return load_gate(files.sources, default=args.default, vocabulary=_vocabulary(args)), files
 
 
-def _check(args: argparse.Namespace) -> int:
-    from demur.policy.lint import Severity, problems_of
+def _check_policies(args: argparse.Namespace) -> int:
+    from demur.policy.lint import ProblemKind, problems_of
 
     try:
-        gate, _ = _gate(args)
+        gate, _ = _loaded(args)
     except PolicyError as exc:
         if not args.json:
             raise
@@ -176,7 +176,7 @@ def _check(args: argparse.Namespace) -> int:
         _print_json({"ok": False, "error": {"what": exc.what, "hint": exc.hint, **place}})
         return 2
     problems = problems_of(gate, _vocabulary(args))
-    errors = sum(problem.severity is Severity.ERROR for problem in problems)
+    errors = sum(problem.severity is ProblemKind.ERROR for problem in problems)
     failed = bool(errors or (args.strict and problems))
     if args.json:
         rows = [
@@ -184,17 +184,17 @@ def _check(args: argparse.Namespace) -> int:
         ]
         _print_json({"ok": not failed, "digest": gate.digest, "rules": _rules(gate), "problems": rows})
         return int(failed)
-    _print_wrapped(_head(gate))
+    _print_wrapped(_summary_of_rules(gate))
     for problem in problems:
         _print_wrapped(str(problem))
-    print(f"{_count(errors, 'error')}, {_count(len(problems) - errors, 'warning')}")
+    print(f"{_counted(errors, 'error')}, {_counted(len(problems) - errors, 'warning')}")
     return int(failed)
 
 
-def _head(gate: PolicyGate) -> str:
+def _summary_of_rules(gate: PolicyGate) -> str:
     kinds = Counter(rule.effect for rule in gate.rules)
     parts = ", ".join(f"{kinds[effect]} {effect.word}" for effect in sorted(kinds, reverse=True))
-    return f"{_count(len(gate.rules), 'rule')} ({parts}), default {gate.default}, digest {gate.digest[:12]}"
+    return f"{_counted(len(gate.rules), 'rule')} ({parts}), default {gate.default}, digest {gate.digest[:12]}"
 
 
 def _rules(gate: PolicyGate) -> list[dict[str, object]]:
@@ -212,13 +212,11 @@ def _rules(gate: PolicyGate) -> list[dict[str, object]]:
 
 
 def _test(args: argparse.Namespace) -> int:
-    from demur.adapters.files import read_text
-    from demur.adapters.policies import read_cases
+    from demur.adapters.policies import read_cases, read_policy_file
     from demur.policy.fixtures import boundary_results, case_results, rules_never_met
-    from demur.policy.tokens import PolicySource
 
-    gate, files = _gate(args)
-    given = [case for name in args.fixtures for case in read_cases(PolicySource(name, read_text(name)))]
+    gate, files = _loaded(args)
+    given = [case for name in args.fixtures for case in read_cases(read_policy_file(name))]
     results = case_results(gate, [*files.cases(), *given])
     boundaries = boundary_results(gate)
     wrong = [result for result in results if result.why]
@@ -226,22 +224,24 @@ def _test(args: argparse.Namespace) -> int:
     unmet = rules_never_met(gate, results) if results else ()
     if args.json:
         cases = [{"name": r.case.name, "why": r.why, **_decided(r.decision)} for r in results]
-        _print_json({"ok": not (wrong or off), "cases": cases, "boundaries": _bounds(boundaries), "never_met": unmet})
+        _print_json(
+            {"ok": not (wrong or off), "cases": cases, "boundaries": _boundary_rows(boundaries), "never_met": unmet}
+        )
         return int(bool(wrong or off))
     for result in wrong:
         _print_wrapped(f"failed: {result.case.name}: {result.why}")
     for boundary in off:
-        _print_wrapped(f"failed: rule `{boundary.rule}`: {boundary.threshold} at {_score(boundary.score)}")
+        _print_wrapped(f"failed: rule `{boundary.rule}`: {boundary.threshold} at {_shown_score(boundary.score)}")
     for rule_id in unmet:
         _print_wrapped(f"warning: no case makes the rule `{rule_id}` fire")
     print(
-        f"{_count(len(results), 'case')}, {len(wrong)} failed; {_count(len(boundaries), 'boundary', 'boundaries')}, "
+        f"{_counted(len(results), 'case')}, {len(wrong)} failed; {_counted(len(boundaries), 'boundary', 'boundaries')}, "
         f"{len(off)} failed"
     )
     return int(bool(wrong or off))
 
 
-def _bounds(boundaries: Iterable[Any]) -> list[dict[str, object]]:
+def _boundary_rows(boundaries: Iterable[Any]) -> list[dict[str, object]]:
     return [
         {
             "rule": b.rule,
@@ -259,12 +259,12 @@ def _explain(args: argparse.Namespace) -> int:
     from demur.adapters.policies import ask_of
     from demur.policy.explain import explain
 
-    gate, _ = _gate(args)
+    gate, _ = _loaded(args)
     if args.context:
-        context = _object(args.context)
+        context = _json_object(args.context)
         context = context if "action" in context else gate.context_of(ask_of(context))
     else:
-        given = {"claims": _object(args.claims), "phase": args.phase, "session": args.session, "model": args.model}
+        given = {"claims": _json_object(args.claims), "phase": args.phase, "session": args.session, "model": args.model}
         context = gate.context_of(ask_of({**given, "labels": args.label}))
     explained = explain(gate, context)
     if args.json:
@@ -274,7 +274,7 @@ def _explain(args: argparse.Namespace) -> int:
     return 0
 
 
-def _object(given: str) -> dict[str, Any]:
+def _json_object(given: str) -> dict[str, Any]:
     """Return a JSON object that is given as it is, or as a file's name."""
     from demur.adapters.files import read_text
 
@@ -330,27 +330,27 @@ def _show_explanation(explained: Explanation) -> None:
         reason = f": {view.reason}" if view.reason else ""
         _print_wrapped(f"{'fired' if view.fired else 'silent':7} {view.effect.word:6} {view.id}{reason} ({view.place})")
         for predicate in view.predicates:
-            _print_wrapped(_predicate(predicate), indent="        ")
+            _print_wrapped(_predicate_line(predicate), indent="        ")
     for miss in explained.near:
         _print_wrapped(
             f"near miss: {miss.rule} turns on {miss.threshold}, {miss.gap} away from {miss.value}: {miss.effect.word}"
         )
 
 
-def _predicate(view: PredicateView) -> str:
+def _predicate_line(view: PredicateView) -> str:
     values = ", ".join(f"{name} is {value if value is not None else 'absent'}" for name, value in view.values)
     return f"        {'yes' if view.held else 'no':3}  {view.text}  ({values})"
 
 
 def _backtest(args: argparse.Namespace) -> int:
-    from demur.adapters.policies import read_records
+    from demur.adapters.policies import read_recorded
     from demur.policy.backtest import backtest
 
-    gate, _ = _gate(args)
-    baseline = _gate(args, args.baseline)[0] if args.baseline else None
+    gate, _ = _loaded(args)
+    baseline = _loaded(args, args.baseline)[0] if args.baseline else None
     bad: list[InputError] = []
     found = backtest(
-        gate, _sound((row for name in args.records for row in read_records(name, gate)), bad), baseline=baseline
+        gate, _sound_rows((row for name in args.records for row in read_recorded(name, gate)), bad), baseline=baseline
     )
     for error in bad[:_MOST_NAMED]:
         print(f"demur: {error}", file=sys.stderr)
@@ -367,7 +367,7 @@ def _backtest(args: argparse.Namespace) -> int:
     return int(bool(args.fail_on_change and found.changed))
 
 
-def _sound(rows: Iterable[Any], bad: list[InputError]) -> Iterable[Any]:
+def _sound_rows(rows: Iterable[Any], bad: list[InputError]) -> Iterable[Any]:
     """Yield the records, and keep aside the errors that stand in place of some."""
     for row in rows:
         if isinstance(row, InputError):
@@ -394,7 +394,7 @@ def _tested(found: Backtest, *, unread: int) -> dict[str, object]:
 
 
 def _show_backtest(found: Backtest) -> None:
-    print(f"{_count(found.total, 'record')}: {found.changed:,} changed, {found.unchanged:,} unchanged", end="")
+    print(f"{_counted(found.total, 'record')}: {found.changed:,} changed, {found.unchanged:,} unchanged", end="")
     print(f", {found.undecided:,} without a recorded decision" if found.undecided else "")
     if found.errors:
         print(f"{found.errors:,} with errors")
@@ -407,11 +407,11 @@ def _show_backtest(found: Backtest) -> None:
                 _print_wrapped(f"  {example.place}: {rules}", indent="    ")
 
 
-def _count(number: int, noun: str, nouns: str | None = None) -> str:
+def _counted(number: int, noun: str, nouns: str | None = None) -> str:
     return f"{number:,} {noun if number == 1 else nouns or noun + 's'}"
 
 
-def _score(score: object) -> str:
+def _shown_score(score: object) -> str:
     return "absent" if score is None else str(score)
 
 

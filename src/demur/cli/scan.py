@@ -14,6 +14,7 @@ from demur.adapters.verdict_files import verdict_file
 from demur.cli.options import (
     add_judge_flags,
     add_reading_flags,
+    check_outputs,
     fields_of_flag,
     name_bad_rows,
     reading_of_flags,
@@ -95,10 +96,7 @@ def _refuse_contradictions(args: argparse.Namespace) -> None:
         verdict_file(Path(args.out))
     if [args.json, args.markdown].count("-") > 1:
         raise UsageError("two reports to standard output", hint="name a file for one of them")
-    inputs = {Path(name).resolve() for name in args.runs if name != "-"}
-    for name in (args.json, args.markdown, args.html, args.out):
-        if name and name != "-" and Path(name).resolve() in inputs:
-            raise UsageError(f"`{name}` is an input", hint="write the report to another file")
+    check_outputs((args.json, args.markdown, args.html, args.out), [*args.runs, *args.requests])
 
 
 def _show(found: Scan, args: argparse.Namespace) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from demur.model.decision import Decision, Effect
     from demur.policy.gate import PolicyGate
 
-__all__ = ["Backtest", "Change", "RecordedDecision", "backtest"]
+__all__ = ["Backtest", "ChangedDecision", "RecordedDecision", "backtest"]
 
 _EXAMPLES_A_KIND = 3
 
@@ -31,7 +31,7 @@ class RecordedDecision:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ChangedDecision:
     """One record that would have been decided otherwise."""
 
     place: str
@@ -48,7 +48,7 @@ class Backtest:
     undecided: int
     after: Mapping[Effect, int]
     changes: Mapping[tuple[Effect, Effect], int]
-    examples: tuple[Change, ...]
+    examples: tuple[ChangedDecision, ...]
     fired: Mapping[str, int]
     errors: int
 
@@ -63,7 +63,7 @@ def backtest(gate: PolicyGate, records: Iterable[RecordedDecision], *, baseline:
     after: Counter[Effect] = Counter()
     changes: Counter[tuple[Effect, Effect]] = Counter()
     fired: Counter[str] = Counter()
-    examples: list[Change] = []
+    examples: list[ChangedDecision] = []
     unchanged = undecided = errors = 0
     for record in records:
         decision = gate.replay(record.context)
@@ -78,5 +78,5 @@ def backtest(gate: PolicyGate, records: Iterable[RecordedDecision], *, baseline:
         else:
             changes[before, decision.effect] += 1
             if changes[before, decision.effect] <= _EXAMPLES_A_KIND:
-                examples.append(Change(record.place, before, decision))
+                examples.append(ChangedDecision(record.place, before, decision))
     return Backtest(sum(after.values()), unchanged, undecided, after, changes, tuple(examples), fired, errors)

@@ -63,7 +63,7 @@ class Translation:
 
 def translate(source: PolicySource) -> Translation:
     """Return the Cedar text of a source; raise `PolicyError` where a number or an annotation is not sound."""
-    edits = tuple(_edits(source, tokens_of(source)))
+    edits = tuple(_edits_of(source, tokens_of(source)))
     pieces: list[str] = []
     starts: list[int] = []
     done = length = 0
@@ -77,11 +77,11 @@ def translate(source: PolicySource) -> Translation:
     return Translation(source, "".join(pieces), tuple(starts), edits)
 
 
-def _edits(source: PolicySource, tokens: Sequence[Token]) -> Iterator[_Edit]:
+def _edits_of(source: PolicySource, tokens: Sequence[Token]) -> Iterator[_Edit]:
     for index, token in enumerate(tokens):
         if token.kind is TokenKind.NUMBER:
             if not _WHOLE.fullmatch(token.text):
-                yield _number(source, tokens, index)
+                yield _decimal_edit(source, tokens, index)
             elif _is_mark(tokens, index - 1, ".") and not _is_word(tokens, index - 2):
                 raise source.error(f"`.{token.text}` is no number", at=token.start - 1, hint=f"write 0.{token.text}")
         elif token.text == "annotation" and _is_mark(tokens, index - 1, "@"):
@@ -90,7 +90,7 @@ def _edits(source: PolicySource, tokens: Sequence[Token]) -> Iterator[_Edit]:
             _check_literal(source, tokens, index)
 
 
-def _number(source: PolicySource, tokens: Sequence[Token], index: int) -> _Edit:
+def _decimal_edit(source: PolicySource, tokens: Sequence[Token], index: int) -> _Edit:
     """Return the decimal for a number with a point; a sign that can only be its own goes inside."""
     token = tokens[index]
     signed = _is_mark(tokens, index - 1, "-") and not _ends_operand(tokens, index - 2)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from demur.policy.dialect import Translation
     from demur.policy.tokens import Token
 
-__all__ = ["Answer", "Engine", "ParsedPolicy", "cedar_text", "parse_policies", "validate"]
+__all__ = ["Answer", "ParsedPolicy", "RuleEngine", "cedar_text", "parse_policies", "validate"]
 
 _BROKEN = re.compile(r"error while evaluating policy `(\w+)`: (.*)", re.DOTALL)
 _QUOTED = re.compile(r"[`']([^`']+)[`']|: (\S+)$")
@@ -59,7 +59,7 @@ class Answer:
     refused: tuple[str, ...] = ()
 
 
-class Engine:
+class RuleEngine:
     """A set of rules, parsed once."""
 
     __slots__ = ("_handle", "_nobody")
@@ -105,7 +105,7 @@ def _parse_one(translation: Translation, span: tuple[Token, ...]) -> ParsedPolic
         parsed = cedarpy.policies_to_pst(text)
     except ValueError as exc:
         what = str(exc).removeprefix("cedarpy: ")
-        at = translation.original(_place(translation.text, span, what))
+        at = translation.original(_place_of_error(translation.text, span, what))
         raise source.error(what[:1].lower() + what[1:].splitlines()[0], at=at, hint=_hint(what)) from exc
     if parsed.templates:
         at = translation.original(next((t.start for t in span if t.text == "?"), span[0].start))
@@ -116,7 +116,7 @@ def _parse_one(translation: Translation, span: tuple[Token, ...]) -> ParsedPolic
     return ParsedPolicy(source, next(iter(parsed.static_policies.values())), words)
 
 
-def _place(text: str, span: Sequence[Token], what: str) -> int:
+def _place_of_error(text: str, span: Sequence[Token], what: str) -> int:
     """Return the offset of the token that Cedar stumbled on, which it does not tell."""
     if what.startswith(_SYNTAX):
         return _first_bad(text, span).start

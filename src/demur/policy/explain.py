@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 
 from cedarpy import pst
 
-from demur.policy.engine import Engine, cedar_text
+from demur.policy.engine import RuleEngine, cedar_text
 from demur.policy.thresholds import threshold_in
 from demur.policy.tree import claims_read, predicate_tree, predicates_of, values_read
 from demur.policy.values import decimal_value
@@ -84,11 +84,9 @@ def explain(gate: PolicyGate, context: Mapping[str, object], *, margin: Decimal 
 
 def claim_values(context: Mapping[str, object]) -> dict[str, str]:
     """Return the claims of an evaluated context as a reader writes them."""
-    inner = cast("Mapping[str, Mapping[str, object]]", context.get("context", _EMPTY))
+    claims = cast("Mapping[str, object]", context.get("claims", _EMPTY))
     unsound = cast("Mapping[str, str]", context.get("errors", _EMPTY))
-    return {name: _shown(value) for name, value in inner.get("claims", _EMPTY).items()} | dict.fromkeys(
-        unsound, "not sound"
-    )
+    return {name: _shown(value) for name, value in claims.items()} | dict.fromkeys(unsound, "not sound")
 
 
 def said(leaf: pst.Expr) -> str:
@@ -117,8 +115,8 @@ def _view(rule: Rule, context: Mapping[str, object], *, fired: bool) -> RuleView
     leaves = predicates_of(rule.parsed.tree)
     held: frozenset[str] = frozenset()
     if leaves:
-        engine = Engine({f"p{index}": predicate_tree(leaf) for index, leaf in enumerate(leaves)})
-        held = engine.ask(_request(context), parents=cast("list[str]", context.get("labels", []))).held
+        engine = RuleEngine({f"p{index}": predicate_tree(leaf) for index, leaf in enumerate(leaves)})
+        held = engine.ask(_cedar_request(context), parents=cast("list[str]", context.get("labels", []))).held
     values = claim_values(context)
     predicates = tuple(
         PredicateView(said(leaf), f"p{index}" in held, tuple((n, values.get(n)) for n in sorted(claims_read(leaf))))
@@ -127,9 +125,15 @@ def _view(rule: Rule, context: Mapping[str, object], *, fired: bool) -> RuleView
     return RuleView(rule.id, rule.effect, rule.place, rule.reason, fired, predicates)
 
 
-def _request(context: Mapping[str, object]) -> dict[str, object]:
+def _cedar_request(context: Mapping[str, object]) -> dict[str, object]:
     kinds = (("principal", "Session"), ("action", "Action"), ("resource", "Model"))
-    return {part: {"type": kind, "id": context[part]} for part, kind in kinds} | {"context": context["context"]}
+    extras = cast("Mapping[str, object]", context.get("extras", _EMPTY))
+    inner = {
+        **extras,
+        "claims": context["claims"],
+        "invalid": sorted(cast("Mapping[str, str]", context.get("errors", _EMPTY))),
+    }
+    return {**{part: {"type": kind, "id": context[part]} for part, kind in kinds}, "context": inner}
 
 
 def _near(gate: PolicyGate, rule: Rule, context: Mapping[str, object], margin: Decimal) -> list[NearMiss]:
@@ -154,10 +158,8 @@ def _moved(gate: PolicyGate, rule: Rule, context: Mapping[str, object], threshol
     """Return the decision once a score stands just across a threshold, None where the rule stays silent even then."""
     for sides in (threshold.crossing, (threshold.value,)):
         for score in sides:
-            inner = cast("dict[str, object]", context["context"])
-            claims = cast("dict[str, object]", inner["claims"])
-            moved = {**context, "context": {**inner, "claims": {**claims, threshold.claim: decimal_value(score)}}}
-            decision = gate.replay(moved)
+            claims = cast("Mapping[str, object]", context["claims"])
+            decision = gate.replay({**context, "claims": {**claims, threshold.claim: decimal_value(score)}})
             if any(fired.id == rule.id for fired in decision.rules):
                 return decision.effect
     return None

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from demur.model.claim import Phase
-from demur.policy.engine import Engine
+from demur.policy.engine import RuleEngine
 from demur.policy.thresholds import STEP, threshold_in
 from demur.policy.tree import predicate_tree, predicates_of
 from demur.policy.values import decimal_value
@@ -95,23 +95,22 @@ def _boundaries(gate: PolicyGate, rule: Rule) -> Iterator[BoundaryResult]:
         threshold = threshold_in(leaf)
         if threshold is None:
             continue
-        engine = Engine({"p": predicate_tree(leaf)})
+        engine = RuleEngine({"p": predicate_tree(leaf)})
         phase = next((phase for phase in Phase if phase in rule.phases), Phase.REQUEST)
         for score in (threshold.value, threshold.value + STEP, threshold.value - STEP, None):
             yield _asked_at(gate, rule, threshold, engine=engine, phase=phase, score=score)
 
 
 def _asked_at(
-    gate: PolicyGate, rule: Rule, threshold: Threshold, *, engine: Engine, phase: Phase, score: Decimal | None
+    gate: PolicyGate, rule: Rule, threshold: Threshold, *, engine: RuleEngine, phase: Phase, score: Decimal | None
 ) -> BoundaryResult:
     claims = {} if score is None else {threshold.claim: decimal_value(score)}
-    context = {"claims": claims, "invalid": []}
     request = {
         "principal": {"type": "Session", "id": ""},
         "action": {"type": "Action", "id": phase.value},
         "resource": {"type": "Model", "id": ""},
-        "context": context,
+        "context": {"claims": claims, "invalid": []},
     }
     held = "p" in engine.ask(request).held
-    whole = gate.replay({"principal": "", "action": phase.value, "resource": "", "context": context})
+    whole = gate.replay({"principal": "", "action": phase.value, "resource": "", "claims": claims})
     return BoundaryResult(rule.id, str(threshold), score, threshold.holds(score), held, whole.effect)

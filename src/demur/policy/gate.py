@@ -22,9 +22,9 @@ import msgspec
 from demur.errors import ShapeError, UsageError
 from demur.model.claim import Claim, ClaimValue, Phase, Vocabulary, flat_name
 from demur.model.decision import Decision, Effect, FiredRule
-from demur.policy.engine import Answer, Engine
+from demur.policy.engine import Answer, RuleEngine
 from demur.policy.rules import DEFAULT_RULE, Rule, rules_of
-from demur.policy.values import CedarValue, cedar_value, unlabelled_value
+from demur.policy.values import CedarValue, cedar_value, is_cedar_value, unlabelled_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -35,7 +35,9 @@ __all__ = ["Ask", "Default", "EvaluatedContext", "PolicyGate", "load_gate"]
 
 Default: TypeAlias = Literal["allow", "deny"]
 EvaluatedContext: TypeAlias = dict[str, object]
-"""What was asked, as JSON: principal, action, resource, labels, the Cedar context, and why claims were not sound."""
+"""What was asked, as JSON: principal, action, resource, labels, the claims as Cedar sees them, extras, and why claims
+were not sound. It tells everything that Cedar is given: the context is the claims, the extras, and `invalid`, the names
+of the claims that were not."""
 Extra: TypeAlias = bool | int | str | tuple[str, ...]
 
 _DIALECT_VERSION = 1
@@ -46,7 +48,11 @@ _DEFAULT_DENY = FiredRule(DEFAULT_RULE, Effect.DENY, "no permit applies")
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """What is known in one phase: claims with their types, or a mapping of names to values; whose, and to which model."""
+    """What is known in one phase: claims with their types, or a mapping of names to values; whose, and to which model.
+
+    `unsound` names claims that were stated but could not be read, with the reason: to leave them out would make them
+    absent, and a deny that reads them silent.
+    """
 
     phase: Phase
     claims: tuple[Claim, ...] | Mapping[str, ClaimValue] = ()
@@ -54,6 +60,7 @@ class Ask:
     model: str = ""
     labels: tuple[str, ...] = ()
     extras: Mapping[str, Extra] = field(default_factory=dict)
+    unsound: Mapping[str, str] = field(default_factory=dict)
 
 
 class _Recorded(msgspec.Struct, frozen=True):
@@ -62,8 +69,9 @@ class _Recorded(msgspec.Struct, frozen=True):
     principal: str
     action: Phase
     resource: str
-    context: dict[str, object]
+    claims: dict[str, object]
     labels: tuple[str, ...] = ()
+    extras: dict[str, object] = {}
     errors: dict[str, str] = {}
 
 
@@ -73,7 +81,9 @@ def load_gate(
     """Return the gate of a policy set; raise `PolicyError` where a text is not sound or no rule is in it."""
     if default not in ("allow", "deny"):
         raise UsageError(f"`{default}` is no default", hint="choose allow or deny")
-    return PolicyGate(rules_of(sources), default=default, vocabulary=vocabulary, digest=_digest(sources, default))
+    return PolicyGate(
+        rules_of(sources), default=default, vocabulary=vocabulary, digest=_policy_digest(sources, default)
+    )
 
 
 class PolicyGate:
@@ -91,8 +101,8 @@ class PolicyGate:
         self._by_key = {rule.key: rule for rule in rules}
         self._read = frozenset(name for rule in rules for name in rule.reads)
         self._private = frozenset(spec.flat for spec in (vocabulary.specs if vocabulary else ()) if spec.sensitive)
-        self._asked = Engine({rule.key: rule.tree for rule in rules})
-        self._scopes = Engine({rule.key: replace(rule.tree, clauses=()) for rule in rules})
+        self._asked = RuleEngine({rule.key: rule.tree for rule in rules})
+        self._scopes = RuleEngine({rule.key: replace(rule.tree, clauses=()) for rule in rules})
 
     def decide(self, ask: Ask) -> Decision:
         """Return what is to be done, with every rule that fired and every error met."""
@@ -106,17 +116,22 @@ class PolicyGate:
             "action": made.action.value,
             "resource": made.resource,
             "labels": list(made.labels),
-            "context": made.context,
+            "claims": made.claims,
+            "extras": made.extras,
             "errors": made.errors,
         }
 
-    def replay(self, context: Mapping[str, object]) -> Decision:
-        """Return the decision on a recorded context; raise `ShapeError` where it is none."""
+    def replay(self, context: Mapping[str, object] | str) -> Decision:
+        """Return the decision on a recorded context, an object or its JSON; raise `ShapeError` where it is none."""
         try:
-            return self._decide(msgspec.convert(context, _Recorded))
-        except msgspec.ValidationError as exc:
+            if isinstance(context, str):
+                made = msgspec.json.decode(context, type=_Recorded)
+            else:
+                made = msgspec.convert(context, _Recorded)
+        except msgspec.DecodeError as exc:
             what = str(exc)[:1].lower() + str(exc)[1:]
             raise ShapeError(f"no recorded context: {what}", hint="expected what `context_of` gave") from exc
+        return self._decide(_checked(made))
 
     def reads(self, phase: Phase) -> Mapping[Effect, frozenset[str]]:
         """Return which claims the rules of each effect read in a phase: the names as policies write them."""
@@ -127,19 +142,16 @@ class PolicyGate:
         return {effect: frozenset(read) for effect, read in names.items()}
 
     def _recorded(self, ask: Ask) -> _Recorded:
-        claims, errors = self._claims(ask.claims)
-        context: dict[str, object] = {"claims": claims, "invalid": sorted(errors)}
-        context.update(_extras(ask.extras))
+        claims, errors = self._claims(ask)
         labels = tuple(sorted({_unicode(label) for label in ask.labels}))
-        return _Recorded(_unicode(ask.session), ask.phase, _unicode(ask.model), context, labels, errors)
+        extras = _extras(ask.extras)
+        return _Recorded(_unicode(ask.session), ask.phase, _unicode(ask.model), claims, labels, extras, errors)
 
-    def _claims(
-        self, given: tuple[Claim, ...] | Mapping[str, ClaimValue]
-    ) -> tuple[dict[str, CedarValue], dict[str, str]]:
+    def _claims(self, ask: Ask) -> tuple[dict[str, object], dict[str, str]]:
         """Return the values by flat name, and why others are not sound; nothing stands in both."""
         values: dict[str, CedarValue] = {}
-        errors: dict[str, str] = {}
-        for name, value, made in _pairs(given):
+        errors = {flat_name(name): _unicode(why) for name, why in ask.unsound.items()}
+        for name, value, made in _stated(ask.claims):
             if value is None or (name not in self._read and self._is_sensitive(name, made)):
                 continue
             try:
@@ -165,7 +177,7 @@ class PolicyGate:
             "principal": {"type": "Session", "id": asked.principal},
             "action": {"type": "Action", "id": asked.action.value},
             "resource": {"type": "Model", "id": asked.resource},
-            "context": asked.context,
+            "context": {**asked.extras, "claims": asked.claims, "invalid": sorted(asked.errors)},
         }
         answer = self._asked.ask(request, parents=asked.labels)
         unsound = self._touched(request, asked) if asked.errors else frozenset()
@@ -195,12 +207,21 @@ def _strongest_first(rules: Iterable[FiredRule]) -> tuple[FiredRule, ...]:
     return tuple(sorted(rules, key=lambda rule: -rule.effect))
 
 
-def _pairs(
+def _stated(
     given: tuple[Claim, ...] | Mapping[str, ClaimValue],
 ) -> Iterable[tuple[str, object, Claim | None]]:
     if isinstance(given, Mapping):
         return ((flat_name(name), value, None) for name, value in given.items())
     return ((flat_name(claim.name), claim.value, claim) for claim in given)
+
+
+def _checked(made: _Recorded) -> _Recorded:
+    """Return a recorded context in which a claim that the gate never writes so is not sound: a withheld one, a forged one."""
+    strange = {name: "withheld, or no value of the gate's" for name, v in made.claims.items() if not is_cedar_value(v)}
+    if not strange:
+        return made
+    claims = {name: value for name, value in made.claims.items() if name not in strange}
+    return msgspec.structs.replace(made, claims=claims, errors={**made.errors, **strange})
 
 
 def _extras(given: Mapping[str, Extra]) -> dict[str, object]:
@@ -223,7 +244,7 @@ def _unicode(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def _digest(sources: Iterable[PolicySource], default: Default) -> str:
+def _policy_digest(sources: Iterable[PolicySource], default: Default) -> str:
     """Return the digest of the texts, whatever their names and line ends, and of the settings that decide."""
     texts = [source.text.replace("\r\n", "\n") for source in sources]
     facts = {"default": default, "dialect": _DIALECT_VERSION, "sources": texts}

@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from demur.policy.gate import PolicyGate
     from demur.policy.rules import Rule
 
-__all__ = ["Problem", "Severity", "problems_of", "schema_of"]
+__all__ = ["PolicyProblem", "ProblemKind", "problems_of", "schema_of"]
 
 _ORDER = tuple(Phase)
 
 
-class Severity(StrEnum):
+class ProblemKind(StrEnum):
     """Whether a policy set may be used as it is."""
 
     ERROR = "error"
@@ -41,10 +41,10 @@ class Severity(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class PolicyProblem:
     """What is wrong, with which rule and where; `rule` is None where it is the set as a whole."""
 
-    severity: Severity
+    severity: ProblemKind
     what: str
     rule: str | None = None
     place: str | None = None
@@ -60,7 +60,7 @@ class Problem:
 def schema_of(vocabulary: Vocabulary) -> str:
     """Return the Cedar schema of what the gate asks: every claim of the vocabulary may be there or not."""
     specs = filter(None, map(vocabulary.find, vocabulary.names))
-    claims = ", ".join(f'"{spec.flat}"?: {cedar_kind(spec.type)}' for spec in specs)
+    claims = ", ".join(f"{_quoted(spec.flat)}?: {cedar_kind(spec.type)}" for spec in specs)
     actions = ", ".join(Phase)
     return (
         "entity Label; entity Session in [Label]; entity Model;\n"
@@ -69,10 +69,14 @@ def schema_of(vocabulary: Vocabulary) -> str:
     )
 
 
-def problems_of(gate: PolicyGate, vocabulary: Vocabulary) -> tuple[Problem, ...]:
+def _quoted(name: str) -> str:
+    return '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def problems_of(gate: PolicyGate, vocabulary: Vocabulary) -> tuple[PolicyProblem, ...]:
     """Return everything found, in the order of the rules, errors of a rule before its warnings."""
     schema = schema_of(vocabulary)
-    found: list[Problem] = []
+    found: list[PolicyProblem] = []
     seen: dict[object, Rule] = {}
     for rule in gate.rules:
         found += _errors(rule, vocabulary, schema)
@@ -83,7 +87,7 @@ def problems_of(gate: PolicyGate, vocabulary: Vocabulary) -> tuple[Problem, ...]
     return (*found, *_set_problems(gate))
 
 
-def _errors(rule: Rule, vocabulary: Vocabulary, schema: str) -> Iterator[Problem]:
+def _errors(rule: Rule, vocabulary: Vocabulary, schema: str) -> Iterator[PolicyProblem]:
     unknown = sorted(rule.reads - set(vocabulary.names))
     for name in unknown:
         near = nearest(name, vocabulary.names)
@@ -95,7 +99,7 @@ def _errors(rule: Rule, vocabulary: Vocabulary, schema: str) -> Iterator[Problem
             yield _error(rule, said.splitlines()[0])
 
 
-def _scope_errors(rule: Rule) -> Iterator[Problem]:
+def _scope_errors(rule: Rule) -> Iterator[PolicyProblem]:
     for uid in sorted(pst.entity_uids(rule.tree), key=str):
         if str(uid.type) == "Action" and uid.id not in _ORDER:
             near = nearest(uid.id, _ORDER)
@@ -109,7 +113,7 @@ def _scope_is_known(rule: Rule) -> bool:
     return next(_scope_errors(rule), None) is None
 
 
-def _warnings(rule: Rule, vocabulary: Vocabulary) -> Iterator[Problem]:
+def _warnings(rule: Rule, vocabulary: Vocabulary) -> Iterator[PolicyProblem]:
     for name in sorted(extras_read(rule.tree.clauses)):
         yield _warning(rule, f"reads `context.{name}`, which is no claim", "whoever asks the gate must supply it")
     for name in sorted(rule.reads):
@@ -158,18 +162,20 @@ def _out_of_phase(rule: Rule, joined: tuple[pst.Expr, ...], vocabulary: Vocabula
     return None
 
 
-def _set_problems(gate: PolicyGate) -> Iterator[Problem]:
+def _set_problems(gate: PolicyGate) -> Iterator[PolicyProblem]:
     permits = [rule for rule in gate.rules if rule.effect is Effect.ALLOW]
     if gate.default == "deny" and not permits:
-        yield Problem(Severity.WARNING, "everything is denied", hint="add a permit, or set the default to allow")
+        yield PolicyProblem(
+            ProblemKind.WARNING, "everything is denied", hint="add a permit, or set the default to allow"
+        )
     if gate.default == "allow":
         for rule in permits:
             yield _warning(rule, "changes nothing: the default allows", "set the default to deny to make it matter")
 
 
-def _error(rule: Rule, what: str, hint: str | None = None) -> Problem:
-    return Problem(Severity.ERROR, what, rule.id, rule.place, hint)
+def _error(rule: Rule, what: str, hint: str | None = None) -> PolicyProblem:
+    return PolicyProblem(ProblemKind.ERROR, what, rule.id, rule.place, hint)
 
 
-def _warning(rule: Rule, what: str, hint: str | None = None) -> Problem:
-    return Problem(Severity.WARNING, what, rule.id, rule.place, hint)
+def _warning(rule: Rule, what: str, hint: str | None = None) -> PolicyProblem:
+    return PolicyProblem(ProblemKind.WARNING, what, rule.id, rule.place, hint)

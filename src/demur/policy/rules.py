@@ -16,7 +16,7 @@ from demur.errors import PolicyError
 from demur.model.claim import Phase
 from demur.model.decision import Effect, FiredRule
 from demur.policy.dialect import translate
-from demur.policy.engine import Engine, parse_policies
+from demur.policy.engine import RuleEngine, parse_policies
 from demur.policy.tree import claims_read, lowered
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _ALL_PHASES = frozenset(Phase)
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One policy, ready to be asked; `key` is its name towards Cedar."""
+    """One policy, ready to be asked; `key` is its name towards Cedar, `place` where it stands: `file:line`."""
 
     key: str
     id: str
@@ -44,11 +44,7 @@ class Rule:
     tree: pst.Template
     reads: frozenset[str]
     phases: frozenset[Phase]
-
-    @property
-    def place(self) -> str:
-        """Where the rule stands: `file:line`."""
-        return f"{self.parsed.source.name}:{self.parsed.source.line_of(self.parsed.start)}"
+    place: str
 
     @property
     def fired(self) -> FiredRule:
@@ -64,7 +60,7 @@ def rules_of(sources: Sequence[PolicySource]) -> tuple[Rule, ...]:
         raise PolicyError(
             f"no policy in {names}", hint="an empty set would decide nothing; write a rule or name a pack"
         )
-    rules = tuple(_rule(policy, index) for index, policy in enumerate(parsed))
+    rules = tuple(_rule_of(policy, index) for index, policy in enumerate(parsed))
     seen: dict[str, Rule] = {DEFAULT_RULE: rules[0]}
     for rule in rules:
         if rule.id in seen:
@@ -79,27 +75,28 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     return next(iter(get_close_matches(word, list(known), n=1, cutoff=0.6)), None)
 
 
-def _rule(policy: ParsedPolicy, index: int) -> Rule:
+def _rule_of(policy: ParsedPolicy, index: int) -> Rule:
     tree = lowered(policy)
     key = f"r{index}"
     try:
-        Engine({key: tree})
+        RuleEngine({key: tree})
     except ValueError as exc:
         raise policy.error(str(exc).removeprefix("cedarpy: ").lower(), hint="split the rule in two") from exc
     notes = policy.tree.annotations
     return Rule(
         key,
         notes.get("id") or f"policy{index}",
-        _effect(policy),
+        _effect_of(policy),
         notes.get("reason") or None,
         policy,
         tree,
         claims_read(tree.clauses),
         _phases(tree),
+        f"{policy.source.name}:{policy.source.line_of(policy.start)}",
     )
 
 
-def _effect(policy: ParsedPolicy) -> Effect:
+def _effect_of(policy: ParsedPolicy) -> Effect:
     forbids = policy.tree.effect == "forbid"
     word = policy.tree.annotations.get("decision", "deny" if forbids else "allow")
     if word not in _WORDS:

@@ -61,7 +61,7 @@ def threshold_in(leaf: pst.Expr) -> Threshold | None:
     if not isinstance(leaf, pst.BinaryOp) or leaf.op not in _SIGNS:
         return None
     sign = _SIGNS[leaf.op]
-    left, right = _number_of(leaf.left), _number_of(leaf.right)
+    left, right = _decimal_literal(leaf.left), _decimal_literal(leaf.right)
     if isinstance(leaf.left, pst.GetAttr) and right is not None and values_read(leaf.left):
         return Threshold(leaf.left.attr, sign, right)
     if isinstance(leaf.right, pst.GetAttr) and left is not None and values_read(leaf.right):
@@ -94,7 +94,7 @@ def empty_range(thresholds: Iterable[Threshold], low: Decimal, high: Decimal) ->
     return low > high
 
 
-def _number_of(expr: pst.Expr) -> Decimal | None:
+def _decimal_literal(expr: pst.Expr) -> Decimal | None:
     match expr:
         case pst.UnaryOp(op="decimal", arg=pst.StringLit(value=text)):
             return Decimal(text)

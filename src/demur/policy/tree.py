@@ -68,7 +68,7 @@ def lowered(policy: ParsedPolicy) -> pst.Template:
 def claims_read(node: object) -> frozenset[str]:
     """Return the flat names of the claims that stand anywhere under a node, in a `has` too."""
     names = set()
-    for part in _walk(node):
+    for part in _nodes_under(node):
         if isinstance(part, pst.GetAttr) and part.base == _CLAIMS:
             names.add(part.attr)
         elif isinstance(part, pst.HasAttr) and part.base == _CLAIMS:
@@ -78,7 +78,7 @@ def claims_read(node: object) -> frozenset[str]:
 
 def extras_read(node: object) -> frozenset[str]:
     """Return the attributes of the context beside the claims that a node reads."""
-    parts = (part for part in _walk(node) if isinstance(part, pst.GetAttr) and part.base == pst.Var("context"))
+    parts = (part for part in _nodes_under(node) if isinstance(part, pst.GetAttr) and part.base == pst.Var("context"))
     return frozenset(part.attr for part in parts) - {"claims", "invalid"}
 
 
@@ -109,7 +109,7 @@ def conjuncts_of(tree: pst.Template) -> tuple[pst.Expr, ...]:
 
 def values_read(node: object) -> tuple[str, ...]:
     """Return the claims whose value a node needs, in a fixed order."""
-    reads = (part for part in _walk(node) if isinstance(part, pst.GetAttr) and part.base == _CLAIMS)
+    reads = (part for part in _nodes_under(node) if isinstance(part, pst.GetAttr) and part.base == _CLAIMS)
     return tuple(sorted({part.attr for part in reads}))
 
 
@@ -120,7 +120,7 @@ def _clause(policy: ParsedPolicy, clause: pst.Clause) -> pst.Clause:
     return replace(clause, expr=guarded)
 
 
-def _walk(node: object) -> Iterator[object]:
+def _nodes_under(node: object) -> Iterator[object]:
     """Yield a node and everything under it, without recursion."""
     stack = [node]
     while stack:
@@ -137,7 +137,7 @@ def _walk(node: object) -> Iterator[object]:
 def _check_whole(policy: ParsedPolicy, expr: pst.Expr) -> None:
     """Refuse a context or a set of claims that is handed on whole: what it is read for could no longer be told."""
     spoken_for = 0
-    for part in _walk(expr):
+    for part in _nodes_under(expr):
         if isinstance(part, pst.GetAttr | pst.HasAttr) and part.base == pst.Var("context"):
             spoken_for += 1
         if isinstance(part, pst.GetAttr | pst.HasAttr) and isinstance(part.base, pst.GetAttr):
@@ -146,9 +146,9 @@ def _check_whole(policy: ParsedPolicy, expr: pst.Expr) -> None:
                 tail = part.attr if isinstance(part, pst.GetAttr) else part.attrs[0]
                 hint = f"a dotted claim is read with underscores: context.claims.{inner.attr}_{tail}"
                 raise policy.error(f"`{inner.attr}.{tail}` looks into a claim", near=inner.attr, hint=hint)
-    whole = sum(part == pst.Var("context") for part in _walk(expr)) > spoken_for
-    claims = sum(part == _CLAIMS for part in _walk(expr))
-    looked_into = sum(isinstance(p, pst.GetAttr | pst.HasAttr) and p.base == _CLAIMS for p in _walk(expr))
+    whole = sum(part == pst.Var("context") for part in _nodes_under(expr)) > spoken_for
+    claims = sum(part == _CLAIMS for part in _nodes_under(expr))
+    looked_into = sum(isinstance(p, pst.GetAttr | pst.HasAttr) and p.base == _CLAIMS for p in _nodes_under(expr))
     if whole or claims > looked_into:
         hint = "read claims one by one: context.claims.name"
         raise policy.error("the context is used whole", near="context", hint=hint)
@@ -157,7 +157,7 @@ def _check_whole(policy: ParsedPolicy, expr: pst.Expr) -> None:
 def _check_nested(policy: ParsedPolicy, expr: pst.Expr) -> None:
     """Refuse arithmetic on scores, and predicates inside predicates that read claims."""
     for leaf in _leaves(expr):
-        for part in _walk(leaf):
+        for part in _nodes_under(leaf):
             if isinstance(part, pst.UnaryOp | pst.BinaryOp) and part.op in _ARITHMETIC and _is_scored(part):
                 near = next(iter(values_read(part)), "decimal")
                 raise policy.error("a score cannot be calculated with", near=near, hint="compare it with a number")
@@ -171,7 +171,7 @@ def _check_nested(policy: ParsedPolicy, expr: pst.Expr) -> None:
 
 
 def _is_scored(node: object) -> bool:
-    return bool(values_read(node)) or any(isinstance(p, pst.UnaryOp) and p.op == "decimal" for p in _walk(node))
+    return bool(values_read(node)) or any(isinstance(p, pst.UnaryOp) and p.op == "decimal" for p in _nodes_under(node))
 
 
 def _is_predicate(node: object) -> bool:

@@ -16,7 +16,16 @@ from demur.model.claim import ClaimType
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["CedarKind", "CedarValue", "cedar_kind", "cedar_value", "decimal_value", "score_range", "unlabelled_value"]
+__all__ = [
+    "CedarKind",
+    "CedarValue",
+    "cedar_kind",
+    "cedar_value",
+    "decimal_value",
+    "is_cedar_value",
+    "score_range",
+    "unlabelled_value",
+]
 
 CedarValue: TypeAlias = bool | int | str | list[str] | dict[str, dict[str, str]]
 """What a claim is in the context: a boolean, a text, a set of texts, or a decimal as Cedar's JSON writes it."""
@@ -61,16 +70,16 @@ def cedar_value(value: object, declared: ClaimType) -> CedarValue:
     match cedar_kind(declared):
         case CedarKind.BOOL:
             if not isinstance(value, bool):
-                raise ValueError(f"{_said(value)} is not true or false")  # noqa: TRY004 — one kind of error for every bad value
+                raise ValueError(f"{_kind_of_thing(value)} is not true or false")  # noqa: TRY004 — one kind of error for every bad value
             return value
         case CedarKind.TEXT:
-            return _text(value)
+            return _unicode_text(value)
         case CedarKind.TEXTS:
             if not isinstance(value, list | tuple):
-                raise ValueError(f"{_said(value)} is not a list of texts")  # noqa: TRY004 — as above
-            return sorted({_text(element) for element in value})
+                raise ValueError(f"{_kind_of_thing(value)} is not a list of texts")  # noqa: TRY004 — as above
+            return sorted({_unicode_text(element) for element in value})
         case CedarKind.DECIMAL:
-            score = _score(value, binary=declared is ClaimType.SCORE_BINARY)
+            score = _quantised(value, binary=declared is ClaimType.SCORE_BINARY)
             low, high = _RANGES[declared]
             if not low <= score <= high or (declared is ClaimType.SCORE_BINARY and score not in (low, high)):
                 raise ValueError(f"{score.normalize():f} is outside {low} to {high}")
@@ -82,13 +91,25 @@ def unlabelled_value(value: object) -> CedarValue:
     if isinstance(value, bool):
         return value
     if isinstance(value, int | float):
-        score = _score(value, binary=False)
+        score = _quantised(value, binary=False)
         if abs(score) > _FAR:
             raise ValueError("a number too large")
         return decimal_value(score)
     if isinstance(value, list | tuple):
-        return sorted({_text(element) for element in value})
-    return _text(value)
+        return sorted({_unicode_text(element) for element in value})
+    return _unicode_text(value)
+
+
+def is_cedar_value(value: object) -> bool:
+    """Return whether a value is of a form that `cedar_value` gives."""
+    match value:
+        case bool() | str():
+            return True
+        case list():
+            return all(isinstance(element, str) for element in value)
+        case {"__extn": {"fn": "decimal", "arg": str(), **more}, **rest}:
+            return not more and not rest
+    return False
 
 
 def decimal_value(score: Decimal) -> dict[str, dict[str, str]]:
@@ -97,11 +118,11 @@ def decimal_value(score: Decimal) -> dict[str, dict[str, str]]:
     return {"__extn": {"fn": "decimal", "arg": text if "." in text else f"{text}.0"}}
 
 
-def _score(value: object, *, binary: bool) -> Decimal:
+def _quantised(value: object, *, binary: bool) -> Decimal:
     if isinstance(value, bool) and not binary:
-        raise ValueError(f"{_said(value)} is not a number")
+        raise ValueError(f"{_kind_of_thing(value)} is not a number")
     if not isinstance(value, int | float):
-        raise ValueError(f"{_said(value)} is not a number")  # noqa: TRY004 — one kind of error for every bad value
+        raise ValueError(f"{_kind_of_thing(value)} is not a number")  # noqa: TRY004 — one kind of error for every bad value
     if isinstance(value, int) and abs(value) > _FAR:
         # Before it is written out: an integer of many thousand digits cannot be.
         raise ValueError("a number too large")
@@ -113,17 +134,17 @@ def _score(value: object, *, binary: bool) -> Decimal:
     return exact.quantize(_STEP, rounding=ROUND_HALF_EVEN)
 
 
-def _text(value: object) -> str:
+def _unicode_text(value: object) -> str:
     if not isinstance(value, str):
-        raise ValueError(f"{_said(value)} is not a text")  # noqa: TRY004 — one kind of error for every bad value
+        raise ValueError(f"{_kind_of_thing(value)} is not a text")  # noqa: TRY004 — one kind of error for every bad value
     try:
         value.encode()
     except UnicodeEncodeError:
         raise ValueError("a text that is not Unicode") from None
-    return value
+    return str(value)
 
 
-def _said(value: object) -> str:
+def _kind_of_thing(value: object) -> str:
     """Return what kind of thing stands there, never a text itself: it may be the user's."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]

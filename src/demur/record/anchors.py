@@ -43,7 +43,7 @@ class Anchors:
         ordered = sorted(self._readable(notes, start), key=lambda note: note.checkpoint.size)
         groups = groupby(ordered, key=lambda note: note.checkpoint.size)
         self._ahead = [(size, list(group)) for size, group in groups][::-1]
-        self._good = start
+        self._good = self._compared = start
         self._met = 0
         self._mismatched = False
 
@@ -65,21 +65,20 @@ class Anchors:
         if not self._ahead or self._ahead[-1][0] != frontier.size:
             return
         size, notes = self._ahead.pop()
-        trusted = [note for note in notes if self._is_trusted(note, ring)]
+        trusted = self._trusted(notes, ring)
         if trusted:
             self._compare(size, {note.checkpoint.root for note in trusted}, frontier.root())
 
     def close(self, frontier: Frontier, ring: KeyRing) -> None:
         """Say what became of the checkpoints never reached and of the records after the last one."""
-        for size, notes in reversed(self._ahead):
-            if any([self._is_trusted(note, ring) for note in notes]):  # noqa: C419 — each is to be counted
-                what = f"a checkpoint of {size} records is signed, there are {frontier.size}"
-                fault = Fault(FaultKind.TRUNCATED, frontier.size, what, until=size - 1)
-                self._book.failed(Check.INCLUSION, fault, size - frontier.size)
-        left = frontier.size - self._good
-        why = "after the last checkpoint that holds" if self._met else "no checkpoint was given that counts"
-        if not self._mismatched:
-            self._book.unchecked(Check.INCLUSION, why, left)
+        beyond = [size for size, notes in self._ahead if self._trusted(notes, ring)]
+        if beyond:
+            size = max(beyond)
+            what = f"a checkpoint of {size} records is signed, there are {frontier.size}"
+            fault = Fault(FaultKind.TRUNCATED, frontier.size, what, until=size - 1)
+            self._book.failed(Check.INCLUSION, fault, size - frontier.size)
+        why = "after the last checkpoint" if self._met else "no checkpoint was given that counts"
+        self._book.unchecked(Check.INCLUSION, why, frontier.size - self._compared)
 
     def _compare(self, size: int, signed: set[bytes], root: bytes) -> None:
         holds = root in signed
@@ -90,18 +89,22 @@ class Anchors:
         elif holds and self._met:
             self._book.passed(Check.CONSISTENCY)
         if holds:
-            self._book.passed(Check.INCLUSION, size - self._good)
+            self._book.passed(Check.INCLUSION, size - self._compared)
             self._good, self._mismatched = size, False
         else:
             self._mismatch(size)
+        self._compared = size
         self._met += 1
 
     def _mismatch(self, size: int) -> None:
         what = f"the records do not make the root signed at {size}"
         # The first mismatch tells it all: whatever follows rests on the same wrong leaf.
         fault = None if self._mismatched else Fault(FaultKind.ROOT_MISMATCH, self._good, what, until=max(size - 1, 0))
-        self._book.failed(Check.INCLUSION, fault, size - self._good)
+        self._book.failed(Check.INCLUSION, fault, size - self._compared)
         self._mismatched = True
+
+    def _trusted(self, notes: list[SignedCheckpoint], ring: KeyRing) -> list[SignedCheckpoint]:
+        return [note for note in notes if self._is_trusted(note, ring)]
 
     def _is_trusted(self, note: SignedCheckpoint, ring: KeyRing) -> bool:
         """Whether the log's own key signed; count the countersignatures on the way."""

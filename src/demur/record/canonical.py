@@ -10,7 +10,7 @@ import msgspec
 
 from demur.errors import JsonError, ShapeError
 
-__all__ = ["JsonValue", "as_object", "canonical", "canonical_text", "is_canonical", "read_object", "read_plain"]
+__all__ = ["JsonValue", "as_object", "canonical", "is_canonical", "read_exact", "read_object", "read_plain"]
 
 JsonValue = None | bool | int | str | list["JsonValue"] | dict[str, "JsonValue"]
 
@@ -40,11 +40,11 @@ def canonical(value: object) -> bytes:
     return data if data.isascii() else _AS_GIVEN.encode(_in_utf16_order(_READER.decode(data)))
 
 
-def canonical_text(text: str | bytes) -> bytes:
-    """Return the canonical bytes of a JSON text, refusing what the form cannot hold."""
-    value = read_plain(text)
+def read_exact(text: str | bytes) -> dict[str, JsonValue]:
+    """Return the JSON object, refusing what the canonical form cannot hold."""
+    value = read_object(text)
     _refuse_inexact(value)
-    return canonical(value)
+    return value
 
 
 def read_object(text: str | bytes) -> dict[str, JsonValue]:

@@ -163,10 +163,10 @@ def read_checkpoint(note: bytes) -> SignedCheckpoint:
     if len(lines) > _MAX_SIGNATURES:
         raise ShapeError(f"more than {_MAX_SIGNATURES} signatures on a checkpoint")
     text = head + "\n"
-    return SignedCheckpoint(_read_text(text), text.encode(), tuple(_read_signature(line) for line in lines))
+    return SignedCheckpoint(_checkpoint_of(text), text.encode(), tuple(_read_signature(line) for line in lines))
 
 
-def _read_text(text: str) -> Checkpoint:
+def _checkpoint_of(text: str) -> Checkpoint:
     origin, size, root, *rest = [*text.split("\n"), "", ""]
     extensions = rest[:-3]
     if not origin or not _SIZE.fullmatch(size) or not all(extensions):

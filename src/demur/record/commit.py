@@ -13,8 +13,9 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from demur.errors import UsageError
+from demur.model.claim import flat_name
 from demur.model.passport import Commitment, Withheld
-from demur.record.canonical import JsonValue, as_object, canonical, canonical_text, read_object, read_plain
+from demur.record.canonical import JsonValue, as_object, canonical, read_exact, read_object, read_plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,12 +23,12 @@ if TYPE_CHECKING:
     from demur.model.claim import Claim
     from demur.model.passport import PhaseRecord
 
-__all__ = ["CLAIMS_KEY", "Disclose", "Disclosure", "claim_key", "commit", "full_context", "meets", "withhold"]
+__all__ = ["Disclose", "Disclosure", "claims_in", "commit", "full_context", "meets", "withhold"]
 
 SALT_BYTES = 16
-CLAIMS_KEY = "claims"
-"""Where in a context the claims stand."""
 _MARK = "withheld"
+_TELLING_BYTES = 8
+"""A text at least so long does not stand elsewhere by chance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +58,9 @@ def meets(disclosure: Disclosure, commitment: Commitment) -> bool:
     return same_size and sha256(disclosure.salt + disclosure.text).hexdigest() == commitment.digest
 
 
-def claim_key(name: str) -> str:
-    """Return a claim's name as contexts spell it: dots become underscores."""
-    return name.replace(".", "_")
+def claims_in(context: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    """Return the claims of what a gate evaluated, by flat name."""
+    return as_object(context.get("claims", {}))
 
 
 def withhold(phase: PhaseRecord, salts: Iterator[bytes]) -> tuple[PhaseRecord, tuple[Disclosure, ...]]:
@@ -67,11 +68,11 @@ def withhold(phase: PhaseRecord, salts: Iterator[bytes]) -> tuple[PhaseRecord, t
     sensitive = [claim for claim in phase.claims if claim.sensitive and claim.value is not None]
     if not sensitive:
         return phase, ()
-    context = read_object(canonical_text(phase.context))
-    stated = as_object(context.get(CLAIMS_KEY, {}))
+    context = read_exact(phase.context)
+    stated = claims_in(context)
     withheld, disclosures = list(phase.withheld), []
     for claim in sensitive:
-        key = claim_key(claim.name)
+        key = flat_name(claim.name)
         value = canonical(stated[key]) if key in stated else _claim_bytes(claim)
         commitment, disclosure = commit(value, next(salts))
         withheld.append(Withheld(claim.name, commitment))
@@ -79,8 +80,10 @@ def withhold(phase: PhaseRecord, salts: Iterator[bytes]) -> tuple[PhaseRecord, t
         if key in stated:
             stated[key] = {_MARK: commitment.digest}
     claims = tuple(replace(claim, value=None) if claim.sensitive else claim for claim in phase.claims)
-    text = canonical(context).decode()
-    return replace(phase, claims=claims, context=text, withheld=tuple(withheld)), tuple(disclosures)
+    text = canonical(context)
+    if any(_stands_in(text, claim) for claim in sensitive):
+        raise UsageError("a sensitive value stands elsewhere in the context", hint="keep the user's text out of it")
+    return replace(phase, claims=claims, context=text.decode(), withheld=tuple(withheld)), tuple(disclosures)
 
 
 def full_context(phase: PhaseRecord, disclose: Disclose | None) -> str | None:
@@ -88,7 +91,7 @@ def full_context(phase: PhaseRecord, disclose: Disclose | None) -> str | None:
     if not phase.withheld:
         return phase.context
     context = read_object(phase.context)
-    stated = as_object(context.get(CLAIMS_KEY, {}))
+    stated = claims_in(context)
     behind = {item.commitment.digest: item.commitment for item in phase.withheld}
     for key, value in stated.items():
         found: JsonValue = value
@@ -100,6 +103,12 @@ def full_context(phase: PhaseRecord, disclose: Disclose | None) -> str | None:
             found = read_plain(disclosed.text)
         stated[key] = found
     return canonical(context).decode()
+
+
+def _stands_in(context: bytes, claim: Claim) -> bool:
+    texts = claim.value if isinstance(claim.value, tuple) else (claim.value,)
+    inner = (canonical(text)[1:-1] for text in texts if isinstance(text, str))
+    return any(len(text) >= _TELLING_BYTES and text in context for text in inner)
 
 
 def _mark_of(value: JsonValue) -> str:

@@ -1,6 +1,7 @@
 """How is one phase of an exchange written: what each auditor stated, on which context it was decided, and what?
 
-Laws: the context stands as it was evaluated, in canonical form; each claim stands under the auditor that made it, its value
+Laws: the context stands as it was evaluated, in canonical form, and is read back exactly: principal, action and resource are
+left out where they are the passport's session, phase and model, labels, extras and errors where there are none; each claim stands under the auditor that made it, its value
 only where the context does not tell it already; what is read holds the same claims, in the order of auditors and types.
 """
 
@@ -11,11 +12,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from demur.errors import ShapeError, UsageError
-from demur.model.claim import Claim, ClaimType, ClaimValue, Phase
+from demur.model.claim import Claim, ClaimType, ClaimValue, Phase, flat_name
 from demur.model.decision import Decision, Effect, FiredRule
 from demur.model.passport import AuditorRun, Commitment, Coverage, EnforcementGap, PhaseRecord, Withheld
-from demur.record.canonical import JsonValue, as_object, canonical_text, read_object
-from demur.record.commit import CLAIMS_KEY, claim_key
+from demur.record.canonical import JsonValue, canonical, read_exact, read_object
+from demur.record.commit import claims_in
 from demur.record.predicate import (
     AuditorForm,
     ClaimForm,
@@ -34,33 +35,33 @@ __all__ = ["gap_form", "phase_form", "read_gap", "read_phase"]
 _EFFECTS = {effect.word: effect for effect in Effect}
 
 
-def phase_form(phase: PhaseRecord) -> PhaseForm:
-    """Return the phase as it is written."""
-    context = canonical_text(phase.context)
+def phase_form(phase: PhaseRecord, session: str, *, model: str) -> PhaseForm:
+    """Return the phase as it is written in the passport of this session and model."""
+    context = read_exact(phase.context)
     seen = phase.coverage
     return PhaseForm(
         phase=phase.phase,
-        context=msgspec.Raw(context),
+        context=msgspec.Raw(canonical(_less_known(context, _ordinary_context(phase.phase, session, model=model)))),
         decision=phase.decision.effect.word,
-        auditors=_auditor_forms(phase, _claims_in(context)),
-        rules=tuple(RuleForm(rule.id, rule.effect.word, rule.reason) for rule in phase.decision.rules),
+        auditors=_auditor_forms(phase, claims_in(context)),
+        rules=tuple(RuleForm(rule.id, rule.effect.word, rule.reason, rule.place) for rule in phase.decision.rules),
         errors=phase.decision.errors,
         coverage=None if seen is None else CoverageForm(seen.mode, seen.scanned_bytes, seen.total_bytes, seen.strands),
     )
 
 
-def read_phase(form: PhaseForm) -> PhaseRecord:
-    """Return the phase that was written."""
-    evaluated = _claims_in(bytes(form.context))
-    rules = tuple(FiredRule(rule.id, _effect(rule.effect), rule.reason) for rule in form.rules)
+def read_phase(form: PhaseForm, session: str, *, model: str) -> PhaseRecord:
+    """Return the phase that was written in the passport of this session and model."""
+    context = _restored(read_object(bytes(form.context)), _ordinary_context(form.phase, session, model=model))
+    evaluated = claims_in(context)
     apart = [claim for run in form.auditors for claim in run.other_claims]
     seen = form.coverage
     return PhaseRecord(
         phase=form.phase,
         claims=tuple(claim for run in form.auditors for claim in _claims_of(run, form.phase, evaluated=evaluated)),
-        decision=Decision(_effect(form.decision), rules, form.errors),
+        decision=Decision(_effect(form.decision), tuple(_rule(rule) for rule in form.rules), form.errors),
         auditors=tuple(AuditorRun(a.id, a.version, a.status, a.took_us, a.failure_mode) for a in form.auditors),
-        context=bytes(form.context).decode(),
+        context=canonical(context).decode(),
         withheld=tuple(
             Withheld(claim.name, Commitment(claim.withheld.digest, claim.withheld.size_bytes))
             for claim in apart
@@ -80,8 +81,22 @@ def read_gap(form: GapForm) -> EnforcementGap:
     return EnforcementGap(form.phase, form.what, form.auditor)
 
 
-def _claims_in(context: bytes) -> dict[str, JsonValue]:
-    return as_object(read_object(context).get(CLAIMS_KEY, {}))
+def _ordinary_context(phase: Phase, session: str, *, model: str) -> dict[str, JsonValue]:
+    """Return what a context holds besides its claims in the ordinary case."""
+    return {"principal": session, "action": phase.value, "resource": model, "labels": [], "extras": {}, "errors": {}}
+
+
+def _less_known(context: dict[str, JsonValue], frame: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    """Return the context without what the frame says already; null stands for a member that it does not have."""
+    if any(context.get(key, "") is None for key in frame):
+        raise ShapeError("a member of the context is null", hint="leave out what is not known")
+    said = {key: value for key, value in context.items() if key not in frame or frame[key] != value}
+    return said | {key: None for key in frame if key not in context}
+
+
+def _restored(said: dict[str, JsonValue], frame: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    whole = frame | said
+    return {key: value for key, value in whole.items() if value is not None or key not in frame}
 
 
 def _as_evaluated(value: JsonValue) -> ClaimValue:
@@ -101,7 +116,7 @@ def _in_context(claim: Claim, evaluated: dict[str, JsonValue]) -> bool:
     """Whether the context tells all of a claim, its auditor and type aside; True and 1 are not the same value."""
     if claim.value is None or claim.sensitive or claim.confidence != 1.0:
         return False
-    value = _as_evaluated(evaluated.get(claim_key(claim.name)))
+    value = _as_evaluated(evaluated.get(flat_name(claim.name)))
     return type(value) is type(claim.value) and value == claim.value
 
 
@@ -144,7 +159,7 @@ def _next_commitment(claim: Claim, withheld: dict[str, list[Commitment]]) -> Com
 def _claims_of(run: AuditorForm, phase: Phase, *, evaluated: dict[str, JsonValue]) -> Iterator[Claim]:
     for kind, names in run.claims.items():
         for name in names:
-            yield Claim(name, kind, _as_evaluated(evaluated.get(claim_key(name))), phase, run.id)
+            yield Claim(name, kind, _as_evaluated(evaluated.get(flat_name(name))), phase, run.id)
     for form in run.other_claims:
         yield _claim(form, phase, auditor=run.id)
 
@@ -175,6 +190,10 @@ def _number(text: str, where: str) -> float:
         return float(text)
     except ValueError as exc:
         raise ShapeError(f"{where} has `{text}` where a number belongs", hint="expected a decimal") from exc
+
+
+def _rule(form: RuleForm) -> FiredRule:
+    return FiredRule(form.id, _effect(form.effect), form.reason, form.place)
 
 
 def _effect(word: str) -> Effect:

@@ -1,7 +1,7 @@
 """Which fields does an entry of the log have on the wire? The in-toto Statement v1 and our predicates, as they are written.
 
 Laws: each struct is one JSON object, nothing else is accepted; fields at their default are left out, but for the slots
-whose emptiness must be said (`signing`, `attestation`); numbers are integers, a score is a decimal string under `real`.
+whose emptiness must be said (`signing`, `attestation`, `previous`); numbers are integers, a score is a decimal string under `real`.
 """
 
 from __future__ import annotations
@@ -82,6 +82,7 @@ class RuleForm(_Form, frozen=True):
     id: str
     effect: str
     reason: str | None = None
+    place: str | None = None
 
 
 class CoverageForm(_Form, frozen=True):
@@ -94,7 +95,7 @@ class CoverageForm(_Form, frozen=True):
 
 
 class PhaseForm(_Form, frozen=True):
-    """One phase; the context stands as it was evaluated."""
+    """One phase; the context stands as it was evaluated, less what the record says elsewhere (see `phases`)."""
 
     phase: Phase
     context: msgspec.Raw
@@ -113,7 +114,7 @@ class GapForm(_Form, frozen=True):
     auditor: str | None = None
 
 
-class PassportForm(_Form, frozen=True, tag_field="kind", tag="passport", omit_defaults=False):
+class PassportForm(_Form, frozen=True):
     """The predicate of an exchange; its texts are the statement's subjects."""
 
     session: str
@@ -125,12 +126,12 @@ class PassportForm(_Form, frozen=True, tag_field="kind", tag="passport", omit_de
     model_asked: str
     model_served: str | None
     upstream_status: int | None
-    finish_reasons: tuple[str, ...]
     config_digest: str
     policy_digest: str
-    causes: tuple[DeclineCause, ...]
-    gaps: tuple[GapForm, ...]
     phases: tuple[PhaseForm, ...]
+    finish_reasons: tuple[str, ...] = ()
+    causes: tuple[DeclineCause, ...] = ()
+    gaps: tuple[GapForm, ...] = ()
 
 
 class KeyForm(_Form, frozen=True):
@@ -142,7 +143,7 @@ class KeyForm(_Form, frozen=True):
     not_after: str | None = None
 
 
-class RotationForm(_Form, frozen=True, tag_field="kind", tag="rotation"):
+class RotationForm(_Form, frozen=True):
     """The predicate of a key rotation."""
 
     at: str
@@ -150,7 +151,7 @@ class RotationForm(_Form, frozen=True, tag_field="kind", tag="rotation"):
     new: KeyForm
 
 
-class ErasureForm(_Form, frozen=True, tag_field="kind", tag="erasure"):
+class ErasureForm(_Form, frozen=True):
     """The predicate of an erasure."""
 
     at: str
@@ -159,7 +160,7 @@ class ErasureForm(_Form, frozen=True, tag_field="kind", tag="erasure"):
     reason: str
 
 
-class RestartForm(_Form, frozen=True, tag_field="kind", tag="restart"):
+class RestartForm(_Form, frozen=True):
     """The predicate of a restart."""
 
     at: str
@@ -177,4 +178,4 @@ class StatementForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True, ren
     type: str
     subject: tuple[SubjectForm, ...]
     predicateType: str  # noqa: N815 — in-toto's own spelling
-    predicate: PassportForm | RotationForm | ErasureForm | RestartForm
+    predicate: msgspec.Raw

@@ -27,44 +27,52 @@ from demur.record.predicate import (
     SubjectForm,
 )
 
-__all__ = ["predicate_type", "read_statement", "write_statement"]
+__all__ = ["read_statement", "write_statement"]
 
 _SALTED = "saltedSha256"
 """The digest of a salted text: not in-toto's `sha256`, which is that of the text itself."""
 _PLAIN = "sha256"
 _SIZE = "size_bytes"
-_READER = msgspec.json.Decoder(StatementForm)
 _Predicate = PassportForm | RotationForm | ErasureForm | RestartForm
-
-
-def predicate_type(kind: str) -> str:
-    """Return the URI of a predicate: its kind and version."""
-    return f"urn:demur:{kind}:v1"
+_TYPES: dict[type[_Predicate], str] = {
+    PassportForm: "urn:demur:passport:v1",
+    RotationForm: "urn:demur:rotation:v1",
+    ErasureForm: "urn:demur:erasure:v1",
+    RestartForm: "urn:demur:restart:v1",
+}
+_READER = msgspec.json.Decoder(StatementForm)
+_READERS: dict[str, msgspec.json.Decoder[_Predicate]] = {
+    uri: msgspec.json.Decoder(form) for form, uri in _TYPES.items()
+}
 
 
 def write_statement(entry: LogEntry) -> bytes:
     """Return the canonical bytes of an entry's statement."""
     moment(entry.at)
-    predicate = _predicate(entry)
-    kind = str(predicate.__struct_config__.tag)
-    return canonical(StatementForm(STATEMENT_TYPE, _subjects(entry), predicate_type(kind), predicate))
+    form = _predicate(entry)
+    return canonical(StatementForm(STATEMENT_TYPE, _subjects(entry), _TYPES[type(form)], msgspec.Raw(canonical(form))))
 
 
 def read_statement(payload: bytes) -> LogEntry:
     """Return the entry that a statement holds."""
     try:
         form = _READER.decode(payload)
+        reader = _READERS.get(form.predicateType)
+        if form.type != STATEMENT_TYPE or reader is None:
+            raise ShapeError(
+                f"a statement of type `{form.predicateType}`", hint=f"expected one of {', '.join(_READERS)}"
+            )
+        predicate = reader.decode(form.predicate)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as exc:
         raise ShapeError(f"no statement of ours ({str(exc).lower()})", hint="expected an in-toto Statement v1") from exc
-    kind = str(form.predicate.__struct_config__.tag)
-    if (form.type, form.predicateType) != (STATEMENT_TYPE, predicate_type(kind)):
-        raise ShapeError(f"a statement of type `{form.predicateType}`", hint=f"expected `{predicate_type(kind)}`")
     if not is_canonical(payload):
         raise ShapeError("the statement is not in canonical form", hint="expected RFC 8785")
-    entry = _entry(form.predicate, form.subject)
+    entry = _entry_of_form(predicate, form.subject)
     moment(entry.at)
     if _subjects(entry) != form.subject:
-        raise ShapeError("the statement's subjects are not those of its predicate", hint="see the record format")
+        raise ShapeError(
+            "the statement's subjects are not those of its predicate", hint="expected the texts that were committed to"
+        )
     return entry
 
 
@@ -88,13 +96,13 @@ def _subjects(entry: LogEntry) -> tuple[SubjectForm, ...]:
         case Passport():
             return _texts(entry)
         case KeyRotation(new=new):
-            return (_named("key", _digest(new.ed25519)),)
+            return (_plain_subject("key", _digest(new.ed25519)),)
         case Erasure(digests=digests):
             if not digests:
                 raise UsageError("an erasure of nothing", hint="name the commitments that were erased")
             return tuple(SubjectForm("text", {_SALTED: digest}) for digest in digests)
         case Restart(root=root):
-            return (_named("log", root),)
+            return (_plain_subject("log", root),)
         case _:
             assert_never(entry)
 
@@ -115,7 +123,7 @@ def _passport_form(passport: Passport) -> PassportForm:
         policy_digest=passport.policy_digest,
         causes=passport.causes,
         gaps=tuple(gap_form(gap) for gap in passport.gaps),
-        phases=tuple(phase_form(phase) for phase in passport.phases),
+        phases=tuple(phase_form(phase, passport.session, model=passport.model_asked) for phase in passport.phases),
     )
 
 
@@ -123,10 +131,10 @@ def _texts(passport: Passport) -> tuple[SubjectForm, ...]:
     """Return the committed texts as subjects; in-toto wants at least one, so else the session's name."""
     texts = (("request", passport.request), ("response", passport.response))
     found = tuple(SubjectForm(name, {_SALTED: c.digest}, {_SIZE: c.size_bytes}) for name, c in texts if c is not None)
-    return found or (_named("session", sha256(passport.session.encode()).hexdigest()),)
+    return found or (_plain_subject("session", sha256(passport.session.encode()).hexdigest()),)
 
 
-def _named(name: str, digest: str) -> SubjectForm:
+def _plain_subject(name: str, digest: str) -> SubjectForm:
     return SubjectForm(name, {_PLAIN: digest})
 
 
@@ -137,7 +145,7 @@ def _digest(raw_hex: str) -> str:
         raise ShapeError(f"the key `{raw_hex}` is not in hex", hint="give its 32 bytes in hex") from exc
 
 
-def _entry(form: _Predicate, subjects: tuple[SubjectForm, ...]) -> LogEntry:
+def _entry_of_form(form: _Predicate, subjects: tuple[SubjectForm, ...]) -> LogEntry:
     match form:
         case PassportForm():
             return _passport(form, {subject.name: subject for subject in subjects})
@@ -163,7 +171,7 @@ def _passport(form: PassportForm, subjects: dict[str, SubjectForm]) -> Passport:
         policy_digest=form.policy_digest,
         request=_commitment(subjects.get("request")),
         response=_commitment(subjects.get("response")),
-        phases=tuple(read_phase(phase) for phase in form.phases),
+        phases=tuple(read_phase(phase, form.session, model=form.model_asked) for phase in form.phases),
         causes=form.causes,
         finish_reasons=form.finish_reasons,
         upstream_status=form.upstream_status,

@@ -55,6 +55,8 @@ def _columns_of_char(char: str) -> int:
 
 def printable(text: str, *, most: int) -> str:
     """Return a name in one line without control characters, shortened in the middle where it is wider than `most`."""
+    if most < 1:
+        return ""
     reach = _MARKS_PER_COLUMN * most
     ends = text if len(text) <= 2 * reach else text[:reach] + text[-reach:]
     clean = "".join(map(shown_char, ends))
@@ -64,11 +66,14 @@ def printable(text: str, *, most: int) -> str:
 
 
 def _shortened(head: str, tail: str, *, most: int) -> tuple[str, str]:
-    while columns(head) > most // 2:
-        head = head[:-1]
-    while columns(f"{head}…{tail}") > most:
-        tail = tail[1:]
-    return head, tail
+    kept = _fitting(head, most // 2)
+    kept = kept if columns(kept) <= most // 2 else ""
+    over = columns(kept) + 1 + columns(tail) - most
+    start = 0
+    while over > 0 and start < len(tail):
+        over -= columns(tail[start])
+        start += 1
+    return kept, tail[start:]
 
 
 def padded(text: str, width: int, *, right: bool = False) -> str:

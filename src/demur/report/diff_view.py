@@ -71,14 +71,14 @@ def diff_view(comparison: Comparison, *, show: int = 10) -> View:
     return View(
         "Refusal diff",
         f"{tally.baseline.name} → {tally.candidate.name}",
-        Headline(word, change_sentence(comparison), _tone(comparison), meaning(comparison)),
-        _gate(comparison),
+        Headline(word, change_sentence(comparison), _change_tone(comparison), meaning(comparison)),
+        _gate_headline(comparison),
         tuple(_figures(comparison)),
-        tuple(_blocks(comparison, show)),
+        tuple(_diff_blocks(comparison, show)),
     )
 
 
-def _tone(comparison: Comparison) -> Tone:
+def _change_tone(comparison: Comparison) -> Tone:
     """Return how the decision should be taken: a change that the gate is for is bad, the other one only noted."""
     guarded = comparison.gate.direction
     match comparison.decision:
@@ -92,7 +92,7 @@ def _tone(comparison: Comparison) -> Tone:
             return Tone.UNSURE
 
 
-def _gate(comparison: Comparison) -> Headline:
+def _gate_headline(comparison: Comparison) -> Headline:
     gate = comparison.gate
     return Headline("FAIL" if gate.failed else "PASS", gate.why, Tone.BAD if gate.failed else Tone.GOOD)
 
@@ -118,14 +118,14 @@ def _ends(rate: Rate) -> str:
     return f"{level(rate.interval)}: {percent(rate.interval.low)} to {percent(rate.interval.high)}"
 
 
-def _blocks(comparison: Comparison, show: int) -> Iterator[Block]:
+def _diff_blocks(comparison: Comparison, show: int) -> Iterator[Block]:
     yield _rates_plot(comparison)
     if comparison.tally.pairing is not Pairing.NONE:
         yield _flips_table(comparison)
     yield _weight(comparison)
     for flag in comparison.flags:
         yield Note(NoteKind.FLAG, str(flag), FLAG_WORDS[flag])
-    yield from _missing(comparison)
+    yield from _missing_facts(comparison)
     yield from _slice_blocks(comparison.slices)
     yield from _flipped(comparison, show)
     yield _runs_table(comparison.tally.baseline, comparison.tally.candidate)
@@ -190,7 +190,7 @@ def _cluster_facts(comparison: Comparison) -> Iterator[Fact]:
         )
 
 
-def _missing(comparison: Comparison) -> Iterator[Block]:
+def _missing_facts(comparison: Comparison) -> Iterator[Block]:
     missing = comparison.tally.missing
     if not missing.total:
         return

@@ -38,7 +38,7 @@ _ZERO_WIDTH_SPACE = "\u200b"
 _BADGES = {Tone.GOOD: "🟢", Tone.BAD: "🔴", Tone.NEUTRAL: "🔵", Tone.UNSURE: "🟡"}
 _KINDS = {NoteKind.FLAG: "⚑ ", NoteKind.HINT: "", NoteKind.WARNING: "⚠ "}
 _SIGNS = re.compile(r"[\\`*_{}\[\]|~$!^=]")
-_LINKED = re.compile(r"(@|#|://|:(?=\w+:)|\bwww(?=\.)|\bGH(?=-)|\b[0-9a-f]{6}(?=[0-9a-f]))", re.IGNORECASE)
+_LINKED = re.compile(r"(@|#|:(?=//)|:(?=\w+:)|\bwww(?=\.)|\bGH(?=-)|[0-9a-f]{6}(?=[0-9a-f]))", re.IGNORECASE)
 _LIST_START = re.compile(r"^(\s*)([-+]|\d+[.)])(?=\s|$)")
 _NAMES = {
     Facts: "tables",
@@ -57,7 +57,7 @@ def markdown(view: View, *, marker: str = "demur-diff") -> str:
     left_out: Counter[str] = Counter()
     flips = False
     for block in view.blocks:
-        part = _block(block)
+        part = _block_text(block)
         if not part:
             continue
         opens = isinstance(block, SideBySide) and not flips
@@ -105,19 +105,19 @@ def _grid(heads: Sequence[str], rows: Sequence[Sequence[str]], rules: Sequence[s
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (heads, rules, *rows))
 
 
-def _block(block: Block) -> str:
+def _block_text(block: Block) -> str:
     match block:
         case Facts():
             cells = [[_prose(row.label), _prose(row.value), _prose(row.note)] for row in block.rows]
             return _titled(block.title, _grid(["", "", ""], cells, [":--", ":--", ":--"]))
         case Table():
-            return _table(block)
+            return _table_text(block)
         case IntervalPlot():
-            return _table(block.table) if block.table else ""
+            return _table_text(block.table) if block.table else ""
         case Flips():
-            return _flips(block)
+            return _flips_grid(block)
         case SideBySide():
-            return _side_by_side(block)
+            return _opened_flip(block)
         case Note():
             name = _prose(block.name.replace("_", " "))
             return f"{_KINDS[block.kind]}**{name}**: {_prose(block.text)}"
@@ -127,7 +127,7 @@ def _titled(title: str, *parts: str) -> str:
     return "\n\n".join([f"### {_prose(title, most=_MOST_CELL)}", *(part for part in parts if part)])
 
 
-def _table(table: Table) -> str:
+def _table_text(table: Table) -> str:
     heads = [_prose(column.name) for column in table.columns]
     rules = ["--:" if column.number else ":--" for column in table.columns]
     rows = [[_prose(cell, most=_MOST_CELL) for cell in row] for row in table.rows[:_MOST_ROWS]]
@@ -136,7 +136,7 @@ def _table(table: Table) -> str:
     return _titled(table.title, _grid(heads, rows, rules), told, _prose(table.note))
 
 
-def _flips(flips: Flips) -> str:
+def _flips_grid(flips: Flips) -> str:
     rows = [
         ["baseline refused", f"{flips.both:,}", f"{flips.baseline_only:,}"],
         ["baseline answered", f"{flips.candidate_only:,}", f"{flips.neither:,}"],
@@ -145,14 +145,14 @@ def _flips(flips: Flips) -> str:
     return _titled(flips.title, grid, _prose(flips.note))
 
 
-def _side_by_side(flip: SideBySide) -> str:
+def _opened_flip(flip: SideBySide) -> str:
     """Return a part that can be opened: one block of HTML without a blank line, so that no Markdown is read in it."""
-    facts = "".join(f"<br>{_code(name)} {_code(value)}" for name, value in flip.fields[:_MOST_FIELDS])
+    facts = "".join(f"<br>{_code_text(name)} {_code_text(value)}" for name, value in flip.fields[:_MOST_FIELDS])
     asked = "not kept" if flip.prompt is None else _answer_text(flip.prompt, ())
     sides = (flip.baseline, flip.candidate)
     return "\n".join(
         [
-            f"<details>\n<summary><b>{escaped(flip.title)}</b> {_code(flip.key)}</summary>",
+            f"<details>\n<summary><b>{escaped(flip.title)}</b> {_code_text(flip.key)}</summary>",
             f'<table>\n<tr><td colspan="2"><b>prompt</b><br>{asked}{facts}</td></tr>',
             "<tr>" + "".join(f'<td width="50%" valign="top">{_verdict(side)}</td>' for side in sides) + "</tr>",
             "</table>\n</details>",
@@ -162,9 +162,9 @@ def _side_by_side(flip: SideBySide) -> str:
 
 def _verdict(side: Shown) -> str:
     text = "<em>text not kept</em>" if side.text is None else _answer_text(side.text, side.spans)
-    evidence = "".join(f"<br>{_code(line)}" for line in side.evidence)
+    evidence = "".join(f"<br>{_code_text(line)}" for line in side.evidence)
     head = f"{_BADGES[side.tone]} <b>{escaped(side.name)}: {escaped(side.word)}</b>, {escaped(side.facts)}"
-    return f"{head}<br>{_code(side.where)}<br><br>{text}<br>{evidence}"
+    return f"{head}<br>{_code_text(side.where)}<br><br>{text}<br>{evidence}"
 
 
 def _answer_text(text: str, spans: Sequence[Span]) -> str:
@@ -172,7 +172,7 @@ def _answer_text(text: str, spans: Sequence[Span]) -> str:
     return f"<code>{'<br>'.join(shown.splitlines())}</code>" if text else "<em>empty</em>"
 
 
-def _code(text: str) -> str:
+def _code_text(text: str) -> str:
     """Return a name inside a line of HTML, where GitHub makes no links."""
     return f"<code>{_unmentioned(escaped(printable(text, most=_MOST_CELL)))}</code>"
 

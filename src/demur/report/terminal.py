@@ -51,7 +51,7 @@ class _Terminal:
         self._colour = colour
 
     def lines(self, view: View) -> list[str]:
-        lines = [self._painted(_flat(f"{view.title}  {view.subtitle}", most=self._width), _BOLD), ""]
+        lines = [self._painted(_flat(f"{view.title}: {view.subtitle}", most=self._width), _BOLD), ""]
         heads = [head for head in (view.headline, view.gate) if head]
         for head in heads:
             lines += self._headline(head, max(len(h.word) for h in heads))
@@ -130,7 +130,7 @@ class _Terminal:
         for row, track in zip(rows, drawn, strict=True):
             yield self._row(row, widths, numbers) + track
         if len(table.rows) > _MOST_ROWS:
-            yield f"{_INDENT}… and {len(table.rows) - _MOST_ROWS:,} more (in the JSON and the page)"
+            yield from self._remark(f"… and {len(table.rows) - _MOST_ROWS:,} more (in the JSON and the page)")
         yield from self._remark(table.note)
 
     def _tracks(self, plot: IntervalPlot, widths: Sequence[int]) -> list[str]:

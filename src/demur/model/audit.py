@@ -1,0 +1,136 @@
+"""What is put to auditors in one phase, what each answered, and what it all came to.
+
+Laws: an auditor's failure is a value, never an exception: whoever timed out, erred or was passed over stands in `troubles`
+with its failure mode, and where it let the exchange through also in `gaps`; `stated` holds every claim under the auditor
+that made it, `claims` what a policy is to read; a failure that is closed makes the whole one `must_deny`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from demur.model.decision import Effect
+from demur.model.passport import AuditorRun, AuditorStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from demur.model.claim import Claim, ClaimValue, Phase
+    from demur.model.exchange import Request, Response
+    from demur.model.passport import EnforcementGap
+
+__all__ = ["Audit", "FailureMode", "Problem", "Stated", "Subject", "Trouble", "Turn"]
+
+
+class FailureMode(StrEnum):
+    """What an auditor's failure does to the exchange."""
+
+    CLOSED = "closed"
+    """It is denied."""
+    WARN = "warn"
+    """It passes with a warning, and the gap is on record."""
+    OPEN = "open"
+    """It passes, and the gap is on record."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What is put to the auditors: plain mappings, as they travel over HTTP, and the values behind them where known.
+
+    `claims` are those that auditors of earlier stages stated, by flat name.
+    """
+
+    phase: Phase
+    input: Mapping[str, object] | None = None
+    output: Mapping[str, object] | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    trace: str = ""
+    asked: Request | None = None
+    answered: Response | None = None
+    claims: Mapping[str, ClaimValue] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why an auditor's answer is not whole: a word for machines, a sentence for people; never the user's text."""
+
+    code: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """What an auditor answered: the claims that are sound, and what is wrong with the rest.
+
+    `reached` is False where there was no auditor at the other end, or none that keeps to the protocol.
+    """
+
+    claims: tuple[Claim, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    version: str | None = None
+    reached: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One auditor's turn; `mode` is the failure mode that is in force should it have failed."""
+
+    auditor: str
+    version: str
+    status: AuditorStatus
+    took_us: int
+    mode: FailureMode
+    claims: tuple[Claim, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def failed(self) -> bool:
+        """Whether the turn did not end well."""
+        return self.status is not AuditorStatus.OK
+
+    @property
+    def run(self) -> AuditorRun:
+        """The turn as it goes on record."""
+        return AuditorRun(
+            self.auditor, self.version, self.status, self.took_us, self.mode.value if self.failed else None
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """An auditor that failed, or was slower than it may be: how, why, and the failure mode applied (None: none)."""
+
+    auditor: str
+    phase: Phase
+    status: AuditorStatus
+    code: str
+    what: str
+    mode: FailureMode | None
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """What the auditors of one phase came to."""
+
+    phase: Phase
+    claims: tuple[Claim, ...] = ()
+    stated: tuple[Claim, ...] = ()
+    runs: tuple[AuditorRun, ...] = ()
+    troubles: tuple[Trouble, ...] = ()
+    gaps: tuple[EnforcementGap, ...] = ()
+    denials: tuple[str, ...] = ()
+
+    @property
+    def must_deny(self) -> bool:
+        """Whether an auditor that fails closed has failed; `denials` say which, and why."""
+        return bool(self.denials)
+
+    @property
+    def floor(self) -> Effect:
+        """The mildest effect that the failures leave: a decision is this or stronger."""
+        if self.must_deny:
+            return Effect.DENY
+        warned = any(trouble.mode is FailureMode.WARN for trouble in self.troubles)
+        return Effect.WARN if warned else Effect.ALLOW

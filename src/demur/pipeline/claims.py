@@ -1,0 +1,207 @@
+"""Is what an auditor returned a sound claim, and of which type?
+
+A `Wordbook` is one auditor's vocabulary: what it declared, or else what its first sound answers taught. Laws: a declared
+phase is closed, a claim that is not declared in it is a problem; a type, once declared or learned, holds; a value that its
+type does not allow (wrong kind, not a number, out of range) is a problem and no claim; null states nothing; a problem names
+the claim and never its value, which may be the user's text; a learned claim that holds text counts as sensitive, for nobody
+has said that it does not quote.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from demur.errors import UsageError
+from demur.model.audit import Problem, Stated
+from demur.model.claim import Claim, ClaimSpec, ClaimType, Phase, Vocabulary
+from demur.policy.values import CedarKind, cedar_kind, cedar_value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from demur.model.claim import ClaimValue
+
+__all__ = ["MOST_CLAIMS", "ClaimRow", "Wordbook", "claim_rows", "read_specs"]
+
+MOST_CLAIMS = 256
+"""Claims in one answer, and names that are learned of one auditor: a record has to stay small."""
+_MOST_TEXT_CHARS = 8_192
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}(\.[A-Za-z_][A-Za-z0-9_]{0,99}){0,4}")
+"""What a policy can write after `context.claims.`, dots being read as underscores."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRow:
+    """A claim as it was returned, unchecked."""
+
+    name: object
+    value: object
+    type: object = None
+    confidence: object = 1.0
+    sensitive: bool = False
+
+
+class Wordbook:
+    """What one auditor may state, and the check of what it does."""
+
+    __slots__ = ("_closed", "_declared", "_learned", "auditor")
+
+    def __init__(self, auditor: str, declared: Iterable[ClaimSpec] = ()) -> None:
+        self.auditor = auditor
+        self._declared = {(spec.phase, spec.name): spec for spec in declared}
+        self._closed = frozenset(phase for phase, _ in self._declared)
+        self._learned: dict[tuple[Phase, str], ClaimSpec] = {}
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """What is known so far of the claims that this auditor makes."""
+        return Vocabulary((*self._declared.values(), *self._learned.values()))
+
+    def stated(self, phase: Phase, rows: Iterable[ClaimRow | Problem]) -> Stated:
+        """Return the claims that are sound, and the problems with the others."""
+        claims: list[Claim] = []
+        problems: list[Problem] = []
+        for number, row in enumerate(rows):
+            if number >= MOST_CLAIMS:
+                problems.append(Problem("invalid_claim", f"more than {MOST_CLAIMS} claims in one answer"))
+                break
+            made = row if isinstance(row, Problem) else self._checked(phase, row)
+            if isinstance(made, Problem):
+                problems.append(made)
+            elif made is not None:
+                claims.append(made)
+        return Stated(tuple(claims), tuple(problems))
+
+    def _checked(self, phase: Phase, row: ClaimRow) -> Claim | Problem | None:
+        if not isinstance(row.name, str) or not _NAME.fullmatch(row.name):
+            return Problem("invalid_claim", "a claim whose name is no name")
+        try:
+            return self._claim(phase, row, row.name)
+        except ValueError as exc:
+            return Problem("invalid_claim", f"claim `{row.name}`: {exc}")
+
+    def _claim(self, phase: Phase, row: ClaimRow, name: str) -> Claim | None:
+        """Return the claim in a row, None where it states nothing; raise `ValueError` with what is wrong."""
+        known = self._declared.get((phase, name)) or self._learned.get((phase, name))
+        if known is None and phase in self._closed:
+            raise ValueError(f"not declared for the {phase} phase")
+        if row.value is None:
+            return None
+        spec = known or self._guess(phase, row, name)
+        if row.type is not None and row.type != spec.type:
+            raise ValueError(f"stated as another type than {spec.type}")
+        value = _sound(row.value, spec.type)
+        confidence = _confidence(row.confidence)
+        if known is None:
+            self._learn(phase, spec)
+        sensitive = spec.sensitive or row.sensitive
+        return Claim(name, spec.type, value, phase, self.auditor, confidence=confidence, sensitive=sensitive)
+
+    def _guess(self, phase: Phase, row: ClaimRow, name: str) -> ClaimSpec:
+        kind = _type_of_value(row.value) if row.type is None else _type_named(row.type)
+        texts = cedar_kind(kind) in (CedarKind.TEXT, CedarKind.TEXTS)
+        return ClaimSpec(name, kind, phase, self.auditor, sensitive=texts)
+
+    def _learn(self, phase: Phase, spec: ClaimSpec) -> None:
+        if len(self._learned) >= MOST_CLAIMS:
+            raise ValueError(f"more than {MOST_CLAIMS} names; declare a vocabulary")
+        # One flat name has one type, in whichever phase it is stated.
+        twin = next((held for held in self._learned.values() if held.flat == spec.flat), spec)
+        if twin.type is not spec.type:
+            raise ValueError(f"was a {twin.type} before")
+        self._learned.setdefault((phase, spec.name), spec)
+
+
+def read_specs(given: object, *, phase: Phase, auditor: str) -> tuple[ClaimSpec, ...]:
+    """Return the specs in a declared vocabulary: names to types, or to `{"type", "sensitive", "description"}`."""
+    if isinstance(given, Vocabulary):
+        specs = (spec for spec in given.specs if spec.phase is phase)
+        return tuple(ClaimSpec(s.name, s.type, phase, auditor, s.sensitive, s.description) for s in specs)
+    if not isinstance(given, Mapping):
+        raise UsageError("a vocabulary that maps no names to types", hint='write {"toxic_content": "score_normalized"}')
+    return tuple(_spec(name, said, phase=phase, auditor=auditor) for name, said in given.items())
+
+
+def claim_rows(returned: object) -> Iterator[ClaimRow | Problem]:
+    """Yield the claims in what a method returned: a mapping of names to values, or a list of claims; None is none."""
+    if returned is None:
+        return
+    if isinstance(returned, Mapping):
+        for name, value in returned.items():
+            yield ClaimRow(name, value)
+    elif isinstance(returned, list | tuple):
+        for item in returned:
+            yield _listed(item)
+    else:
+        yield Problem("invalid_answer", "neither a mapping nor a list of claims was returned")
+
+
+def _listed(item: object) -> ClaimRow | Problem:
+    if isinstance(item, Claim):
+        return ClaimRow(item.name, item.value, item.type, item.confidence, item.sensitive)
+    if isinstance(item, Mapping) and "name" in item:
+        meta = item.get("metadata")
+        marked = item.get("sensitive") is True or (isinstance(meta, Mapping) and meta.get("sensitive") is True)
+        confidence = item.get("confidence")
+        return ClaimRow(
+            item["name"], item.get("value"), item.get("type"), 1.0 if confidence is None else confidence, marked
+        )
+    return Problem("invalid_answer", "something in the list is no claim")
+
+
+def _spec(name: object, said: object, *, phase: Phase, auditor: str) -> ClaimSpec:
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise UsageError(f"`{name}` is no name of a claim", hint="use letters, digits and underscores")
+    more = said if isinstance(said, Mapping) else {"type": said}
+    try:
+        kind = _type_named(more.get("type"))
+    except ValueError as exc:
+        raise UsageError(f"the claim `{name}` has {exc}", hint=f"choose from {', '.join(ClaimType)}") from exc
+    texts = cedar_kind(kind) in (CedarKind.TEXT, CedarKind.TEXTS)
+    sensitive = more.get("sensitive", texts and not isinstance(said, Mapping))
+    return ClaimSpec(name, kind, phase, auditor, bool(sensitive), str(more.get("description", "")))
+
+
+def _type_named(word: object) -> ClaimType:
+    if isinstance(word, str) and word in ClaimType:
+        return ClaimType(word)
+    raise ValueError("a type that nobody knows")
+
+
+def _type_of_value(value: object) -> ClaimType:
+    if isinstance(value, bool):
+        return ClaimType.BOOLEAN
+    if isinstance(value, int | float):
+        return ClaimType.SCORE_NORMALIZED
+    return ClaimType.CATEGORY if isinstance(value, str) else ClaimType.CATEGORY_LIST
+
+
+def _sound(value: object, kind: ClaimType) -> ClaimValue:
+    """Return the value as claims hold it; raise `ValueError` where the type does not allow it."""
+    if isinstance(value, set | frozenset):
+        value = list(value)
+    cedar_value(value, kind)
+    if isinstance(value, str):
+        return _short(value)
+    if isinstance(value, list | tuple):
+        if len(value) > MOST_CLAIMS:
+            raise ValueError(f"more than {MOST_CLAIMS} words")
+        return tuple(sorted({_short(str(word)) for word in value}))
+    if isinstance(value, int | float):
+        return bool(value) if cedar_kind(kind) is CedarKind.BOOL else float(value)
+    raise ValueError("no value of a claim")
+
+
+def _short(text: str) -> str:
+    if len(text) > _MOST_TEXT_CHARS:
+        raise ValueError(f"a text of more than {_MOST_TEXT_CHARS} characters")
+    return text
+
+
+def _confidence(given: object) -> float:
+    if isinstance(given, bool) or not isinstance(given, int | float) or not 0.0 <= given <= 1.0:
+        raise ValueError("its confidence is no number from 0 to 1")
+    return float(given)
