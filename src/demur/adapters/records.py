@@ -9,9 +9,10 @@ from __future__ import annotations
 import csv
 import io
 import re
+import struct
 import zipfile
 import zlib
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 from demur.adapters.files import bounded_document, bounded_lines, too_large
 from demur.adapters.sources import Kind, open_bytes
@@ -34,6 +35,7 @@ Record = tuple[int | None, "JsonObject | InputError"]
 
 _BLOCK_BYTES = 4 << 20
 _RECORDS_TRIED = 50
+_ZSTD_METHODS = (93, 20)
 _BOM = b"\xef\xbb\xbf"
 _NOT_UTF8 = re.compile("[\udc80-\udcff]")
 
@@ -239,9 +241,8 @@ def _archive(source: Source, limits: InputLimits) -> Iterator[Record]:
             if not samples:
                 raise ShapeError("a zip without samples", source=source.name, hint="expected an Inspect .eval log")
             for name in [*(n for n in ("header.json",) if n in names), *samples]:
-                with archive.open(name) as entry:
-                    yield None, _entry(entry, limits)
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as exc:
+                yield None, _entry(archive, archive.getinfo(name), limits)
+    except (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError) as exc:
         what = str(exc).lower() or "it ends early"
         raise InputError(f"not a whole zip ({what})", source=source.name, hint="copy it again") from exc
     except (NotImplementedError, RuntimeError) as exc:
@@ -250,8 +251,28 @@ def _archive(source: Source, limits: InputLimits) -> Iterator[Record]:
         raise InputError(f"a zip that cannot be read ({str(exc).lower()})", source=source.name, hint=hint) from exc
 
 
-def _entry(entry: IO[bytes], limits: InputLimits) -> Any:  # noqa: ANN401 — decoded JSON, or the error in its place
+def _entry(archive: zipfile.ZipFile, info: zipfile.ZipInfo, limits: InputLimits) -> JsonObject | InputError:
     try:
-        return _decoded(bounded_document(entry, limits))
+        if info.compress_type in _ZSTD_METHODS:
+            return _decoded(_zstd_entry(archive, info, limits))
+        with archive.open(info) as entry:
+            return _decoded(bounded_document(entry, limits))
     except InputError as exc:
         return exc
+
+
+def _zstd_entry(archive: zipfile.ZipFile, info: zipfile.ZipInfo, limits: InputLimits) -> bytes:
+    """Return an entry packed by Zstandard, as Inspect packs them, which Python's own reader does not unpack."""
+    import pyarrow as pa
+
+    file = archive.fp
+    if file is None or info.compress_size > limits.document_bytes:
+        raise too_large("document", limits.document_bytes, "DEMUR_MAX_DOCUMENT_BYTES")
+    # APPNOTE 4.3.7: 30 bytes, the last four being the lengths of the name and of what follows it.
+    file.seek(info.header_offset)
+    lengths = struct.unpack("<HH", file.read(30)[26:])
+    file.seek(sum(lengths), io.SEEK_CUR)
+    data = bounded_document(pa.CompressedInputStream(pa.BufferReader(file.read(info.compress_size)), "zstd"), limits)
+    if zlib.crc32(data) != info.CRC:
+        raise zipfile.BadZipFile(f"bad CRC of {info.filename}")
+    return data

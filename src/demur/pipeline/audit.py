@@ -53,11 +53,11 @@ def merge_claims(stated: Sequence[Claim]) -> tuple[Claim, ...]:
 def _merged(group: list[Claim]) -> list[Claim]:
     if len(group) == 1:
         return group
+    # Sorted first, so that a tie falls the same way whoever stands first in the chain.
+    ranked = sorted(group, key=lambda claim: (-claim.confidence, claim.auditor, claim.name, repr(claim.value)))
     if len({claim.type for claim in group}) > 1:
         # Two types cannot be compared: the gate refuses to read the claim.
-        return group
-    # Sorted first, so that a tie falls the same way whoever stands first in the chain.
-    ranked = sorted(group, key=lambda claim: (-claim.confidence, claim.auditor, claim.name))
+        return ranked
     sensitive = any(claim.sensitive for claim in group)
     return [replace(claim, sensitive=True) if sensitive else claim for claim in _strictest(ranked)]
 

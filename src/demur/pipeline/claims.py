@@ -3,8 +3,8 @@
 A `Wordbook` is one auditor's vocabulary: what it declared, or else what its first sound answers taught. Laws: a declared
 phase is closed, a claim that is not declared in it is a problem; a type, once declared or learned, holds; a value that its
 type does not allow (wrong kind, not a number, out of range) is a problem and no claim; null states nothing; a problem names
-the claim and never its value, which may be the user's text; a learned claim that holds text counts as sensitive, for nobody
-has said that it does not quote.
+the claim and never its value, which may be the user's text; a claim that holds text counts as sensitive unless its
+declaration says that it does not quote.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ __all__ = ["MOST_CLAIMS", "ClaimRow", "Wordbook", "claim_rows", "read_specs"]
 MOST_CLAIMS = 256
 """Claims in one answer, and names that are learned of one auditor: a record has to stay small."""
 _MOST_TEXT_CHARS = 8_192
+_TYPES = {kind.value: kind for kind in ClaimType}
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}(\.[A-Za-z_][A-Za-z0-9_]{0,99}){0,4}")
 """What a policy can write after `context.claims.`, dots being read as underscores."""
 
@@ -102,8 +103,7 @@ class Wordbook:
 
     def _guess(self, phase: Phase, row: ClaimRow, name: str) -> ClaimSpec:
         kind = _type_of_value(row.value) if row.type is None else _type_named(row.type)
-        texts = cedar_kind(kind) in (CedarKind.TEXT, CedarKind.TEXTS)
-        return ClaimSpec(name, kind, phase, self.auditor, sensitive=texts)
+        return ClaimSpec(name, kind, phase, self.auditor, sensitive=_holds_text(kind))
 
     def _learn(self, phase: Phase, spec: ClaimSpec) -> None:
         if len(self._learned) >= MOST_CLAIMS:
@@ -160,15 +160,19 @@ def _spec(name: object, said: object, *, phase: Phase, auditor: str) -> ClaimSpe
         kind = _type_named(more.get("type"))
     except ValueError as exc:
         raise UsageError(f"the claim `{name}` has {exc}", hint=f"choose from {', '.join(ClaimType)}") from exc
-    texts = cedar_kind(kind) in (CedarKind.TEXT, CedarKind.TEXTS)
-    sensitive = more.get("sensitive", texts and not isinstance(said, Mapping))
-    return ClaimSpec(name, kind, phase, auditor, bool(sensitive), str(more.get("description", "")))
+    sensitive = bool(more.get("sensitive", _holds_text(kind)))
+    return ClaimSpec(name, kind, phase, auditor, sensitive, str(more.get("description", "")))
+
+
+def _holds_text(kind: ClaimType) -> bool:
+    return cedar_kind(kind) in (CedarKind.TEXT, CedarKind.TEXTS)
 
 
 def _type_named(word: object) -> ClaimType:
-    if isinstance(word, str) and word in ClaimType:
-        return ClaimType(word)
-    raise ValueError("a type that nobody knows")
+    kind = _TYPES.get(word) if isinstance(word, str) else None
+    if kind is None:
+        raise ValueError("a type that nobody knows")
+    return kind
 
 
 def _type_of_value(value: object) -> ClaimType:

@@ -56,6 +56,7 @@ def comparison_object(comparison: Comparison) -> dict[str, object]:
             "effective_n": finite(clustering.effective_n),
             "repeats": tally.repeats,
         },
+        "flips_to_undo": comparison.flips_to_undo,
         "correction": None
         if correction is None
         else {

@@ -99,7 +99,7 @@ def _gate_headline(comparison: Comparison) -> Headline:
 
 def _figures(comparison: Comparison) -> Iterator[Fact]:
     for name, rate in (("Baseline", comparison.baseline), ("Candidate", comparison.candidate)):
-        yield Fact(name, _share(rate.value), f"{rate.count:,} of {rate.n:,},\n{_ends(rate)}")
+        yield Fact(name, _share_words(rate.value), f"{rate.count:,} of {rate.n:,},\n{_ends(rate)}")
     difference = comparison.difference
     ends = points_range(difference.interval.low, difference.interval.high)
     yield Fact("Difference", f"{points(difference.value)} points", f"{level(difference.interval)}: {ends}")
@@ -110,7 +110,7 @@ def _figures(comparison: Comparison) -> Iterator[Fact]:
         yield Fact("Pairs", f"{difference.n:,}", f"{comparison.tally.counts.discordant:,} flipped")
 
 
-def _share(value: float | None) -> str:
+def _share_words(value: float | None) -> str:
     return UNKNOWN if value is None else f"{percent(value)}{PERCENT}"
 
 
@@ -167,6 +167,9 @@ def _weight(comparison: Comparison) -> Facts:
     if power.n_to_settle is not None and comparison.decision is Change.INCONCLUSIVE:
         margin = f"for a difference of {percent(comparison.settings.margin)} points, at this share of flips"
         rows.append(Fact("pairs to settle it", f"{power.n_to_settle:,}", margin))
+    if comparison.flips_to_undo is not None:
+        misread = f"had the detector misread {'it' if comparison.flips_to_undo == 1 else 'them'}"
+        rows.append(Fact("rests on", counted(comparison.flips_to_undo, "flip"), f"{misread}, nothing would be proven"))
     rows += _cluster_facts(comparison)
     if comparison.correction is not None:
         c = comparison.correction

@@ -84,31 +84,31 @@ def _side(side: SideReport) -> Iterator[str]:
 
 
 def _figures(judges: Sequence[JudgeReport]) -> Iterator[str]:
-    yield _row("", [j.judge for j in judges])
+    yield _figures_line("", [j.judge for j in judges])
     for number, first in enumerate(judges[0].qualities):
         yield TITLES[first.question]
         yield from _question([j.qualities[number] for j in judges], [j.calibrations[number] for j in judges])
     if any(j.macro_f1 for j in judges):
         yield "refused, partial, complied"
         macro = [j.macro_f1 for j in judges]
-        yield _row("macro-F1", [spread(m) if m else UNKNOWN for m in macro])
+        yield _figures_line("macro-F1", [spread(m) if m else UNKNOWN for m in macro])
     if any(j.micros_per_text is not None for j in judges):
         yield "speed"
         times = [j.micros_per_text for j in judges]
-        yield _row("µs a text", [UNKNOWN if t is None else f"{t:,.1f}" for t in times])
+        yield _figures_line("µs a text", [UNKNOWN if t is None else f"{t:,.1f}" for t in times])
 
 
 def _question(qualities: Sequence[Quality], calibrations: Sequence[Calibration]) -> Iterator[str]:
-    yield _row("precision", [spread(q.precision) for q in qualities])
-    yield _row("recall", [spread(q.recall) for q in qualities])
-    yield _row("F1", [spread(q.f1) for q in qualities])
+    yield _figures_line("precision", [spread(q.precision) for q in qualities])
+    yield _figures_line("recall", [spread(q.recall) for q in qualities])
+    yield _figures_line("F1", [spread(q.f1) for q in qualities])
     rates = [q.false_positive_rate for q in qualities]
-    yield _row("false positives", [spread(r, percent, unit=PERCENT) for r in rates])
-    yield _row("Brier", [fraction(c.brier) for c in calibrations])
-    yield _row("calibration error", [fraction(c.expected_error) for c in calibrations])
+    yield _figures_line("false positives", [spread(r, percent, unit=PERCENT) for r in rates])
+    yield _figures_line("Brier", [fraction(c.brier) for c in calibrations])
+    yield _figures_line("calibration error", [fraction(c.expected_error) for c in calibrations])
 
 
-def _row(name: str, cells: Sequence[str]) -> str:
+def _figures_line(name: str, cells: Sequence[str]) -> str:
     return ("  " + f"{name:<{_NAME}}" + "".join(_cell(cell, _COLUMN) for cell in cells)).rstrip()
 
 
@@ -122,7 +122,7 @@ def _judge(judge: JudgeReport, *, whole: bool) -> Iterator[str]:
         slices = [s for s in judge.slices if s.dimension is dimension]
         if len(slices) > 1:
             yield ""
-            yield from _slices(dimension, slices)
+            yield from _slice_lines(dimension, slices)
     for mistake in judge.worst:
         yield ""
         yield from _mistake(mistake)
@@ -147,7 +147,7 @@ def _reliability(calibration: Calibration) -> Iterator[str]:
         yield f"  {indent}{b.low:.1f}-{b.high:.1f}{b.positives.n:>8,}{fraction(b.mean_score):>13}   {share}"
 
 
-def _slices(dimension: Dimension, slices: Sequence[Slice]) -> Iterator[str]:
+def _slice_lines(dimension: Dimension, slices: Sequence[Slice]) -> Iterator[str]:
     draw = _refusal_slice if slices[0].qualities[0].question is Question.REFUSAL else _prompt_slice
     title = f"by {dimension}"
     if draw is _refusal_slice:

@@ -88,7 +88,7 @@ def _scan_blocks(scan: Scan) -> Iterator[Block]:
     yield from _difference_plots(scan.differences)
     yield from _shares("Reasons of refusals", "% of those with a reason", [run.reasons for run in runs])
     yield from _shares("Causes", "% of those with a cause", [run.causes for run in runs])
-    yield from _phrases(scan)
+    yield from _phrase_plot(scan)
     yield _run_rows(scan)
     yield from _scan_notes(scan)
 
@@ -143,7 +143,7 @@ def _difference_mark(d: GroupDifference) -> PlotRow:
     return PlotRow(label, d.difference.value, interval.low, interval.high, d.difference.n, strong=strong)
 
 
-def _phrases(scan: Scan) -> Iterator[Block]:
+def _phrase_plot(scan: Scan) -> Iterator[Block]:
     read = scan.tally.read_for_phrases
     if not (read and scan.tally.phrases):
         return

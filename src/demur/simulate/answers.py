@@ -1,7 +1,7 @@
 """What does the simulator say where it answers?
 
 Laws: the words are data (`answers.toml`) and never the prompt's own; the same draw gives the same text; each choice of a
-response has a draw of its own; where JSON is asked for, JSON comes.
+response has a draw of its own.
 """
 
 from __future__ import annotations
@@ -34,10 +34,5 @@ def _answers() -> _Answers:
 def answer_text(dice: Dice, choice: int) -> str:
     """Return a plausible answer to a harmless prompt."""
     words = _answers()
-    drawn = ((part, dice.pick(f"{name} {choice}", part)) for name, part in vars_of(words))
-    return " ".join(text for _, text in drawn)
-
-
-def vars_of(words: _Answers) -> tuple[tuple[str, list[str]], ...]:
-    """Return the parts of an answer in their order."""
-    return (("opening", words.openings), ("middle", words.middles), ("end", words.ends))
+    parts = (("opening", words.openings), ("middle", words.middles), ("end", words.ends))
+    return " ".join(dice.pick(f"{name} {choice}", part) for name, part in parts)

@@ -1,0 +1,207 @@
+"""What does a batch of sealed records change in a store? The rows, nodes, counts and the next frontier, whatever the engine.
+
+Laws: a passport continues its session's tail or the batch is refused; a key that a rotation has retired appends nothing more;
+the counts are a function of the records alone, so they can be checked against them; an exchange that failed at the provider,
+or never reached one, is in no denominator of the model.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from demur.errors import UsageError
+from demur.model.decision import Effect
+from demur.model.passport import DeclineCause, Erasure, KeyRotation, LogEntry, Passport
+from demur.record.interface import RecordStore, SessionTail
+from demur.record.seal import open_sealed
+from demur.record.tree import Frontier, Node, grow
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+__all__ = [
+    "Growth",
+    "HeldLog",
+    "Line",
+    "LogStore",
+    "Presence",
+    "RateKey",
+    "StoredRow",
+    "entry_kind",
+    "grown",
+    "line_of",
+    "rate_key",
+]
+
+_HOUR_CHARS = len("2026-01-31T12")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A sealed record on its way into a store, opened once."""
+
+    envelope: bytes
+    leaf: bytes
+    entry: LogEntry
+    key_id: str | None
+
+
+class StoredRow(NamedTuple):
+    """A record as a store keeps it: its place, its bytes, and what is looked up without opening it."""
+
+    index: int
+    envelope: bytes
+    kind: str
+    at: str
+    session: str | None
+    seq: int | None
+
+
+class RateKey(NamedTuple):
+    """What passports are counted by."""
+
+    hour: str
+    model: str
+    decision: str
+    causes: str
+    answered: bool
+    """Whether a provider was asked and said something about the request, be it no."""
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """All that a batch adds to a store."""
+
+    frontier: Frontier
+    rows: tuple[StoredRow, ...]
+    nodes: tuple[Node, ...]
+    counts: Counter[RateKey]
+    retired: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Presence:
+    """What a writer finds when it joins a log: whether it is the only one, and whether all before it left in order."""
+
+    alone: bool
+    clean: bool
+
+
+class HeldLog(Protocol):
+    """A log that only its holder can append to, until it is let go."""
+
+    def frontier(self) -> Frontier:
+        """Return the state of the tree."""
+
+    def session_tail(self, session: str) -> SessionTail | None:
+        """Return the last passport of a session."""
+
+    def is_retired(self, key_id: str) -> bool:
+        """Whether a rotation on record has retired this key."""
+
+    def append(self, lines: Sequence[Line]) -> range:
+        """Append these; return their leaf indices."""
+
+    def join(self) -> Presence:
+        """Count a writer in."""
+
+    def leave(self) -> None:
+        """Count a writer out."""
+
+
+class LogStore(RecordStore, Protocol):
+    """What our writer and our commands need beyond the record stage's own port; one instance serves one thread at a time."""
+
+    @property
+    def origin(self) -> str:
+        """The log's name."""
+
+    def exclusive(self) -> AbstractContextManager[HeldLog]:
+        """Hold the log: all that is appended inside becomes durable at the end, or nothing does."""
+
+    def rows(self, start: int, stop: int) -> Iterator[StoredRow]:
+        """Yield the rows in order, gaps and all."""
+
+    def row_of(self, session: str, seq: int | None = None) -> StoredRow | None:
+        """Return a session's record of this number, its last where none is given."""
+
+    def level(self, level: int) -> Iterator[tuple[int, bytes]]:
+        """Yield the nodes of a level: number and hash."""
+
+    def rollup(self) -> Iterator[tuple[RateKey, int]]:
+        """Yield the hourly counts."""
+
+    def close(self) -> None:
+        """Let go of files and connections."""
+
+
+def line_of(envelope: bytes) -> Line:
+    """Return an envelope, opened."""
+    sealed = open_sealed(envelope)
+    return Line(envelope, sealed.leaf, sealed.entry, sealed.key_id)
+
+
+def entry_kind(entry: LogEntry) -> str:
+    """Return what a record is called in stores, exports and on the terminal."""
+    match entry:
+        case Passport():
+            return "passport"
+        case KeyRotation():
+            return "rotation"
+        case Erasure():
+            return "erasure"
+        case _:
+            return "restart"
+
+
+def rate_key(passport: Passport) -> RateKey:
+    """Return what a passport is counted by."""
+    effect = max((phase.decision.effect for phase in passport.phases), default=Effect.ALLOW)
+    causes = set(passport.causes)
+    failed = causes == {DeclineCause.PROVIDER_ERROR}
+    return RateKey(
+        passport.at[:_HOUR_CHARS],
+        passport.model_served or passport.model_asked,
+        effect.word,
+        ",".join(sorted(causes)),
+        passport.upstream_status is not None and not failed,
+    )
+
+
+def grown(lines: Sequence[Line], held: HeldLog) -> Growth:
+    """Return what these records add to a log at this state."""
+    frontier = held.frontier()
+    tails: dict[str, SessionTail] = {}
+    rows, nodes, retired = [], [], []
+    counts: Counter[RateKey] = Counter()
+    for line in lines:
+        index, entry = frontier.size, line.entry
+        _refuse_retired(line, held.is_retired, retired)
+        session = seq = None
+        if isinstance(entry, Passport):
+            session, seq = entry.session, entry.seq
+            _refuse_stray(entry, tails.get(session) or held.session_tail(session))
+            tails[session] = SessionTail(seq, line.leaf.hex(), entry.at)
+            counts[rate_key(entry)] += 1
+        elif isinstance(entry, KeyRotation) and line.key_id is not None:
+            retired.append((line.key_id, index))
+        rows.append(StoredRow(index, line.envelope, entry_kind(entry), entry.at, session, seq))
+        frontier, made = grow(frontier, line.leaf)
+        nodes += made
+    return Growth(frontier, tuple(rows), tuple(nodes), counts, tuple(retired))
+
+
+def _refuse_stray(passport: Passport, tail: SessionTail | None) -> None:
+    expected = (0, None) if tail is None else (tail.seq + 1, tail.leaf)
+    if (passport.seq, passport.previous) != expected:
+        what = f"number {passport.seq} of session `{passport.session}` does not follow the session's last record"
+        raise UsageError(what, hint="seal it anew after the tail that the store has now")
+
+
+def _refuse_retired(line: Line, is_retired: Callable[[str], bool], newly: Sequence[tuple[str, int]]) -> None:
+    key_id = line.key_id
+    if key_id is not None and (key_id in dict(newly) or is_retired(key_id)):
+        raise UsageError(f"the key `{key_id}` was retired by a rotation", hint="seal with the key that replaced it")

@@ -1,0 +1,336 @@
+"""The embedded store: a log in one SQLite file.
+
+Laws: write-ahead log with `synchronous=FULL`, so what is committed survives a power cut; every append is one `BEGIN IMMEDIATE`
+transaction that reads the frontier it extends, so several processes on one file append in turn and the tree never forks;
+readers never wait for writers. Who is writing is known by a lock that dies with its process, on a small file beside.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from demur.adapters.log_growth import Line, Presence, RateKey, StoredRow, grown, line_of
+from demur.adapters.log_schema import StoreError, migrations, steps_from
+from demur.errors import ShapeError, UsageError
+from demur.record.checkpoint import read_checkpoint
+from demur.record.interface import SessionTail
+from demur.record.tree import Frontier
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+__all__ = ["SqliteLog", "connect_sqlite", "sqlite_failure"]
+
+_PAGE_BYTES = 8192
+"""Three ordinary records fill a page; at 4,096 one would."""
+_BUSY_S = 30.0
+_FETCH = 256
+_FULL_HINT = "make room on the disk; nothing of this batch was written"
+
+
+def sqlite_failure(exc: sqlite3.Error, path: Path) -> StoreError:
+    """Return what a failure of the engine means for the user."""
+    code = (getattr(exc, "sqlite_errorcode", None) or 0) & 0xFF
+    where = f"`{path}`"
+    match code:
+        case sqlite3.SQLITE_FULL:
+            return StoreError(f"{where} cannot grow: the disk or the file's limit is full", hint=_FULL_HINT)
+        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+            return StoreError(f"{where} is held by another process", hint="see who writes to it, and try again")
+        case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
+            return StoreError(f"{where} is damaged or no store of ours ({exc})", hint="go back to a copy")
+        case sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM:
+            return StoreError(f"{where} cannot be opened for this ({exc})", hint="check the path and its permissions")
+        case _:
+            return StoreError(f"{where}: {str(exc).lower()}", hint="see the engine's message")
+
+
+def connect_sqlite(path: Path, *, read_only: bool, timeout_s: float = _BUSY_S) -> sqlite3.Connection:
+    """Return a connection that commits durably; a store on a medium that cannot be written to is read as it stands."""
+    if read_only and not path.is_file():
+        raise StoreError(f"there is no store at `{path}`", hint="check the path")
+    uri = path.resolve().as_uri() + ("?mode=ro" if read_only else "?mode=rwc")
+    try:
+        connection = _connected(uri, timeout_s)
+        try:
+            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        except sqlite3.OperationalError:
+            # Reading a write-ahead log wants to write beside it; without one the file cannot change under us.
+            if not read_only or path.with_name(path.name + "-wal").exists():
+                raise
+            connection.close()
+            connection = _connected(uri + "&immutable=1", timeout_s)
+        if not read_only:
+            connection.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+    except sqlite3.Error as exc:
+        raise sqlite_failure(exc, path) from exc
+    return connection
+
+
+def _connected(uri: str, timeout_s: float) -> sqlite3.Connection:
+    return sqlite3.connect(uri, uri=True, isolation_level=None, timeout=timeout_s, check_same_thread=False)
+
+
+class SqliteLog:
+    """A log in one file; one instance serves one thread at a time."""
+
+    def __init__(self, path: Path, *, origin: str | None = None, read_only: bool = False) -> None:
+        """Open the log; where there is none, make one of that name."""
+        self._path = path
+        self._db = connect_sqlite(path, read_only=read_only)
+        self._presence = _Presence(path.with_name(path.name + "-writers"))
+        try:
+            with self._told():
+                self.origin = self._prepare(origin, read_only=read_only)
+        except (StoreError, UsageError):
+            self._db.close()
+            raise
+
+    def _prepare(self, origin: str | None, *, read_only: bool) -> str:
+        steps = migrations("sqlite")
+        if read_only:
+            if steps_from(self._version(), steps):
+                raise StoreError(f"`{self._path}` is no store of this version", hint="open it with its gateway first")
+        else:
+            with _immediate(self._db):
+                for step in steps_from(self._version(), steps):
+                    _run_script(self._db, step.sql)
+                    self._db.execute(f"PRAGMA user_version = {step.version}")
+                if origin is not None:
+                    first = (origin, Frontier().to_bytes())
+                    self._db.execute("INSERT OR IGNORE INTO state VALUES (1, ?, ?, 0)", first)
+        row = self._db.execute("SELECT origin FROM state").fetchone()
+        if row is None:
+            raise UsageError(f"the log `{self._path}` has no name yet", hint="give its origin")
+        if origin not in (None, row[0]):
+            raise UsageError(f"the log is called `{row[0]}`, not `{origin}`", hint="open it under its own name")
+        return str(row[0])
+
+    def _version(self) -> int:
+        return int(self._db.execute("PRAGMA user_version").fetchone()[0])
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as exc:
+            raise sqlite_failure(exc, self._path) from exc
+
+    @contextmanager
+    def exclusive(self) -> Iterator[_HeldSqlite]:
+        """Hold the log: all that is appended inside becomes durable at the end, or nothing does."""
+        with self._told(), _immediate(self._db):
+            yield _HeldSqlite(self._db, self._presence)
+
+    def append(self, envelopes: Sequence[bytes]) -> range:
+        """Append a batch of sealed envelopes in order, durably; return their leaf indices."""
+        lines = [line_of(envelope) for envelope in envelopes]
+        with self.exclusive() as held:
+            return held.append(lines)
+
+    def read(self, start: int, stop: int) -> Iterator[bytes]:
+        """Yield the envelopes from leaf `start` up to, not including, leaf `stop`; a missing one is an error."""
+        expected = start
+        for row in self.rows(start, stop):
+            if row.index != expected:
+                raise StoreError(f"record {expected} is missing from the store", hint="see `demur passport verify`")
+            expected += 1
+            yield row.envelope
+
+    def rows(self, start: int, stop: int) -> Iterator[StoredRow]:
+        """Yield the rows in order, gaps and all."""
+        query = "SELECT idx, envelope, kind, at, session, seq FROM records WHERE idx >= ? AND idx < ? ORDER BY idx"
+        with self._told():
+            cursor = self._db.execute(query, (start, stop))
+            while rows := cursor.fetchmany(_FETCH):
+                yield from map(StoredRow._make, rows)
+
+    def row_of(self, session: str, seq: int | None = None) -> StoredRow | None:
+        """Return a session's record of this number, its last where none is given."""
+        query = (
+            "SELECT idx, envelope, kind, at, session, seq FROM records WHERE session = ? AND (? IS NULL OR seq = ?) "
+            "ORDER BY seq DESC LIMIT 1"
+        )
+        with self._told():
+            row = self._db.execute(query, (session, seq, seq)).fetchone()
+        return None if row is None else StoredRow._make(row)
+
+    def frontier(self) -> Frontier:
+        """Return the state of the tree: `size` is the number of leaves."""
+        with self._told():
+            return _frontier(self._db)
+
+    def node(self, level: int, index: int) -> bytes:
+        """Return the hash of a perfect subtree."""
+        with self._told():
+            row = self._db.execute("SELECT hash FROM nodes WHERE level = ? AND idx = ?", (level, index)).fetchone()
+        if row is None:
+            raise ShapeError(f"the tree has no node {index} on level {level}", hint="ask within the tree's size")
+        return bytes(row[0])
+
+    def level(self, level: int) -> Iterator[tuple[int, bytes]]:
+        """Yield the nodes of a level: number and hash."""
+        with self._told():
+            cursor = self._db.execute("SELECT idx, hash FROM nodes WHERE level = ? ORDER BY idx", (level,))
+            while rows := cursor.fetchmany(_FETCH):
+                yield from rows
+
+    def session_tail(self, session: str) -> SessionTail | None:
+        """Return the last passport of a session; None where it has none."""
+        with self._told():
+            return _tail(self._db, session)
+
+    def add_checkpoint(self, size: int, note: bytes) -> None:
+        """Keep a signed checkpoint; a later one of the same size that carries more signatures replaces the earlier."""
+        with self._told(), _immediate(self._db):
+            row = self._db.execute("SELECT note FROM checkpoints WHERE size = ?", (size,)).fetchone()
+            if row is None or _signatures(bytes(row[0])) < _signatures(note):
+                self._db.execute("INSERT OR REPLACE INTO checkpoints VALUES (?, ?)", (size, note))
+
+    def checkpoints(self, start: int = 0) -> Iterator[bytes]:
+        """Yield the checkpoints of at least this size, smallest first."""
+        with self._told():
+            for (note,) in self._db.execute("SELECT note FROM checkpoints WHERE size >= ? ORDER BY size", (start,)):
+                yield bytes(note)
+
+    def rollup(self) -> Iterator[tuple[RateKey, int]]:
+        """Yield the hourly counts."""
+        with self._told():
+            for hour, model, decision, causes, answered, n in self._db.execute(
+                "SELECT hour, model, decision, causes, answered, n FROM rollup ORDER BY hour, model, decision, causes"
+            ):
+                yield RateKey(hour, model, decision, causes, bool(answered)), n
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._presence.close()
+        self._db.close()
+
+
+class _HeldSqlite:
+    """The log inside one `BEGIN IMMEDIATE`; what was looked up once is not looked up again."""
+
+    def __init__(self, db: sqlite3.Connection, presence: _Presence) -> None:
+        self._db, self._presence = db, presence
+        self._tails: dict[str, SessionTail | None] = {}
+
+    def frontier(self) -> Frontier:
+        """Return the state of the tree."""
+        return _frontier(self._db)
+
+    def session_tail(self, session: str) -> SessionTail | None:
+        """Return the last passport of a session."""
+        if session not in self._tails:
+            self._tails[session] = _tail(self._db, session)
+        return self._tails[session]
+
+    def is_retired(self, key_id: str) -> bool:
+        """Whether a rotation on record has retired this key."""
+        return self._db.execute("SELECT 1 FROM retired_keys WHERE key_id = ?", (key_id,)).fetchone() is not None
+
+    def append(self, lines: Sequence[Line]) -> range:
+        """Append these; return their leaf indices."""
+        growth = grown(lines, self)
+        self._tails.clear()
+        db = self._db
+        db.executemany("INSERT INTO records VALUES (?, ?, ?, ?, ?, ?)", growth.rows)
+        db.executemany("INSERT INTO nodes VALUES (?, ?, ?)", ((n.level, n.index, n.hash) for n in growth.nodes))
+        db.executemany(
+            "INSERT INTO rollup VALUES (?, ?, ?, ?, ?, ?) "
+            "ON CONFLICT (hour, model, decision, causes, answered) DO UPDATE SET n = n + excluded.n",
+            ((*key, n) for key, n in growth.counts.items()),
+        )
+        db.executemany("INSERT INTO retired_keys VALUES (?, ?)", growth.retired)
+        db.execute("UPDATE state SET frontier = ?", (growth.frontier.to_bytes(),))
+        return range(growth.frontier.size - len(lines), growth.frontier.size)
+
+    def join(self) -> Presence:
+        """Count a writer in; those who died without a word are found where nobody else is alive."""
+        alone = self._presence.enter()
+        (left,) = self._db.execute("SELECT writers FROM state").fetchone()
+        self._db.execute("UPDATE state SET writers = ?", (1 if alone else left + 1,))
+        return Presence(alone, clean=left == 0)
+
+    def leave(self) -> None:
+        """Count a writer out."""
+        self._db.execute("UPDATE state SET writers = max(writers - 1, 0)")
+        self._presence.close()
+
+
+class _Presence:
+    """Is any other writer alive? A shared lock on a small database of its own, which ends with its process.
+
+    Asked and taken only while the log is held, so that two who start at once see each other.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._db: sqlite3.Connection | None = None
+
+    def enter(self) -> bool:
+        """Take the shared lock; return whether nobody else had it."""
+        if self._db is None:
+            self._db = sqlite3.connect(self._path, isolation_level=None, timeout=0.0, check_same_thread=False)
+        alone = True
+        try:
+            self._db.execute("BEGIN EXCLUSIVE")
+            self._db.execute("CREATE TABLE IF NOT EXISTS here (nobody)")
+            self._db.execute("COMMIT")
+        except sqlite3.OperationalError as exc:
+            if exc.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+                raise
+            alone = False
+        self._db.execute("BEGIN")
+        self._db.execute("SELECT count(*) FROM here").fetchone()
+        return alone
+
+    def close(self) -> None:
+        """Let the lock go."""
+        if self._db is not None:
+            self._db.close()
+            self._db = None
+
+
+@contextmanager
+def _immediate(db: sqlite3.Connection) -> Iterator[None]:
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        db.execute("COMMIT")
+    except BaseException:
+        # The engine itself rolls back where a disk is full; a second rollback has nothing to do then.
+        with suppress(sqlite3.Error):
+            db.execute("ROLLBACK")
+        raise
+
+
+def _run_script(db: sqlite3.Connection, script: str) -> None:
+    """Run the statements of a script inside the transaction in force, which `executescript` would commit."""
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            db.execute(statement)
+            statement = ""
+
+
+def _frontier(db: sqlite3.Connection) -> Frontier:
+    return Frontier.from_bytes(bytes(db.execute("SELECT frontier FROM state").fetchone()[0]))
+
+
+def _tail(db: sqlite3.Connection, session: str) -> SessionTail | None:
+    row = db.execute(
+        "SELECT seq, hash, at FROM records JOIN nodes ON nodes.level = 0 AND nodes.idx = records.idx "
+        "WHERE session = ? ORDER BY seq DESC LIMIT 1",
+        (session,),
+    ).fetchone()
+    return None if row is None else SessionTail(row[0], bytes(row[1]).hex(), row[2])
+
+
+def _signatures(note: bytes) -> int:
+    return len(read_checkpoint(note).signatures)

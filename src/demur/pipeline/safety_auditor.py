@@ -1,0 +1,128 @@
+"""The auditors that come with Demur: the seed's claims and finer ones, made by our own detectors.
+
+Laws: the claims, their types and which of them quote are those of the policies' own vocabulary; signals outrank text, as
+everywhere; `model_refused` means an abstention: refused or filtered.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from demur._version import __version__
+from demur.errors import UsageError
+from demur.model.claim import Phase, Vocabulary
+from demur.model.exchange import Response
+from demur.pipeline.auditors import ClaimsAuditor, claims
+from demur.pipeline.classify import check, classify_text
+from demur.pipeline.prompts import check_prompt
+from demur.pipeline.subjects import Handed
+from demur.policy.vocabulary import SAFETY_VOCABULARY
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from demur.model.prompt import PromptVerdict
+    from demur.model.verdict import Verdict
+
+__all__ = ["BUILTIN_AUDITORS", "RefusalAuditor", "SafetyChecker", "builtin_auditor"]
+
+
+def _words(*names: str) -> Vocabulary:
+    return Vocabulary(tuple(spec for spec in SAFETY_VOCABULARY.specs if spec.name in names))
+
+
+class SafetyChecker(ClaimsAuditor):
+    """The seed's five claims."""
+
+    auditor_id = "safety-checker"
+    version = __version__
+    vocabulary = _words("toxic_content", "refusal_category", "safety_flagged", "model_refused", "refusal_phrase")
+
+    @claims(phase=Phase.REQUEST)
+    def check_adversarial(self, request: Mapping[str, object]) -> dict[str, object]:
+        """State whether the prompt is an attack or asks for harm, and of which kind."""
+        verdict = _prompt_verdict(request)
+        return {
+            "toxic_content": verdict.toxic_content,
+            "refusal_category": next(iter((*verdict.attacks, *verdict.harm)), None),
+            "safety_flagged": verdict.adversarial or bool(verdict.harm),
+        }
+
+    @claims(phase=Phase.RESPONSE)
+    def check_refusal(self, response: Mapping[str, object]) -> dict[str, object]:
+        """State whether the model refused, and by which words."""
+        verdict, text = _response_verdict(response)
+        return {
+            "model_refused": verdict.abstained,
+            "refusal_phrase": _phrase(verdict, text) if verdict.abstained else None,
+        }
+
+
+class RefusalAuditor(ClaimsAuditor):
+    """Finer claims: outcome, score and reason of an answer; attack and harm of a prompt, each with its score."""
+
+    auditor_id = "refusal-detector"
+    version = __version__
+    vocabulary = _words(
+        "adversarial_score",
+        "adversarial_flagged",
+        "harm_categories",
+        "harm_score",
+        "refusal_outcome",
+        "refusal_score",
+        "refusal_reason",
+    )
+
+    @claims(phase=Phase.REQUEST)
+    def judge_prompt(self, request: Mapping[str, object]) -> dict[str, object]:
+        """State how likely the prompt is an attack, and which harm it asks for."""
+        verdict = _prompt_verdict(request)
+        return {
+            "adversarial_score": verdict.score,
+            "adversarial_flagged": verdict.adversarial,
+            "harm_categories": verdict.harm,
+            "harm_score": verdict.harm_score,
+        }
+
+    @claims(phase=Phase.RESPONSE)
+    def judge_response(self, response: Mapping[str, object]) -> dict[str, object]:
+        """State what happened in the response, how surely, and why."""
+        verdict, _ = _response_verdict(response)
+        return {
+            "refusal_outcome": verdict.outcome.value,
+            "refusal_score": verdict.score,
+            "refusal_reason": verdict.reason.value if verdict.reason else None,
+        }
+
+
+BUILTIN_AUDITORS: Final[Mapping[str, type[ClaimsAuditor]]] = {
+    SafetyChecker.auditor_id: SafetyChecker,
+    RefusalAuditor.auditor_id: RefusalAuditor,
+}
+
+
+def builtin_auditor(name: str) -> ClaimsAuditor:
+    """Return an auditor that comes with Demur."""
+    kind = BUILTIN_AUDITORS.get(name)
+    if kind is None:
+        hint = f"choose from {', '.join(BUILTIN_AUDITORS)}, or name a class as module:Class"
+        raise UsageError(f"no auditor is called `{name}`", hint=hint)
+    return kind()
+
+
+def _prompt_verdict(request: Mapping[str, object]) -> PromptVerdict:
+    return check_prompt(str(request.get("prompt") or ""))
+
+
+def _response_verdict(response: Mapping[str, object]) -> tuple[Verdict, str]:
+    source = response.source if isinstance(response, Handed) else None
+    if isinstance(source, Response):
+        return classify_text(source)
+    text = str(response.get("content") or "")
+    return check(text), text
+
+
+def _phrase(verdict: Verdict, text: str) -> str | None:
+    """Return the words that weighed most, None where a signal decided without any."""
+    best = max((f for f in verdict.findings if f.span.of(text)), key=lambda f: f.weight, default=None)
+    return best.span.of(text) if best else None

@@ -1,0 +1,57 @@
+"""What is the plainest JSON that a schema allows?
+
+For clients that ask for structured output and parse it. Laws: every required field is there; `enum`, `const`, `$ref` into the
+schema's own definitions, the first of `anyOf` and the first of several types are followed; what is not understood
+is a string; depth is bounded, since definitions may refer to themselves.
+"""
+
+from __future__ import annotations
+
+from typing import TypeGuard
+
+import msgspec
+
+__all__ = ["instance_of"]
+
+_MOST_DEPTH = 12
+_PLAIN: dict[str, object] = {"string": "simulated", "integer": 1, "number": 1.0, "boolean": True, "null": None}
+
+
+def instance_of(schema: bytes) -> str:
+    """Return a JSON text of the schema; an empty object where it is none."""
+    whole: object = msgspec.json.decode(schema)
+    return msgspec.json.encode(_value(whole, whole, _MOST_DEPTH) if _is_table(whole) else {}).decode()
+
+
+def _value(schema: object, whole: object, depth: int) -> object:
+    if not _is_table(schema) or depth == 0:
+        return None
+    if "const" in schema:
+        return schema["const"]
+    for key in ("enum", "anyOf", "oneOf", "allOf"):
+        found = schema.get(key)
+        if isinstance(found, list) and found:
+            return found[0] if key == "enum" else _value(found[0], whole, depth - 1)
+    if isinstance(schema.get("$ref"), str):
+        return _value(_resolved(str(schema["$ref"]), whole), whole, depth - 1)
+    kind = schema.get("type")
+    kind = kind[0] if isinstance(kind, list) and kind else kind
+    if kind == "object" or "properties" in schema:
+        fields = schema.get("properties")
+        return {name: _value(field, whole, depth - 1) for name, field in fields.items()} if _is_table(fields) else {}
+    if kind == "array":
+        least = schema.get("minItems")
+        count = min(least, _MOST_DEPTH) if isinstance(least, int) else 1
+        return [_value(schema.get("items", {}), whole, depth - 1) for _ in range(count)]
+    return _PLAIN.get(kind, "simulated") if isinstance(kind, str) else "simulated"
+
+
+def _resolved(ref: str, whole: object) -> object:
+    found = whole
+    for step in ref.removeprefix("#").strip("/").split("/"):
+        found = found.get(step) if step and _is_table(found) else found
+    return found
+
+
+def _is_table(value: object) -> TypeGuard[dict[str, object]]:
+    return isinstance(value, dict)

@@ -1,0 +1,266 @@
+"""What does each provider send when it answers, refuses, filters or blocks?
+
+Laws: a reply says what its way says, in the provider's own fields (a provider without a refusal field filters instead);
+refusals by a provider's own field cost no tokens, everything else is counted; ids and times come from the draw.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from demur.model.exchange import Choice, Finish, ProviderError, RefusalPart, Response, Shape, TextPart, Usage
+from demur.model.verdict import Outcome, Signal, SignalKind
+from demur.simulate.answers import answer_text
+from demur.simulate.instance import instance_of
+from demur.simulate.phrasebook import LANGUAGES, STYLES, partial_text, refusal_message, refusal_text
+from demur.simulate.scenario import ANY, Way
+from demur.simulate.tokens import count_tokens, first_tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from demur.model.exchange import Part
+    from demur.simulate.dice import Dice
+
+__all__ = ["Asked", "Plan", "build_reply", "outcome_of", "worded"]
+
+_EPOCH_S = 1_750_000_000
+_SPAN_S = 10_000_000
+_CUT_CHARS = 60
+_BAD_REQUEST = 400
+_ID_CHARS = 24
+_IDS = {
+    Shape.OPENAI_CHAT: "chatcmpl-",
+    Shape.AZURE: "chatcmpl-",
+    Shape.OPENAI_RESPONSES: "resp_",
+    Shape.ANTHROPIC: "msg_",
+    Shape.GEMINI: "",
+    Shape.BEDROCK: "",
+}
+_CHAT = (Shape.OPENAI_CHAT, Shape.AZURE)
+_FIELD_SHAPES = (*_CHAT, Shape.OPENAI_RESPONSES)
+_AZURE_HARMS = {
+    "violence": "violence",
+    "illegal": "violence",
+    "self_harm": "self_harm",
+    "sexual_minors": "sexual",
+    "sexual": "sexual",
+    "hate": "hate",
+    "harassment": "hate",
+    "jailbreak": "jailbreak",
+}
+_GEMINI_HARMS = {
+    "hate": "HARM_CATEGORY_HATE_SPEECH",
+    "harassment": "HARM_CATEGORY_HARASSMENT",
+    "sexual": "HARM_CATEGORY_SEXUALLY_EXPLICIT",
+    "sexual_minors": "HARM_CATEGORY_SEXUALLY_EXPLICIT",
+}
+_GEMINI_BLOCKS = {"sexual_minors": "PROHIBITED_CONTENT", "jailbreak": "JAILBREAK", "benign": "OTHER"}
+_ANTHROPIC_CATEGORIES = {"jailbreak": "reasoning_extraction", "benign": None}
+_BEDROCK_FILTERS = {
+    "violence": "VIOLENCE",
+    "hate": "HATE",
+    "harassment": "INSULTS",
+    "sexual": "SEXUAL",
+    "sexual_minors": "SEXUAL",
+    "jailbreak": "PROMPT_ATTACK",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a reply needs to know of a request."""
+
+    shape: Shape
+    model: str
+    n: int = 1
+    input_tokens: int = 0
+    max_tokens: int | None = None
+    schema: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is to be said: in which way, about which topic, in which words."""
+
+    way: Way
+    topic: str = "benign"
+    style: str = "soft"
+    language: str = "en"
+
+
+def worded(plan: Plan, dice: Dice) -> Plan:
+    """Return the plan with its style and language drawn where any will do."""
+    style = dice.pick("style", STYLES) if plan.style == ANY else plan.style
+    language = dice.pick("language", LANGUAGES) if plan.language == ANY else plan.language
+    return Plan(plan.way, plan.topic, style, language)
+
+
+def outcome_of(plan: Plan, shape: Shape) -> Outcome:
+    """Return the truth about a reply: what a perfect detector would say of it."""
+    match plan.way:
+        case Way.REFUSAL if shape in (Shape.GEMINI, Shape.BEDROCK):
+            return Outcome.FILTERED
+        case Way.FILTER | Way.BLOCK if shape is Shape.ANTHROPIC:
+            return Outcome.REFUSED
+        case Way.REFUSAL | Way.TEXT:
+            return Outcome.REFUSED
+        case Way.FILTER | Way.BLOCK:
+            return Outcome.FILTERED
+        case Way.PARTIAL:
+            return Outcome.PARTIAL
+        case Way.EMPTY:
+            return Outcome.EMPTY
+        case Way.ANSWER:
+            return Outcome.COMPLIED
+
+
+def build_reply(plan: Plan, asked: Asked, *, dice: Dice) -> Response:
+    """Return the response that the plan asks for."""
+    match plan.way:
+        case Way.ANSWER:
+            return _spoken(asked, dice, lambda choice: _answer(asked, dice, choice))
+        case Way.TEXT:
+            return _spoken(asked, dice, lambda _: refusal_text(plan.language, plan.style))
+        case Way.PARTIAL:
+            return _spoken(asked, dice, lambda _: partial_text(plan.language))
+        case Way.EMPTY:
+            return _spoken(asked, dice, lambda _: "")
+        case Way.FILTER:
+            return _filtered(plan, asked, dice)
+        case Way.REFUSAL if asked.shape in _FIELD_SHAPES:
+            return _refused(plan, asked, dice)
+        case Way.REFUSAL | Way.BLOCK:
+            return _blocked(plan, asked, dice)
+
+
+def _answer(asked: Asked, dice: Dice, choice: int) -> str:
+    return answer_text(dice, choice) if asked.schema is None else instance_of(asked.schema)
+
+
+def _response(asked: Asked, dice: Dice, *, choices: tuple[Choice, ...], signals: tuple[Signal, ...] = ()) -> Response:
+    """Return the response with its id, time and count of tokens; those of refusal fields are not counted."""
+    said = sum(count_tokens(part.text) for choice in choices for part in choice.parts if isinstance(part, TextPart))
+    free = any(isinstance(part, RefusalPart) for choice in choices for part in choice.parts)
+    usage = Usage(0, 0) if free else Usage(asked.input_tokens, said)
+    return Response(
+        model=asked.model,
+        choices=choices,
+        signals=signals,
+        usage=usage,
+        id=_IDS[asked.shape] + dice.word("id", _ID_CHARS),
+        created_s=_EPOCH_S + dice.whole("created", _SPAN_S),
+        rest=_rest(asked.shape, usage, dice),
+    )
+
+
+def _rest(shape: Shape, usage: Usage, dice: Dice) -> bytes:
+    """Return the fields that a provider always sends and nobody judges by."""
+    if shape in _CHAT:
+        return b'{"system_fingerprint":"fp_%s"}' % dice.word("fingerprint", 10).encode()
+    if shape is Shape.GEMINI:
+        return b'{"usageMetadata.totalTokenCount":%d}' % (usage.input_tokens + usage.output_tokens)
+    return b"{}"
+
+
+def _spoken(asked: Asked, dice: Dice, say: Callable[[int], str]) -> Response:
+    """Return an answer in text, cut where the request's limit of tokens is reached."""
+    choices = []
+    for index in range(asked.n):
+        text = say(index)
+        short = text if asked.max_tokens is None else first_tokens(text, asked.max_tokens)
+        finish = Finish.STOP if short == text else Finish.LENGTH
+        choices.append(Choice(index, (TextPart(short),), finish))
+    return _response(asked, dice, choices=tuple(choices))
+
+
+def _refused(plan: Plan, asked: Asked, dice: Dice) -> Response:
+    parts: tuple[Part, ...] = (RefusalPart(refusal_message(plan.topic)),)
+    return _response(asked, dice, choices=tuple(Choice(index, parts, Finish.STOP) for index in range(asked.n)))
+
+
+def _filtered(plan: Plan, asked: Asked, dice: Dice) -> Response:
+    """Return an answer that a filter cuts off after its first words."""
+    finish = Finish.REFUSAL if asked.shape is Shape.ANTHROPIC else Finish.CONTENT_FILTER
+    choices, signals = [], []
+    for index in range(asked.n):
+        choices.append(Choice(index, (TextPart(answer_text(dice, index)[:_CUT_CHARS].rstrip()),), finish))
+        signals += _cut_signals(plan, asked.shape, index)
+    return _response(asked, dice, choices=tuple(choices), signals=tuple(signals))
+
+
+def _cut_signals(plan: Plan, shape: Shape, index: int) -> list[Signal]:
+    match shape:
+        case Shape.AZURE:
+            category = _AZURE_HARMS.get(plan.topic, "violence")
+            category = "hate" if category == "jailbreak" else category
+            path = f"choices[{index}].content_filter_results.{category}"
+            return [Signal(SignalKind.FILTER_FLAG, path, "medium", index, category=category, severity="medium")]
+        case Shape.GEMINI:
+            return [_rating(plan, f"candidates[{index}]", index)]
+        case Shape.ANTHROPIC:
+            return [_anthropic_refusal(plan)]
+        case Shape.BEDROCK | Shape.OPENAI_CHAT | Shape.OPENAI_RESPONSES:
+            return []
+
+
+def _blocked(plan: Plan, asked: Asked, dice: Dice) -> Response:
+    """Return what a provider sends in place of an answer."""
+    match asked.shape:
+        case Shape.ANTHROPIC:
+            choice = Choice(0, (), Finish.REFUSAL, "refusal")
+            return _response(asked, dice, choices=(choice,), signals=(_anthropic_refusal(plan),))
+        case Shape.GEMINI if plan.way is Way.REFUSAL:
+            choices = tuple(Choice(index, (), Finish.CONTENT_FILTER, "SAFETY") for index in range(asked.n))
+            ratings = tuple(_rating(plan, f"candidates[{index}]", index) for index in range(asked.n))
+            return _response(asked, dice, choices=choices, signals=ratings)
+        case Shape.GEMINI:
+            reason = _GEMINI_BLOCKS.get(plan.topic, "SAFETY")
+            block = Signal(SignalKind.PROMPT_BLOCK, "promptFeedback.blockReason", reason)
+            return _response(asked, dice, choices=(), signals=(block, _rating(plan, "promptFeedback", None)))
+        case Shape.BEDROCK:
+            said: tuple[Part, ...] = (TextPart(refusal_message(plan.topic)),)
+            choice = Choice(0, said, Finish.CONTENT_FILTER, "guardrail_intervened")
+            return _response(asked, dice, choices=(choice,), signals=(_guardrail(plan, dice),))
+        case Shape.AZURE:
+            return _azure_error(plan)
+        case Shape.OPENAI_CHAT | Shape.OPENAI_RESPONSES:
+            message = "The prompt was flagged as potentially violating the usage policy. Please change it and try again."
+            error = ProviderError(message, code="invalid_prompt", kind="invalid_request_error")
+            return Response("", error=error, status=_BAD_REQUEST, rest=b'{"error.param":null}')
+
+
+def _azure_error(plan: Plan) -> Response:
+    category = _AZURE_HARMS.get(plan.topic, "violence")
+    detected = category == "jailbreak"
+    flag = Signal(
+        SignalKind.FILTER_FLAG,
+        f"error.innererror.content_filter_result.{category}",
+        "detected" if detected else "high",
+        category=category,
+        severity=None if detected else "high",
+    )
+    message = "The content management policy filtered this prompt. Please change the prompt and try again."
+    error = ProviderError(message, code="content_filter", inner_code="ResponsibleAIPolicyViolation")
+    rest = b'{"error.param":"prompt","error.status":400}'
+    return Response("", signals=(flag,), error=error, status=_BAD_REQUEST, rest=rest)
+
+
+def _anthropic_refusal(plan: Plan) -> Signal:
+    category = _ANTHROPIC_CATEGORIES.get(plan.topic, "general_harms")
+    detail = refusal_message(plan.topic)
+    return Signal(SignalKind.REFUSAL_STOP, "stop_reason", "refusal", 0, category=category, detail=detail)
+
+
+def _rating(plan: Plan, place: str, choice: int | None) -> Signal:
+    category = _GEMINI_HARMS.get(plan.topic, "HARM_CATEGORY_DANGEROUS_CONTENT")
+    path = f"{place}.safetyRatings[0].blocked"
+    return Signal(SignalKind.FILTER_FLAG, path, "true", choice, category=category, severity="HIGH")
+
+
+def _guardrail(plan: Plan, dice: Dice) -> Signal:
+    category = _BEDROCK_FILTERS.get(plan.topic, "MISCONDUCT")
+    guardrail = dice.word("guardrail", 12)
+    path = f"trace.guardrail.inputAssessment.{guardrail}.contentPolicy.filters[0].action"
+    return Signal(SignalKind.FILTER_FLAG, path, "BLOCKED", category=category, severity="HIGH", detail="contentPolicy")
