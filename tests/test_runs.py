@@ -408,15 +408,17 @@ def test_requests_give_a_batch_its_prompts(tmp_path: Path) -> None:
 
 def test_labels_correct_the_difference(tmp_path: Path) -> None:
     """Labels of some pairs join them by id; what people and the detector said stand side by side."""
+    base, cand = questions(150, range(4)), questions(150, range(2, 14))
     labels = [
-        {"id": f"q{i}", "baseline": "answered", "candidate": "refused" if i < 8 else "answered"} for i in range(4, 30)
+        {"id": f"q{i}", "baseline": "answered", "candidate": "refused" if i < 8 else "answered"} for i in range(4, 124)
     ]
-    found = compare(BASE, CAND, labels=str(json_lines(tmp_path / "l.jsonl", [*labels, {**labels[0], "id": "gone"}])))
-    assert len(found.tally.labelled) == 26
+    path = json_lines(tmp_path / "l.jsonl", [*labels, {**labels[0], "id": "gone"}])
+    found = compare(base, cand, labels=str(path))
+    assert len(found.tally.labelled) == 120
     assert sum(pair.human for pair in found.tally.labelled) == 4
     assert sum(pair.detector for pair in found.tally.labelled) == 10
     assert found.correction is not None
-    assert found.correction.labelled == 26
+    assert found.correction.labelled == 120
 
 
 def test_slices_are_those_asked_for() -> None:

@@ -1,7 +1,7 @@
 """What people say of some pairs: a file of rows with a key and whether each side refused.
 
 Laws: a row names its pair by `id` (or `key`) and says of `baseline` and `candidate` whether it is a refusal; a word that
-says neither is an error; rows whose pair is not in the runs are left out.
+says neither, and a pair that is labelled twice, is an error; rows whose pair is not in the runs are left out.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ def read_label_pairs(engine: Engine, name: str, *, limits: InputLimits) -> tuple
 
 
 def _labels(engine: Engine, name: str, limits: InputLimits) -> Iterator[tuple[str, int]]:
+    seen: set[str] = set()
     for source in find_sources([name], engine.folder):
         for line, record in read_records(source, limits):
             if isinstance(record, InputError):
@@ -55,6 +56,11 @@ def _labels(engine: Engine, name: str, limits: InputLimits) -> Iterator[tuple[st
                 label = _key(record), _refused(record, "candidate") - _refused(record, "baseline")
             except ShapeError as exc:
                 raise exc.at(source.name, line) from exc
+            if label[0] in seen:
+                raise ShapeError(
+                    f"`{label[0]}` is labelled twice", source=source.name, line=line, hint="keep one label a pair"
+                )
+            seen.add(label[0])
             yield label
 
 

@@ -7,9 +7,9 @@ readers never wait for writers. Who is writing is known by a lock that dies with
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from demur.adapters.log_growth import Line, Presence, RateKey, StoredRow, grown, line_of
@@ -21,6 +21,7 @@ from demur.record.tree import Frontier
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
 __all__ = ["SqliteLog", "connect_sqlite", "sqlite_failure"]
 
@@ -52,6 +53,8 @@ def connect_sqlite(path: Path, *, read_only: bool, timeout_s: float = _BUSY_S) -
     """Return a connection that commits durably; a store on a medium that cannot be written to is read as it stands."""
     if read_only and not path.is_file():
         raise StoreError(f"there is no store at `{path}`", hint="check the path")
+    if not read_only:
+        _make_private(path)
     uri = path.resolve().as_uri() + ("?mode=ro" if read_only else "?mode=rwc")
     try:
         connection = _connected(uri, timeout_s)
@@ -70,6 +73,16 @@ def connect_sqlite(path: Path, *, read_only: bool, timeout_s: float = _BUSY_S) -
     except sqlite3.Error as exc:
         raise sqlite_failure(exc, path) from exc
     return connection
+
+
+def _make_private(path: Path) -> None:
+    """Make the file, its folder too, for its owner alone; the engine gives the files beside it the same mode."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    except OSError as exc:
+        what = (exc.strerror or "cannot be written").lower()
+        raise StoreError(f"`{path}` cannot be opened: {what}", hint="check the path and its permissions") from exc
 
 
 def _connected(uri: str, timeout_s: float) -> sqlite3.Connection:
@@ -302,11 +315,11 @@ def _immediate(db: sqlite3.Connection) -> Iterator[None]:
     try:
         yield
         db.execute("COMMIT")
-    except BaseException:
-        # The engine itself rolls back where a disk is full; a second rollback has nothing to do then.
-        with suppress(sqlite3.Error):
-            db.execute("ROLLBACK")
-        raise
+    finally:
+        # The engine itself rolls back where a disk is full; there is nothing left to do then.
+        if db.in_transaction:
+            with suppress(sqlite3.Error):
+                db.execute("ROLLBACK")
 
 
 def _run_script(db: sqlite3.Connection, script: str) -> None:

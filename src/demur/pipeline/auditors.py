@@ -169,7 +169,9 @@ class _ForeignCode:
     def __enter__(self) -> None:
         """Begin."""
 
-    def __exit__(self, kind: type[BaseException] | None, raised: BaseException | None, at: TracebackType | None) -> bool:
+    def __exit__(
+        self, kind: type[BaseException] | None, raised: BaseException | None, at: TracebackType | None
+    ) -> bool:
         """Keep what was raised."""
         self._raised = raised
         return isinstance(raised, Exception | SystemExit)

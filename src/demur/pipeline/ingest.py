@@ -13,7 +13,9 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from demur.errors import InputError, JsonError, ShapeError
 from demur.model.exchange import Finish, TextPart
@@ -22,7 +24,7 @@ from demur.pipeline.batch import BatchJudge, Row, classify_batch
 from demur.pipeline.classify import classify
 from demur.wire.document import parse_json
 from demur.wire.traces.formats import format_named
-from demur.wire.traces.plain_rows import plain_row
+from demur.wire.traces.plain_rows import plain_columns, plain_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -38,6 +40,7 @@ __all__ = ["Ingest", "Judged", "key_of_prompt"]
 
 _ORDINARY = frozenset({None, Finish.STOP, Finish.LENGTH})
 _ROWS_AT_ONCE = 8192
+_LINES = msgspec.json.Decoder(dict[str, Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +85,10 @@ class Ingest:
     def lines(self, piece: tuple[int, bytes]) -> Judged:
         """Return the judged rows in a block of whole JSON lines whose records stand alone, from its first line on."""
         first, block = piece
-        reader = format_named(self.format).open_reader()
         rows = _Rows(self)
+        if rows.take_plain(first, block):
+            return rows.judged()
+        reader = format_named(self.format).open_reader()
         for number, line in enumerate(block.split(b"\n"), first):
             if line.strip():
                 rows.take(number, _record(line), reader)
@@ -166,6 +171,28 @@ class _Rows:
                 self._add(item, line)
         except InputError as exc:
             self._fail(exc, line)
+
+    def take_plain(self, first: int, block: bytes) -> bool:
+        """Read a block all of whose lines are plain rows at once; False, and nothing read, where one is not."""
+        if not self._plain:
+            return False
+        try:
+            records = _LINES.decode_lines(block)
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            return False
+        # A blank line has a number too, and decodes to nothing.
+        if len(records) != block.count(b"\n") + (not block.endswith(b"\n")):
+            return False
+        columns = plain_columns(records, self._ingest.fields)
+        if columns is None:
+            return False
+        ids, prompts, sessions, texts, fields = columns
+        lines = range(first, first + len(texts))
+        self._keys = list(zip(lines, ids, map(key_of_prompt, prompts), sessions, strict=True))
+        self._fields = list(zip(*fields, strict=True)) if fields else [()] * len(texts)
+        self._texts = list(texts)
+        self._told = [None] * len(texts)
+        return True
 
     def finish(self, line: int | None, reader: TraceReader) -> None:
         """Take what the reader still holds at the end of the file."""

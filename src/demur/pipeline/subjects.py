@@ -201,7 +201,9 @@ def _own_response(given: dict[str, Any]) -> Response:
         signals = msgspec.convert(given["signals"], tuple[Signal, ...])
         error = msgspec.convert(given.get("error"), ProviderError | None)
         choices = tuple(_own_choice(msgspec.convert(row, _ChoiceRow), at) for at, row in enumerate(rows))
-        return Response(str(given.get("model") or ""), choices, signals, error, complete=given.get("complete", True))
+        return Response(
+            str(given.get("model") or ""), choices, signals, error, complete=given.get("complete") is not False
+        )
     except (msgspec.ValidationError, TypeError) as exc:
         raise ShapeError(f"`data.output`: {str(exc)[:1].lower()}{str(exc)[1:]}") from exc
 
@@ -220,5 +222,3 @@ def _own_choice(row: _ChoiceRow, at: int) -> Choice:
     parts += [RefusalPart(row.refusal)] if row.refusal else []
     finish = _FINISHES.get(row.finish_reason or "")
     return Choice(at if row.index is None else row.index, (*parts, *row.tool_calls), finish, row.finish_raw)
-
-

@@ -34,6 +34,11 @@ def _value(schema: object, whole: object, depth: int) -> object:
             return found[0] if key == "enum" else _value(found[0], whole, depth - 1)
     if isinstance(schema.get("$ref"), str):
         return _value(_resolved(str(schema["$ref"]), whole), whole, depth - 1)
+    return _typed(schema, whole, depth)
+
+
+def _typed(schema: dict[str, object], whole: object, depth: int) -> object:
+    """Return a value of the type that a schema names."""
     kind = schema.get("type")
     kind = kind[0] if isinstance(kind, list) and kind else kind
     if kind == "object" or "properties" in schema:

@@ -38,6 +38,15 @@ _IDS = {
     Shape.GEMINI: "",
     Shape.BEDROCK: "",
 }
+_OUTCOMES = {
+    Way.ANSWER: Outcome.COMPLIED,
+    Way.REFUSAL: Outcome.REFUSED,
+    Way.TEXT: Outcome.REFUSED,
+    Way.PARTIAL: Outcome.PARTIAL,
+    Way.FILTER: Outcome.FILTERED,
+    Way.BLOCK: Outcome.FILTERED,
+    Way.EMPTY: Outcome.EMPTY,
+}
 _CHAT = (Shape.OPENAI_CHAT, Shape.AZURE)
 _FIELD_SHAPES = (*_CHAT, Shape.OPENAI_RESPONSES)
 _AZURE_HARMS = {
@@ -99,40 +108,35 @@ def worded(plan: Plan, dice: Dice) -> Plan:
 
 def outcome_of(plan: Plan, shape: Shape) -> Outcome:
     """Return the truth about a reply: what a perfect detector would say of it."""
-    match plan.way:
-        case Way.REFUSAL if shape in (Shape.GEMINI, Shape.BEDROCK):
-            return Outcome.FILTERED
-        case Way.FILTER | Way.BLOCK if shape is Shape.ANTHROPIC:
-            return Outcome.REFUSED
-        case Way.REFUSAL | Way.TEXT:
-            return Outcome.REFUSED
-        case Way.FILTER | Way.BLOCK:
-            return Outcome.FILTERED
-        case Way.PARTIAL:
-            return Outcome.PARTIAL
-        case Way.EMPTY:
-            return Outcome.EMPTY
-        case Way.ANSWER:
-            return Outcome.COMPLIED
+    # Anthropic has one word for what others call a filter; Gemini and Bedrock have only filters.
+    if shape is Shape.ANTHROPIC and plan.way in (Way.FILTER, Way.BLOCK):
+        return Outcome.REFUSED
+    if shape in (Shape.GEMINI, Shape.BEDROCK) and plan.way is Way.REFUSAL:
+        return Outcome.FILTERED
+    return _OUTCOMES[plan.way]
 
 
 def build_reply(plan: Plan, asked: Asked, *, dice: Dice) -> Response:
     """Return the response that the plan asks for."""
     match plan.way:
-        case Way.ANSWER:
-            return _spoken(asked, dice, lambda choice: _answer(asked, dice, choice))
-        case Way.TEXT:
-            return _spoken(asked, dice, lambda _: refusal_text(plan.language, plan.style))
-        case Way.PARTIAL:
-            return _spoken(asked, dice, lambda _: partial_text(plan.language))
-        case Way.EMPTY:
-            return _spoken(asked, dice, lambda _: "")
         case Way.FILTER:
             return _filtered(plan, asked, dice)
         case Way.REFUSAL if asked.shape in _FIELD_SHAPES:
             return _refused(plan, asked, dice)
         case Way.REFUSAL | Way.BLOCK:
             return _blocked(plan, asked, dice)
+        case Way.ANSWER:
+            return _spoken(asked, dice, lambda choice: _answer(asked, dice, choice))
+        case Way.TEXT | Way.PARTIAL | Way.EMPTY:
+            text = _declining(plan)
+            return _spoken(asked, dice, lambda _: text)
+
+
+def _declining(plan: Plan) -> str:
+    """Return what a plan without the provider's help says."""
+    if plan.way is Way.EMPTY:
+        return ""
+    return partial_text(plan.language) if plan.way is Way.PARTIAL else refusal_text(plan.language, plan.style)
 
 
 def _answer(asked: Asked, dice: Dice, choice: int) -> str:
@@ -226,7 +230,9 @@ def _blocked(plan: Plan, asked: Asked, dice: Dice) -> Response:
         case Shape.AZURE:
             return _azure_error(plan)
         case Shape.OPENAI_CHAT | Shape.OPENAI_RESPONSES:
-            message = "The prompt was flagged as potentially violating the usage policy. Please change it and try again."
+            message = (
+                "The prompt was flagged as potentially violating the usage policy. Please change it and try again."
+            )
             error = ProviderError(message, code="invalid_prompt", kind="invalid_request_error")
             return Response("", error=error, status=_BAD_REQUEST, rest=b'{"error.param":null}')
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 
 from demur.errors import ShapeError, UsageError
-from demur.model.exchange import Shape
+from demur.model.exchange import Shape  # noqa: TC001 — msgspec reads the annotation
 from demur.simulate.phrasebook import LANGUAGES, STYLES, TOPICS
 
 if TYPE_CHECKING:
@@ -235,14 +235,13 @@ def _changed_by(scenario: Scenario, change: str) -> Scenario:
         raise UsageError(f"`{change}` changes nothing", hint="choose from language=, style=, category= and rate=")
     try:
         changed: float | str = float(value) if key == "rate" else value
-        table = {"rules": [{"way": rule.way, "on": list(rule.on), key: changed} for rule in scenario.rules[:1]]}
-        checked = _scenario(table, scenario.name).rules if scenario.rules else ()
+        rules = tuple(_checked(rule, {key: changed}, source=scenario.name) for rule in scenario.rules)
     except (ValueError, ShapeError) as exc:
         raise UsageError(f"`{change}` cannot be: {exc}") from exc
-    fields = {key: getattr(rule, key) for rule in checked}
-    # The field's name is one of the four above, each of the rule's own type once checked.
-    return replace(scenario, rules=tuple(_with(rule, fields) for rule in scenario.rules))
+    return replace(scenario, rules=rules)
 
 
-def _with(rule: Rule, fields: Mapping[str, object]) -> Rule:
-    return replace(rule, **fields)  # type: ignore[arg-type]  # checked by the caller
+def _checked(rule: Rule, changes: Mapping[str, float | str], *, source: str) -> Rule:
+    """Return the rule with its changes, checked like one from a file."""
+    table = {name: getattr(rule, name) for name in Rule.__slots__} | changes
+    return _scenario({"rules": [table]}, source).rules[0]

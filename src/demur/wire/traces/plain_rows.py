@@ -8,18 +8,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from demur.wire.flat import PROMPT_FIELDS, RESPONSE_FIELDS
 from demur.wire.traces.scalars import NAMES_OF_NORMAL_FIELDS, label_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from demur.wire.interface import JsonObject
 
-__all__ = ["PlainRow", "plain_row"]
+__all__ = ["PlainColumns", "PlainRow", "plain_columns", "plain_row"]
 
 PlainRow = tuple[str | None, str | None, str | None, str, tuple[str | None, ...]]
 """Id, prompt, session, answer, and the fields asked for."""
+
+PlainColumns = tuple[list[str | None], list[str | None], list[str | None], list[str], tuple[list[str | None], ...]]
+"""The same, column by column."""
 
 _KEYS = ("id", "custom_id", "session_id", "conversation_id")
 _STOPS = ("finish_reason", "stop_reason")
@@ -53,14 +58,43 @@ def plain_row(record: JsonObject, fields: tuple[str, ...]) -> PlainRow | None:
         return None
     if any(not isinstance(stop := record[name], str | None) or stop not in _ORDINARY for name in plan.stops):
         return None
-    keys = [_first_key(record, names) for names in (plan.ids, plan.sessions)]
-    if False in keys:
+    key, session = (_first_key(record, names) for names in (plan.ids, plan.sessions))
+    if isinstance(key, bool) or isinstance(session, bool):
         return None
     labels = tuple(None if name is None else label_of(record[name]) for name in plan.fields)
-    return keys[0] or None, prompt, keys[1] or None, text, labels
+    return key, prompt, session, text, labels
 
 
-def _first_key(record: JsonObject, names: tuple[str, ...]) -> str | bool | None:
+def plain_columns(records: Sequence[JsonObject], fields: tuple[str, ...]) -> PlainColumns | None:
+    """Return the rows of records that all have the same names, None where one of them is not as plain as that."""
+    names = tuple(records[0]) if records else ()
+    plan = _plan(names, fields)
+    if plan is None or any(tuple(record) != names for record in records):
+        return None
+    texts = [record[plan.response] for record in records]
+    prompts = [record[plan.prompt] for record in records] if plan.prompt else [None] * len(records)
+    ends = {record[name] if isinstance(record[name], str | None) else "" for name in plan.stops for record in records}
+    ids, sessions = (_key_column(records, names) for names in (plan.ids, plan.sessions))
+    if not (set(map(type, texts)) == {str} and all(map(str.strip, texts)) and ends <= _ORDINARY):
+        return None
+    if (plan.prompt and set(map(type, prompts)) != {str}) or ids is None or sessions is None:
+        return None
+    labels = tuple([None if name is None else label_of(r[name]) for r in records] for name in plan.fields)
+    return ids, prompts, sessions, texts, labels
+
+
+def _key_column(records: Sequence[JsonObject], names: tuple[str, ...]) -> list[str | None] | None:
+    """Return the first key of each record, None where one is neither text nor null."""
+    keys: list[str | None] = []
+    for record in records:
+        key = _first_key(record, names)
+        if key is False:
+            return None
+        keys.append(key)
+    return keys
+
+
+def _first_key(record: JsonObject, names: tuple[str, ...]) -> str | Literal[False] | None:
     """Return the first key that is there; False where it is neither text nor null."""
     for name in names:
         value = record[name]

@@ -1,0 +1,308 @@
+"""How are all auditors asked at once, and none waited for too long?
+
+Auditors of one stage are asked together; those that never wait are asked in place, without a task of their own. Laws: an
+audit ends within its budget, in-place work aside, whatever the auditors do; every auditor of the phase has exactly one turn
+in the result; an auditor that hangs, fails or is passed over costs its own claims only; a call that is given up is
+cancelled and not waited for. The clock is passed in; timers are the event loop's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Protocol
+
+from demur.adapters.breaker import Breaker
+from demur.model.audit import Audit, Problem, Stated, Subject, Turn
+from demur.model.claim import Phase, Vocabulary, flat_name
+from demur.model.passport import AuditorStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from demur.adapters.auditor_config import AuditorSettings
+
+__all__ = ["AuditorPort", "Chain", "Conclude", "Link"]
+
+MOST_THREADS = 16
+"""Calls of one blocking auditor that may run at a time, those that were given up included."""
+Conclude = Callable[[Phase, Sequence[Turn]], Audit]
+
+
+class AuditorPort(Protocol):
+    """An auditor that can be asked: none of these ever raises for what the auditor does."""
+
+    @property
+    def version(self) -> str:
+        """Its version, as far as known before it is asked."""
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """What is known of its claims."""
+
+    def straight(self, phase: Phase) -> bool:
+        """Return whether it can be asked in a phase without waiting."""
+
+    def ask_now(self, subject: Subject) -> Stated:
+        """Return what it states, at once."""
+
+    def ask_later(self, subject: Subject) -> Coroutine[object, object, Stated]:
+        """Return what it states, in its own time."""
+
+    async def close(self) -> None:
+        """Let go of what it holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """An auditor in its place in the chain."""
+
+    settings: AuditorSettings
+    port: AuditorPort
+    phases: tuple[Phase, ...]
+    blocking: bool = False
+    breaker: Breaker | None = None
+    threads: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(MOST_THREADS))
+
+    @property
+    def name(self) -> str:
+        """The name that it goes on record by."""
+        return self.settings.name
+
+    def in_place(self, phase: Phase) -> bool:
+        """Return whether it is asked without a task."""
+        return not self.blocking and self.port.straight(phase)
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A call under way: since when, by the clock; until when, by the loop."""
+
+    link: Link
+    since: float
+    until: float
+    out_of_budget: bool
+
+
+class Chain:
+    """All auditors, ready to be asked."""
+
+    def __init__(
+        self,
+        stages: Sequence[Sequence[Link]],
+        *,
+        conclude: Conclude,
+        budget_s: float = 2.0,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._all = tuple(tuple(stage) for stage in stages)
+        self._by_phase = {
+            phase: [kept for stage in stages if (kept := [link for link in stage if phase in link.phases])]
+            for phase in Phase
+        }
+        self._conclude = conclude
+        self._budget_s = budget_s
+        self._clock = clock
+        self._given_up: set[asyncio.Future[Stated]] = set()
+
+    @property
+    def links(self) -> tuple[Link, ...]:
+        """All auditors, in the order in which they are asked."""
+        return tuple(link for stage in self._all for link in stage)
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """What is known of the claims of all auditors."""
+        return Vocabulary(tuple(spec for link in self.links for spec in link.port.vocabulary.specs))
+
+    async def audit(self, subject: Subject) -> Audit:
+        """Return what the auditors of the subject's phase state, and how each of them fared."""
+        end = self._clock() + self._budget_s
+        turns: list[Turn] = []
+        for stage in self._by_phase[subject.phase]:
+            if turns:
+                subject = replace(subject, claims=_said(turns))
+            turns += await self._stage(stage, subject, left_s=end - self._clock())
+        return self._conclude(subject.phase, turns)
+
+    async def close(self) -> None:
+        """Let go of connections, and of calls that were given up."""
+        for call in self._given_up:
+            call.cancel()
+        for link in self.links:
+            await link.port.close()
+
+    async def _stage(self, stage: list[Link], subject: Subject, *, left_s: float) -> list[Turn]:
+        """Return the turns of one stage, in the order of its auditors."""
+        turns: dict[str, Turn] = {}
+        calls: dict[asyncio.Future[Stated], _Call] = {}
+        in_place: list[Link] = []
+        for link in stage:
+            problem = self._passed_over(link, left_s)
+            if problem is not None:
+                turns[link.name] = _turn(link, subject.phase, AuditorStatus.SKIPPED, Stated(problems=(problem,)))
+            elif link.in_place(subject.phase):
+                in_place.append(link)
+            else:
+                self._start(link, subject, left_s=left_s, calls=calls, turns=turns)
+        try:
+            if calls and in_place:
+                # Requests are on their way before this thread is kept busy.
+                await asyncio.sleep(0)
+            for link in in_place:
+                turns[link.name] = self._ask_in_place(link, subject)
+            if calls:
+                await self._collect(calls, subject.phase, turns)
+        finally:
+            # Only where the audit itself was cancelled is anything left.
+            for future, call in calls.items():
+                self._give_up(future, call.link)
+        return [turns[link.name] for link in stage]
+
+    def _passed_over(self, link: Link, left_s: float) -> Problem | None:
+        if left_s <= 0:
+            return Problem("out_of_budget", "the time for all auditors was used up before its turn")
+        if link.breaker is not None and not link.breaker.allows(self._clock()):
+            return Problem("breaker_open", "it failed too often in a row and is left alone for a while")
+        return None
+
+    def _ask_in_place(self, link: Link, subject: Subject) -> Turn:
+        since = self._clock()
+        stated = link.port.ask_now(subject)
+        took_s = self._clock() - since
+        turn = self._ended(link, subject.phase, stated, took_s)
+        if turn.failed or took_s <= link.settings.timeout_s:
+            return turn
+        slow = Problem("overran", "it took longer than its time limit; declare it `blocking: true`")
+        return replace(turn, problems=(*turn.problems, slow))
+
+    def _start(
+        self,
+        link: Link,
+        subject: Subject,
+        *,
+        left_s: float,
+        calls: dict[asyncio.Future[Stated], _Call],
+        turns: dict[str, Turn],
+    ) -> None:
+        since, loop = self._clock(), asyncio.get_running_loop()
+        limit_s = min(link.settings.timeout_s, left_s)
+        call = _Call(link, since, loop.time() + limit_s, left_s < link.settings.timeout_s)
+        if not link.blocking:
+            calls[loop.create_task(link.port.ask_later(subject))] = call
+        elif link.threads.acquire(blocking=False):
+            calls[_in_thread(link, subject)] = call
+        else:
+            busy = Problem("busy", f"{MOST_THREADS} of its calls are still running")
+            turns[link.name] = self._ended(link, subject.phase, Stated(problems=(busy,), reached=False), 0.0)
+
+    async def _collect(
+        self, calls: dict[asyncio.Future[Stated], _Call], phase: Phase, turns: dict[str, Turn]
+    ) -> None:
+        """Wait for each call until its own time is up, and take it from `calls`."""
+        loop = asyncio.get_running_loop()
+        while calls:
+            nearest = min(call.until for call in calls.values())
+            await asyncio.wait(calls, timeout=max(0.0, nearest - loop.time()), return_when=asyncio.FIRST_COMPLETED)
+            now = loop.time()
+            for future, call in list(calls.items()):
+                if future.done():
+                    turns[call.link.name] = self._ended(
+                        call.link, phase, _result(future), self._clock() - call.since
+                    )
+                elif call.until <= now:
+                    turns[call.link.name] = self._timed_out(future, call, phase)
+                else:
+                    continue
+                del calls[future]
+
+    def _ended(self, link: Link, phase: Phase, stated: Stated, took_s: float) -> Turn:
+        if link.breaker is not None and stated.reached:
+            link.breaker.succeeded()
+        elif link.breaker is not None:
+            link.breaker.failed(self._clock())
+        status = AuditorStatus.ERROR if stated.problems else AuditorStatus.OK
+        return _turn(link, phase, status, stated, took_s)
+
+    def _timed_out(self, future: asyncio.Future[Stated], call: _Call, phase: Phase) -> Turn:
+        if call.link.breaker is not None:
+            call.link.breaker.failed(self._clock())
+        self._abandon(future)
+        why = "the time for all auditors was used up" if call.out_of_budget else "it did not answer in time"
+        code = "out_of_budget" if call.out_of_budget else "timeout"
+        stated = Stated(problems=(Problem(code, why),))
+        return _turn(call.link, phase, AuditorStatus.TIMEOUT, stated, self._clock() - call.since)
+
+    def _give_up(self, future: asyncio.Future[Stated], link: Link) -> None:
+        if link.breaker is not None:
+            link.breaker.given_up()
+        self._abandon(future)
+
+    def _abandon(self, future: asyncio.Future[Stated]) -> None:
+        """Cancel a call without waiting for it: one that ignores cancellation would hold up all others."""
+        self._given_up.add(future)
+        future.add_done_callback(self._forget)
+        future.cancel()
+
+    def _forget(self, future: asyncio.Future[Stated]) -> None:
+        self._given_up.discard(future)
+        if not future.cancelled():
+            future.exception()
+
+
+def _turn(link: Link, phase: Phase, status: AuditorStatus, stated: Stated, took_s: float = 0.0) -> Turn:
+    return Turn(
+        link.name,
+        stated.version or link.port.version,
+        status,
+        round(took_s * 1e6),
+        link.settings.mode(phase),
+        stated.claims,
+        stated.problems,
+    )
+
+
+def _result(future: asyncio.Future[Stated]) -> Stated:
+    """Return what a call that has ended states; one that was cancelled from within, or raised, states nothing."""
+    if future.cancelled():
+        return Stated(problems=(Problem("auditor_error", "it cancelled itself"),))
+    raised = future.exception()
+    if raised is not None:
+        return Stated(problems=(Problem("auditor_error", f"it raised {type(raised).__name__}"),))
+    return future.result()
+
+
+def _in_thread(link: Link, subject: Subject) -> asyncio.Future[Stated]:
+    """Return the answer of a blocking auditor, asked in a thread of its own.
+
+    The thread is a daemon and belongs to no pool: one that never ends neither starves other auditors nor keeps the
+    process from ending.
+    """
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[Stated] = loop.create_future()
+
+    def deliver(stated: Stated) -> None:
+        if not future.done():
+            future.set_result(stated)
+
+    def ask() -> None:
+        stated = Stated(problems=(Problem("auditor_error", "its thread ended without an answer"),))
+        try:
+            straight = link.port.straight(subject.phase)
+            stated = link.port.ask_now(subject) if straight else asyncio.run(link.port.ask_later(subject))
+        finally:
+            link.threads.release()
+            with suppress(RuntimeError):
+                # The loop may be closed by now: then nobody is waiting.
+                loop.call_soon_threadsafe(deliver, stated)
+
+    threading.Thread(target=ask, name=f"demur-auditor-{link.name}", daemon=True).start()
+    return future
+
+
+def _said(turns: Iterable[Turn]) -> dict[str, object]:
+    return {flat_name(claim.name): claim.value for turn in turns for claim in turn.claims}

@@ -1,0 +1,287 @@
+"""The shared store: one log in PostgreSQL for many gateways.
+
+Laws: whoever appends first takes one advisory lock, for the transaction, and only then reads the frontier it extends, so records
+are ordered and the tree never forks, however many write; `synchronous_commit` is on, whatever the server's default; readers never
+wait for writers. Who is writing is known by a shared advisory lock that ends with its connection. One log a database.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from demur.adapters.log_growth import Line, Presence, RateKey, StoredRow, grown, line_of
+from demur.adapters.log_schema import StoreError, migrations, steps_from
+from demur.errors import ShapeError, UsageError
+from demur.record.checkpoint import read_checkpoint
+from demur.record.interface import SessionTail
+from demur.record.tree import Frontier
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import psycopg
+
+__all__ = ["PostgresLog", "connect_postgres", "postgres_failure"]
+
+_APPENDING, _PRESENT = 0x64656D7572_01, 0x64656D7572_02
+"""The keys of the two advisory locks: `demur` in ASCII and a number."""
+_FETCH = 256
+_ROW = "SELECT idx, envelope, kind, at, session, seq FROM demur.records "
+
+
+def postgres_failure(exc: psycopg.Error) -> StoreError:
+    """Return what a failure of the server means for the user."""
+    from psycopg import errors
+
+    said = str(exc).strip().splitlines()[0].lower() if str(exc).strip() else type(exc).__name__
+    match exc:
+        case errors.DiskFull():
+            return StoreError(
+                f"the server's disk is full ({said})", hint="make room; nothing of this batch was written"
+            )
+        case errors.InsufficientPrivilege():
+            return StoreError(f"the server refuses this ({said})", hint="grant the role the rights of docs/passports.md")
+        case errors.OperationalError():
+            return StoreError(f"the server cannot be reached ({said})", hint="check the address and that it runs")
+        case _:
+            return StoreError(f"the server answered: {said}", hint="see its log")
+
+
+def connect_postgres(url: str) -> psycopg.Connection[tuple[Any, ...]]:
+    """Return a connection that commits durably."""
+    try:
+        import psycopg
+    except ModuleNotFoundError as exc:
+        raise UsageError("a log in PostgreSQL needs its driver", hint="pip install 'demur[postgres]'") from exc
+    try:
+        connection = psycopg.connect(url, autocommit=True)
+        connection.execute("SET synchronous_commit TO on")
+    except psycopg.Error as exc:
+        raise postgres_failure(exc) from exc
+    return connection
+
+
+class PostgresLog:
+    """A log in a database, in the schema `demur`; one instance serves one thread at a time."""
+
+    def __init__(self, url: str, *, origin: str | None = None, read_only: bool = False) -> None:
+        """Open the log; where there is none, make one of that name."""
+        self._db = connect_postgres(url)
+        try:
+            with self._told():
+                if not read_only:
+                    self._migrate(origin)
+                self.origin = self._named(origin)
+        except (StoreError, UsageError):
+            self._db.close()
+            raise
+
+    def _migrate(self, origin: str | None) -> None:
+        with self._db.transaction():
+            self._db.execute("SELECT pg_advisory_xact_lock(%s)", (_APPENDING,))
+            for step in steps_from(self._version(), migrations("postgres")):
+                self._db.execute("CREATE SCHEMA IF NOT EXISTS demur")
+                self._db.execute("CREATE TABLE IF NOT EXISTS demur.schema_version (version INTEGER NOT NULL)")
+                self._db.execute(step.sql.encode())
+                self._db.execute("DELETE FROM demur.schema_version")
+                self._db.execute("INSERT INTO demur.schema_version VALUES (%s)", (step.version,))
+            if origin is not None:
+                first = (origin, Frontier().to_bytes())
+                self._db.execute("INSERT INTO demur.state VALUES (1, %s, %s, 0) ON CONFLICT DO NOTHING", first)
+
+    def _version(self) -> int:
+        if self._one("SELECT to_regclass('demur.schema_version')") == (None,):
+            return 0
+        row = self._one("SELECT version FROM demur.schema_version")
+        return 0 if row is None else int(row[0])
+
+    def _named(self, origin: str | None) -> str:
+        if steps_from(self._version(), migrations("postgres")):
+            raise StoreError("the database holds no log of this version", hint="open it with its gateway first")
+        row = self._one("SELECT origin FROM demur.state")
+        if row is None:
+            raise UsageError("the log has no name yet", hint="give its origin")
+        if origin not in (None, row[0]):
+            raise UsageError(f"the log is called `{row[0]}`, not `{origin}`", hint="open it under its own name")
+        return str(row[0])
+
+    def _one(self, query: str, values: Sequence[object] = ()) -> tuple[Any, ...] | None:
+        return self._db.execute(query.encode(), values).fetchone()
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        import psycopg
+
+        try:
+            yield
+        except psycopg.Error as exc:
+            raise postgres_failure(exc) from exc
+
+    def _streamed(self, query: str, values: Sequence[object] = ()) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows of a query through a cursor of the server, so that a long log is never in memory."""
+        with self._told(), self._db.transaction(), self._db.cursor("demur_reading") as cursor:
+            cursor.itersize = _FETCH
+            cursor.execute(query.encode(), values)
+            yield from cursor
+
+    @contextmanager
+    def exclusive(self) -> Iterator[_HeldPostgres]:
+        """Hold the log: all that is appended inside becomes durable at the end, or nothing does."""
+        with self._told(), self._db.transaction():
+            self._db.execute("SELECT pg_advisory_xact_lock(%s)", (_APPENDING,))
+            yield _HeldPostgres(self._db)
+
+    def append(self, envelopes: Sequence[bytes]) -> range:
+        """Append a batch of sealed envelopes in order, durably; return their leaf indices."""
+        lines = [line_of(envelope) for envelope in envelopes]
+        with self.exclusive() as held:
+            return held.append(lines)
+
+    def read(self, start: int, stop: int) -> Iterator[bytes]:
+        """Yield the envelopes from leaf `start` up to, not including, leaf `stop`; a missing one is an error."""
+        expected = start
+        for row in self.rows(start, stop):
+            if row.index != expected:
+                raise StoreError(f"record {expected} is missing from the store", hint="see `demur passport verify`")
+            expected += 1
+            yield row.envelope
+
+    def rows(self, start: int, stop: int) -> Iterator[StoredRow]:
+        """Yield the rows in order, gaps and all."""
+        yield from map(StoredRow._make, self._streamed(_ROW + "WHERE idx >= %s AND idx < %s ORDER BY idx", (start, stop)))
+
+    def row_of(self, session: str, seq: int | None = None) -> StoredRow | None:
+        """Return a session's record of this number, its last where none is given."""
+        which, values = ("", (session,)) if seq is None else ("AND seq = %s ", (session, seq))
+        with self._told():
+            row = self._one(_ROW + f"WHERE session = %s {which}ORDER BY seq DESC LIMIT 1", values)
+        return None if row is None else StoredRow._make(row)
+
+    def frontier(self) -> Frontier:
+        """Return the state of the tree: `size` is the number of leaves."""
+        with self._told():
+            return _stored_frontier(self._db)
+
+    def node(self, level: int, index: int) -> bytes:
+        """Return the hash of a perfect subtree."""
+        with self._told():
+            row = self._one("SELECT hash FROM demur.nodes WHERE level = %s AND idx = %s", (level, index))
+        if row is None:
+            raise ShapeError(f"the tree has no node {index} on level {level}", hint="ask within the tree's size")
+        return bytes(row[0])
+
+    def level(self, level: int) -> Iterator[tuple[int, bytes]]:
+        """Yield the nodes of a level: number and hash."""
+        for index, digest in self._streamed("SELECT idx, hash FROM demur.nodes WHERE level = %s ORDER BY idx", (level,)):
+            yield index, bytes(digest)
+
+    def session_tail(self, session: str) -> SessionTail | None:
+        """Return the last passport of a session; None where it has none."""
+        with self._told():
+            return _stored_tail(self._db, session)
+
+    def add_checkpoint(self, size: int, note: bytes) -> None:
+        """Keep a signed checkpoint; a later one of the same size that carries more signatures replaces the earlier."""
+        with self._told(), self._db.transaction():
+            self._db.execute("SELECT pg_advisory_xact_lock(%s)", (_APPENDING,))
+            row = self._one("SELECT note FROM demur.checkpoints WHERE size = %s", (size,))
+            if row is None or _note_signatures(row[0]) < _note_signatures(note):
+                self._db.execute(
+                    "INSERT INTO demur.checkpoints VALUES (%s, %s) ON CONFLICT (size) DO UPDATE SET note = excluded.note",
+                    (size, note),
+                )
+
+    def checkpoints(self, start: int = 0) -> Iterator[bytes]:
+        """Yield the checkpoints of at least this size, smallest first."""
+        with self._told():
+            rows = self._db.execute("SELECT note FROM demur.checkpoints WHERE size >= %s ORDER BY size", (start,))
+            yield from (bytes(note) for (note,) in rows.fetchall())
+
+    def rollup(self) -> Iterator[tuple[RateKey, int]]:
+        """Yield the hourly counts."""
+        columns = "hour, model, decision, causes, answered"
+        with self._told():
+            rows = self._db.execute(f"SELECT {columns}, n FROM demur.rollup ORDER BY {columns}".encode()).fetchall()
+        for *key, n in rows:
+            yield RateKey._make(key), n
+
+    def close(self) -> None:
+        """Let go of the connection, and of the locks with it."""
+        self._db.close()
+
+
+class _HeldPostgres:
+    """The log inside the sequencing transaction; what was looked up once is not looked up again."""
+
+    def __init__(self, db: psycopg.Connection[tuple[Any, ...]]) -> None:
+        self._db = db
+        self._tails: dict[str, SessionTail | None] = {}
+
+    def frontier(self) -> Frontier:
+        """Return the state of the tree."""
+        return _stored_frontier(self._db)
+
+    def session_tail(self, session: str) -> SessionTail | None:
+        """Return the last passport of a session."""
+        if session not in self._tails:
+            self._tails[session] = _stored_tail(self._db, session)
+        return self._tails[session]
+
+    def is_retired(self, key_id: str) -> bool:
+        """Whether a rotation on record has retired this key."""
+        found = self._db.execute("SELECT 1 FROM demur.retired_keys WHERE key_id = %s", (key_id,))
+        return found.fetchone() is not None
+
+    def append(self, lines: Sequence[Line]) -> range:
+        """Append these; return their leaf indices."""
+        growth = grown(lines, self)
+        self._tails.clear()
+        with self._db.cursor() as cursor:
+            with cursor.copy("COPY demur.records (idx, envelope, kind, at, session, seq) FROM STDIN") as copy:
+                for row in growth.rows:
+                    copy.write_row(row)
+            with cursor.copy("COPY demur.nodes (level, idx, hash) FROM STDIN") as copy:
+                for node in growth.nodes:
+                    copy.write_row((node.level, node.index, node.hash))
+            cursor.executemany(
+                "INSERT INTO demur.rollup AS r VALUES (%s, %s, %s, %s, %s, %s) "
+                "ON CONFLICT (hour, model, decision, causes, answered) DO UPDATE SET n = r.n + excluded.n",
+                [(*key, n) for key, n in growth.counts.items()],
+            )
+            cursor.executemany("INSERT INTO demur.retired_keys VALUES (%s, %s)", growth.retired)
+            cursor.execute("UPDATE demur.state SET frontier = %s", (growth.frontier.to_bytes(),))
+        return range(growth.frontier.size - len(lines), growth.frontier.size)
+
+    def join(self) -> Presence:
+        """Count a writer in; those who died without a word are found where nobody else is alive."""
+        (alone,) = self._db.execute("SELECT pg_try_advisory_lock(%s)", (_PRESENT,)).fetchone() or (False,)
+        self._db.execute("SELECT pg_advisory_lock_shared(%s)", (_PRESENT,))
+        if alone:
+            self._db.execute("SELECT pg_advisory_unlock(%s)", (_PRESENT,))
+        (left,) = self._db.execute("SELECT writers FROM demur.state").fetchone() or (0,)
+        self._db.execute("UPDATE demur.state SET writers = %s", (1 if alone else left + 1,))
+        return Presence(alone, clean=left == 0)
+
+    def leave(self) -> None:
+        """Count a writer out."""
+        self._db.execute("UPDATE demur.state SET writers = greatest(writers - 1, 0)")
+        self._db.execute("SELECT pg_advisory_unlock_shared(%s)", (_PRESENT,))
+
+
+def _stored_frontier(db: psycopg.Connection[tuple[Any, ...]]) -> Frontier:
+    (state,) = db.execute("SELECT frontier FROM demur.state").fetchone() or (b"",)
+    return Frontier.from_bytes(bytes(state))
+
+
+def _stored_tail(db: psycopg.Connection[tuple[Any, ...]], session: str) -> SessionTail | None:
+    row = db.execute(
+        "SELECT seq, hash, at FROM demur.records r JOIN demur.nodes n ON n.level = 0 AND n.idx = r.idx "
+        "WHERE session = %s ORDER BY seq DESC LIMIT 1",
+        (session,),
+    ).fetchone()
+    return None if row is None else SessionTail(row[0], bytes(row[1]).hex(), row[2])
+
+
+def _note_signatures(note: bytes) -> int:
+    return len(read_checkpoint(note).signatures)

@@ -1,0 +1,1 @@
+"""Demur over HTTP: raw ASGI applications, one a file, and what they share."""
