@@ -179,6 +179,8 @@ def test_other_prompts_under_the_same_ids_are_refused(tmp_path: Path) -> None:
     changed = [{**row, "prompt": f"another {i}"} for i, row in enumerate(cand)]
     with pytest.raises(ShapeError, match=r"b.jsonl` line 1: id `q0` asks another prompt in .* 10 of 10 ids"):
         compare(b, changed)
+    with pytest.raises(ShapeError, match=r"baseline`: id `q0` of row 1 asks another prompt"):
+        compare(pa.Table.from_pylist(base), changed)
     assert compare(b, changed, key="id").tally.prompts_changed == 10
     assert compare(b, changed[:3] + cand[3:]).tally.prompts_changed == 3
 

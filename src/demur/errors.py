@@ -10,6 +10,11 @@
     │   └── UnreadableRowsError   some rows of a run cannot be read; it holds the error of each
     ├── PackError             a phrase pack cannot be read or is not sound
     ├── PolicyError           a policy cannot be read or is not sound
+    ├── UpstreamError         the provider could not be asked, or did not answer as it should
+    │   ├── UpstreamConnectError  nobody answers there, or not as whom we trust
+    │   ├── UpstreamCutError      the connection ended before the answer did
+    │   ├── UpstreamProtocolError what came is no HTTP that we accept
+    │   └── UpstreamTimeoutError  it took too long; `which` says what
     └── UsageError            the call itself contradicts itself
 
 Laws: a message is one line, lower case, without a full stop, with the user's own words in backticks;
@@ -29,6 +34,11 @@ __all__ = [
     "ShapeError",
     "SizeLimitError",
     "UnreadableRowsError",
+    "UpstreamConnectError",
+    "UpstreamCutError",
+    "UpstreamError",
+    "UpstreamProtocolError",
+    "UpstreamTimeoutError",
     "UsageError",
 ]
 
@@ -133,6 +143,46 @@ class PolicyError(DemurError):
         place = " ".join([f"`{self.source}`"] * bool(self.source) + [f"{word} {n}" for word, n in spots if n])
         tail = super().__str__()
         return f"{place}: {tail}" if place else tail
+
+
+class UpstreamError(DemurError):
+    """The provider could not be asked, or did not answer as it should; `fault` is the word for it in figures."""
+
+    fault = "upstream"
+
+
+class UpstreamConnectError(UpstreamError):
+    """Nobody answers at the address, or not with a certificate that we trust."""
+
+    fault = "connect"
+
+
+class UpstreamCutError(UpstreamError):
+    """The connection ended before the answer did; `received` says whether any of the answer had come."""
+
+    fault = "cut"
+
+    def __init__(self, what: str, *, received: bool, hint: str | None = None) -> None:
+        """Keep how far it came."""
+        super().__init__(what, hint=hint)
+        self.received = received
+
+
+class UpstreamProtocolError(UpstreamError):
+    """What came is no HTTP that we accept."""
+
+    fault = "protocol"
+
+
+class UpstreamTimeoutError(UpstreamError):
+    """It took too long; `which` of the timeouts ran out: `connect`, `read` or `total`."""
+
+    fault = "timeout"
+
+    def __init__(self, what: str, *, which: str, hint: str | None = None) -> None:
+        """Keep which it was."""
+        super().__init__(what, hint=hint)
+        self.which = which
 
 
 class UsageError(DemurError):

@@ -53,7 +53,7 @@ def test_a_process_that_dies_is_said() -> None:
     """A worker that was lost is an error of one line, not a wait without end."""
     workers = Workers(2)
     try:
-        with pytest.raises(InputError, match="a worker process was lost; .*--jobs 1"):
+        with pytest.raises(InputError, match=r"a worker process was lost; .*--jobs 1"):
             workers.call(os._exit, 1)
     finally:
         workers.close()

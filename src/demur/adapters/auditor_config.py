@@ -18,7 +18,6 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from collections.abc import Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -36,7 +35,7 @@ from demur.model.audit import FailureMode
 from demur.model.claim import Phase
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from types import ModuleType
 
 __all__ = ["AuditorSettings", "ChainSettings", "Sent", "importing", "load_class", "parse_chain", "read_chain"]

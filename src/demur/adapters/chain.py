@@ -16,7 +16,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
-from demur.adapters.breaker import Breaker
 from demur.model.audit import Audit, Problem, Stated, Subject, Turn
 from demur.model.claim import Phase, Vocabulary, flat_name
 from demur.model.passport import AuditorStatus
@@ -25,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from demur.adapters.auditor_config import AuditorSettings
+    from demur.adapters.breaker import Breaker
+    from demur.model.claim import ClaimValue
 
 __all__ = ["AuditorPort", "Chain", "Conclude", "Link"]
 
@@ -159,8 +160,11 @@ class Chain:
                 await self._collect(calls, subject.phase, turns)
         finally:
             # Only where the audit itself was cancelled is anything left.
-            for future, call in calls.items():
-                self._give_up(future, call.link)
+            for future in calls:
+                self._abandon(future)
+            for link in stage:
+                if link.name not in turns and link.breaker is not None:
+                    link.breaker.given_up()
         return [turns[link.name] for link in stage]
 
     def _passed_over(self, link: Link, left_s: float) -> Problem | None:
@@ -200,9 +204,7 @@ class Chain:
             busy = Problem("busy", f"{MOST_THREADS} of its calls are still running")
             turns[link.name] = self._ended(link, subject.phase, Stated(problems=(busy,), reached=False), 0.0)
 
-    async def _collect(
-        self, calls: dict[asyncio.Future[Stated], _Call], phase: Phase, turns: dict[str, Turn]
-    ) -> None:
+    async def _collect(self, calls: dict[asyncio.Future[Stated], _Call], phase: Phase, turns: dict[str, Turn]) -> None:
         """Wait for each call until its own time is up, and take it from `calls`."""
         loop = asyncio.get_running_loop()
         while calls:
@@ -211,9 +213,7 @@ class Chain:
             now = loop.time()
             for future, call in list(calls.items()):
                 if future.done():
-                    turns[call.link.name] = self._ended(
-                        call.link, phase, _result(future), self._clock() - call.since
-                    )
+                    turns[call.link.name] = self._ended(call.link, phase, _result(future), self._clock() - call.since)
                 elif call.until <= now:
                     turns[call.link.name] = self._timed_out(future, call, phase)
                 else:
@@ -236,11 +236,6 @@ class Chain:
         code = "out_of_budget" if call.out_of_budget else "timeout"
         stated = Stated(problems=(Problem(code, why),))
         return _turn(call.link, phase, AuditorStatus.TIMEOUT, stated, self._clock() - call.since)
-
-    def _give_up(self, future: asyncio.Future[Stated], link: Link) -> None:
-        if link.breaker is not None:
-            link.breaker.given_up()
-        self._abandon(future)
 
     def _abandon(self, future: asyncio.Future[Stated]) -> None:
         """Cancel a call without waiting for it: one that ignores cancellation would hold up all others."""
@@ -304,5 +299,5 @@ def _in_thread(link: Link, subject: Subject) -> asyncio.Future[Stated]:
     return future
 
 
-def _said(turns: Iterable[Turn]) -> dict[str, object]:
+def _said(turns: Iterable[Turn]) -> dict[str, ClaimValue]:
     return {flat_name(claim.name): claim.value for turn in turns for claim in turn.claims}

@@ -102,7 +102,7 @@ class FlatColumns:
     def _key(self, names: tuple[str, str]) -> str:
         """Return the first key that is not empty."""
         first, second = (_text(name if name in self.columns else None) for name in names)
-        return f"coalesce(nullif({first}, ''), {second})"
+        return f"coalesce(nullif({first}, ''), nullif({second}, ''))"
 
     def _label(self, name: str) -> str:
         """Return a field to cut by: an empty cell, or one too long to be a label, is none."""

@@ -72,10 +72,14 @@ class KeyFolder:
         (self._folder / _NEXT).replace(self._folder / _PRIVATE)
         return new
 
-    def has_next(self) -> Ed25519Signer | None:
-        """Return the key of a rotation that was begun and not finished, None where there is none."""
-        path = self._folder / _NEXT
-        return Ed25519Signer(read_private_key(path)) if path.exists() else None
+    def renew(self, retired_id: str, now: str) -> Ed25519Signer:
+        """Return the signer after a rotation on record has retired ours, finishing the rotation where that is left to do.
+
+        Called only while the log is held, so that one process at a time does.
+        """
+        signer = self.signer(now)
+        unfinished = signer.public.key_id == retired_id and (self._folder / _NEXT).exists()
+        return self.promote_next(now) if unfinished else signer
 
     def _create(self, path: Path, now: str) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -114,7 +118,7 @@ def read_private_key(path: Path) -> Ed25519PrivateKey:
 
 def replace_file(path: Path, data: bytes) -> None:
     """Put a file in place whole and durably."""
-    beside = path.with_name(path.name + ".new")
+    beside = path.with_name(f"{path.name}.{os.getpid()}")
     with beside.open("wb") as stream:
         stream.write(data)
         stream.flush()
@@ -134,9 +138,14 @@ def _write_private(path: Path, key: Ed25519PrivateKey) -> None:
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
     data = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    # Exclusive: of two processes that start at once, one makes the key and both use it.
-    handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    beside = path.with_name(f"{path.name}.{os.getpid()}")
+    handle = os.open(beside, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
     with os.fdopen(handle, "wb") as stream:
         stream.write(data)
         stream.flush()
         os.fsync(stream.fileno())
+    try:
+        # A link never replaces: of two processes that start at once, one makes the key and both use it, whole.
+        os.link(beside, path)
+    finally:
+        beside.unlink()

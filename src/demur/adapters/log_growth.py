@@ -7,10 +7,11 @@ or never reached one, is in no denominator of the model.
 
 from __future__ import annotations
 
+from base64 import b64decode, b64encode
+from binascii import Error as Base64Error
 from collections import Counter
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from demur.errors import UsageError
 from demur.model.decision import Effect
@@ -21,6 +22,7 @@ from demur.record.tree import Frontier, Node, grow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
 __all__ = [
     "Growth",
@@ -32,10 +34,13 @@ __all__ = [
     "StoredRow",
     "entry_kind",
     "grown",
+    "joined",
     "line_of",
+    "parted",
     "rate_key",
 ]
 
+_OPENING = b'{"payload":"'
 _HOUR_CHARS = len("2026-01-31T12")
 
 
@@ -52,12 +57,23 @@ class Line:
 class StoredRow(NamedTuple):
     """A record as a store keeps it: its place, its bytes, and what is looked up without opening it."""
 
-    index: int
+    place: int
     envelope: bytes
     kind: str
     at: str
     session: str | None
     seq: int | None
+
+    @classmethod
+    def of(cls, columns: Sequence[Any]) -> StoredRow:
+        """Return the row that a store read: its place, the envelope in two parts, and the rest as they are here."""
+        place, payload, rest, *others = columns
+        return cls(place, joined(bytes(payload), bytes(rest)), *others)
+
+    @property
+    def columns(self) -> tuple[object, ...]:
+        """What a store writes."""
+        return (self.place, *parted(self.envelope), *self[2:])
 
 
 class RateKey(NamedTuple):
@@ -122,6 +138,9 @@ class LogStore(RecordStore, Protocol):
     def exclusive(self) -> AbstractContextManager[HeldLog]:
         """Hold the log: all that is appended inside becomes durable at the end, or nothing does."""
 
+    def snapshot(self) -> AbstractContextManager[None]:
+        """See the log as it stands now, whatever is appended meanwhile."""
+
     def rows(self, start: int, stop: int) -> Iterator[StoredRow]:
         """Yield the rows in order, gaps and all."""
 
@@ -142,6 +161,23 @@ def line_of(envelope: bytes) -> Line:
     """Return an envelope, opened."""
     sealed = open_sealed(envelope)
     return Line(envelope, sealed.leaf, sealed.entry, sealed.key_id)
+
+
+def parted(envelope: bytes) -> tuple[bytes, bytes]:
+    """Return an envelope in two parts, its payload decoded; nothing and the whole where it is of another form."""
+    encoded, quote, _ = envelope.removeprefix(_OPENING).partition(b'"')
+    try:
+        payload = b64decode(encoded, validate=True)
+    except Base64Error:
+        payload = b""
+    if not payload or not quote or joined(payload, rest := envelope[len(_OPENING) + len(encoded) :]) != envelope:
+        return b"", envelope
+    return payload, rest
+
+
+def joined(payload: bytes, rest: bytes) -> bytes:
+    """Return the envelope that was parted."""
+    return _OPENING + b64encode(payload) + rest if payload else rest
 
 
 def entry_kind(entry: LogEntry) -> str:
@@ -175,7 +211,9 @@ def grown(lines: Sequence[Line], held: HeldLog) -> Growth:
     """Return what these records add to a log at this state."""
     frontier = held.frontier()
     tails: dict[str, SessionTail] = {}
-    rows, nodes, retired = [], [], []
+    rows: list[StoredRow] = []
+    nodes: list[Node] = []
+    retired: list[tuple[str, int]] = []
     counts: Counter[RateKey] = Counter()
     for line in lines:
         index, entry = frontier.size, line.entry

@@ -27,7 +27,7 @@ __all__ = ["PostgresLog", "connect_postgres", "postgres_failure"]
 _APPENDING, _PRESENT = 0x64656D7572_01, 0x64656D7572_02
 """The keys of the two advisory locks: `demur` in ASCII and a number."""
 _FETCH = 256
-_ROW = "SELECT idx, envelope, kind, at, session, seq FROM demur.records "
+_ROW = "SELECT idx, payload, rest, kind, at, session, seq FROM demur.records "
 
 
 def postgres_failure(exc: psycopg.Error) -> StoreError:
@@ -41,7 +41,9 @@ def postgres_failure(exc: psycopg.Error) -> StoreError:
                 f"the server's disk is full ({said})", hint="make room; nothing of this batch was written"
             )
         case errors.InsufficientPrivilege():
-            return StoreError(f"the server refuses this ({said})", hint="grant the role the rights of docs/passports.md")
+            return StoreError(
+                f"the server refuses this ({said})", hint="grant the role the rights of docs/passports.md"
+            )
         case errors.OperationalError():
             return StoreError(f"the server cannot be reached ({said})", hint="check the address and that it runs")
         case _:
@@ -67,7 +69,9 @@ class PostgresLog:
 
     def __init__(self, url: str, *, origin: str | None = None, read_only: bool = False) -> None:
         """Open the log; where there is none, make one of that name."""
+        self._url = url
         self._db = connect_postgres(url)
+        self._here = False
         try:
             with self._told():
                 if not read_only:
@@ -109,28 +113,43 @@ class PostgresLog:
     def _one(self, query: str, values: Sequence[object] = ()) -> tuple[Any, ...] | None:
         return self._db.execute(query.encode(), values).fetchone()
 
+    def _all(self, query: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
+        """Return the rows of one page: reading page by page keeps a long log out of memory."""
+        with self._told():
+            return self._db.execute(query.encode(), values).fetchall()
+
     @contextmanager
     def _told(self) -> Iterator[None]:
         import psycopg
 
         try:
+            if self._db.closed:
+                self._revive()
             yield
         except psycopg.Error as exc:
             raise postgres_failure(exc) from exc
 
-    def _streamed(self, query: str, values: Sequence[object] = ()) -> Iterator[tuple[Any, ...]]:
-        """Yield the rows of a query through a cursor of the server, so that a long log is never in memory."""
-        with self._told(), self._db.transaction(), self._db.cursor("demur_reading") as cursor:
-            cursor.itersize = _FETCH
-            cursor.execute(query.encode(), values)
-            yield from cursor
+    def _revive(self) -> None:
+        """Connect again after the server went away, and say again that a writer is here."""
+        self._db = connect_postgres(self._url)
+        if self._here:
+            self._db.execute("SELECT pg_advisory_lock_shared(%s)", (_PRESENT,))
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """See the log as it stands now, whatever is appended meanwhile."""
+        with self._told(), self._db.transaction():
+            self._db.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            yield
 
     @contextmanager
     def exclusive(self) -> Iterator[_HeldPostgres]:
         """Hold the log: all that is appended inside becomes durable at the end, or nothing does."""
         with self._told(), self._db.transaction():
             self._db.execute("SELECT pg_advisory_xact_lock(%s)", (_APPENDING,))
-            yield _HeldPostgres(self._db)
+            held = _HeldPostgres(self._db, here=self._here)
+            yield held
+        self._here = held.here
 
     def append(self, envelopes: Sequence[bytes]) -> range:
         """Append a batch of sealed envelopes in order, durably; return their leaf indices."""
@@ -142,21 +161,24 @@ class PostgresLog:
         """Yield the envelopes from leaf `start` up to, not including, leaf `stop`; a missing one is an error."""
         expected = start
         for row in self.rows(start, stop):
-            if row.index != expected:
+            if row.place != expected:
                 raise StoreError(f"record {expected} is missing from the store", hint="see `demur passport verify`")
             expected += 1
             yield row.envelope
 
     def rows(self, start: int, stop: int) -> Iterator[StoredRow]:
         """Yield the rows in order, gaps and all."""
-        yield from map(StoredRow._make, self._streamed(_ROW + "WHERE idx >= %s AND idx < %s ORDER BY idx", (start, stop)))
+        query = _ROW + "WHERE idx >= %s AND idx < %s ORDER BY idx LIMIT %s"
+        while rows := self._all(query, (start, stop, _FETCH)):
+            yield from map(StoredRow.of, rows)
+            start = rows[-1][0] + 1
 
     def row_of(self, session: str, seq: int | None = None) -> StoredRow | None:
         """Return a session's record of this number, its last where none is given."""
         which, values = ("", (session,)) if seq is None else ("AND seq = %s ", (session, seq))
         with self._told():
             row = self._one(_ROW + f"WHERE session = %s {which}ORDER BY seq DESC LIMIT 1", values)
-        return None if row is None else StoredRow._make(row)
+        return None if row is None else StoredRow.of(row)
 
     def frontier(self) -> Frontier:
         """Return the state of the tree: `size` is the number of leaves."""
@@ -173,8 +195,12 @@ class PostgresLog:
 
     def level(self, level: int) -> Iterator[tuple[int, bytes]]:
         """Yield the nodes of a level: number and hash."""
-        for index, digest in self._streamed("SELECT idx, hash FROM demur.nodes WHERE level = %s ORDER BY idx", (level,)):
-            yield index, bytes(digest)
+        query = "SELECT idx, hash FROM demur.nodes WHERE level = %s AND idx >= %s ORDER BY idx LIMIT %s"
+        start = 0
+        while rows := self._all(query, (level, start, _FETCH)):
+            for start, digest in rows:  # noqa: B007 — where the next page begins
+                yield start, bytes(digest)
+            start += 1
 
     def session_tail(self, session: str) -> SessionTail | None:
         """Return the last passport of a session; None where it has none."""
@@ -200,9 +226,9 @@ class PostgresLog:
 
     def rollup(self) -> Iterator[tuple[RateKey, int]]:
         """Yield the hourly counts."""
-        columns = "hour, model, decision, causes, answered"
+        query = "SELECT hour, model, decision, causes, answered, n FROM demur.rollup ORDER BY 1, 2, 3, 4, 5"
         with self._told():
-            rows = self._db.execute(f"SELECT {columns}, n FROM demur.rollup ORDER BY {columns}".encode()).fetchall()
+            rows = self._db.execute(query).fetchall()
         for *key, n in rows:
             yield RateKey._make(key), n
 
@@ -214,8 +240,9 @@ class PostgresLog:
 class _HeldPostgres:
     """The log inside the sequencing transaction; what was looked up once is not looked up again."""
 
-    def __init__(self, db: psycopg.Connection[tuple[Any, ...]]) -> None:
+    def __init__(self, db: psycopg.Connection[tuple[Any, ...]], *, here: bool) -> None:
         self._db = db
+        self.here = here
         self._tails: dict[str, SessionTail | None] = {}
 
     def frontier(self) -> Frontier:
@@ -238,9 +265,9 @@ class _HeldPostgres:
         growth = grown(lines, self)
         self._tails.clear()
         with self._db.cursor() as cursor:
-            with cursor.copy("COPY demur.records (idx, envelope, kind, at, session, seq) FROM STDIN") as copy:
+            with cursor.copy("COPY demur.records (idx, payload, rest, kind, at, session, seq) FROM STDIN") as copy:
                 for row in growth.rows:
-                    copy.write_row(row)
+                    copy.write_row(row.columns)
             with cursor.copy("COPY demur.nodes (level, idx, hash) FROM STDIN") as copy:
                 for node in growth.nodes:
                     copy.write_row((node.level, node.index, node.hash))
@@ -261,12 +288,14 @@ class _HeldPostgres:
             self._db.execute("SELECT pg_advisory_unlock(%s)", (_PRESENT,))
         (left,) = self._db.execute("SELECT writers FROM demur.state").fetchone() or (0,)
         self._db.execute("UPDATE demur.state SET writers = %s", (1 if alone else left + 1,))
+        self.here = True
         return Presence(alone, clean=left == 0)
 
     def leave(self) -> None:
         """Count a writer out."""
         self._db.execute("UPDATE demur.state SET writers = greatest(writers - 1, 0)")
         self._db.execute("SELECT pg_advisory_unlock_shared(%s)", (_PRESENT,))
+        self.here = False
 
 
 def _stored_frontier(db: psycopg.Connection[tuple[Any, ...]]) -> Frontier:

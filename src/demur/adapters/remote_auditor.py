@@ -15,7 +15,7 @@ import msgspec
 
 from demur.adapters.auditor_config import Sent
 from demur.model.audit import Problem
-from demur.model.claim import Phase
+from demur.model.claim import Phase  # noqa: TC001 — msgspec resolves it when it builds a decoder
 
 if TYPE_CHECKING:
     import aiohttp
@@ -62,6 +62,7 @@ class _Word(msgspec.Struct, frozen=True):
 
 class _Words(msgspec.Struct, frozen=True):
     claims: tuple[_Word, ...] = ()
+    complete: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,16 +90,16 @@ class RemoteAuditor:
         return _unreached(got) if isinstance(got, Problem) else self._read(got)
 
     async def words(self) -> dict[Phase, dict[str, dict[str, object]]] | Problem:
-        """Return the vocabulary that the auditor declares, by phase and name."""
+        """Return the vocabulary that the auditor declares, by phase and name; empty where it is still learning it."""
         got = await self._exchange("GET", "/vocabulary", None)
         if isinstance(got, Problem):
             return got
         try:
-            rows = msgspec.json.decode(got, type=_Words).claims
+            told = msgspec.json.decode(got, type=_Words)
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             return Problem("bad_answer", "its vocabulary cannot be read")
         words: dict[Phase, dict[str, dict[str, object]]] = {}
-        for row in rows:
+        for row in told.claims if told.complete else ():
             said = {"type": row.type, "sensitive": row.sensitive, "description": row.description}
             words.setdefault(row.phase, {})[row.name] = said
         return words

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["SqliteLog", "connect_sqlite", "sqlite_failure"]
 
-_PAGE_BYTES = 8192
-"""Three ordinary records fill a page; at 4,096 one would."""
+_PAGE_BYTES = 16384
+"""Seven ordinary records fill a page; at 4,096 one would, and half of the file were air."""
 _BUSY_S = 30.0
 _FETCH = 256
 _FULL_HINT = "make room on the disk; nothing of this batch was written"
@@ -140,6 +140,16 @@ class SqliteLog:
         with self._told(), _immediate(self._db):
             yield _HeldSqlite(self._db, self._presence)
 
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """See the log as it stands now, whatever is appended meanwhile."""
+        with self._told():
+            self._db.execute("BEGIN")
+            try:
+                yield
+            finally:
+                self._db.execute("ROLLBACK")
+
     def append(self, envelopes: Sequence[bytes]) -> range:
         """Append a batch of sealed envelopes in order, durably; return their leaf indices."""
         lines = [line_of(envelope) for envelope in envelopes]
@@ -150,28 +160,28 @@ class SqliteLog:
         """Yield the envelopes from leaf `start` up to, not including, leaf `stop`; a missing one is an error."""
         expected = start
         for row in self.rows(start, stop):
-            if row.index != expected:
+            if row.place != expected:
                 raise StoreError(f"record {expected} is missing from the store", hint="see `demur passport verify`")
             expected += 1
             yield row.envelope
 
     def rows(self, start: int, stop: int) -> Iterator[StoredRow]:
         """Yield the rows in order, gaps and all."""
-        query = "SELECT idx, envelope, kind, at, session, seq FROM records WHERE idx >= ? AND idx < ? ORDER BY idx"
+        query = "SELECT idx, payload, rest, kind, at, session, seq FROM records WHERE idx >= ? AND idx < ? ORDER BY idx"
         with self._told():
             cursor = self._db.execute(query, (start, stop))
             while rows := cursor.fetchmany(_FETCH):
-                yield from map(StoredRow._make, rows)
+                yield from map(StoredRow.of, rows)
 
     def row_of(self, session: str, seq: int | None = None) -> StoredRow | None:
         """Return a session's record of this number, its last where none is given."""
         query = (
-            "SELECT idx, envelope, kind, at, session, seq FROM records WHERE session = ? AND (? IS NULL OR seq = ?) "
+            "SELECT idx, payload, rest, kind, at, session, seq FROM records WHERE session = ? AND (? IS NULL OR seq = ?) "
             "ORDER BY seq DESC LIMIT 1"
         )
         with self._told():
             row = self._db.execute(query, (session, seq, seq)).fetchone()
-        return None if row is None else StoredRow._make(row)
+        return None if row is None else StoredRow.of(row)
 
     def frontier(self) -> Frontier:
         """Return the state of the tree: `size` is the number of leaves."""
@@ -251,7 +261,7 @@ class _HeldSqlite:
         growth = grown(lines, self)
         self._tails.clear()
         db = self._db
-        db.executemany("INSERT INTO records VALUES (?, ?, ?, ?, ?, ?)", growth.rows)
+        db.executemany("INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?)", (row.columns for row in growth.rows))
         db.executemany("INSERT INTO nodes VALUES (?, ?, ?)", ((n.level, n.index, n.hash) for n in growth.nodes))
         db.executemany(
             "INSERT INTO rollup VALUES (?, ?, ?, ?, ?, ?) "

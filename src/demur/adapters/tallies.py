@@ -185,8 +185,9 @@ def _prompts_changed(engine: Engine, runs: tuple[LoadedRun, LoadedRun], column: 
     if changed > known * _CHANGED_SHARE and not asked:
         example = engine.ask(f"SELECT {name}, source, line FROM {first} WHERE rowid = {place}")
         key, source, line = example[0]
+        row = f" of row {place - runs[0].starts[source] + 1:,}" if line is None else ""
         raise ShapeError(
-            f"id `{key}` asks another prompt in `{runs[1].name}`, and so do {changed:,} of {known:,} ids",
+            f"id `{key}`{row} asks another prompt in `{runs[1].name}`, and so do {changed:,} of {known:,} ids",
             source=runs[0].sources[source].name,
             hint="compare runs of the same questions; --key id pairs them all the same, --key prompt by what they ask",
         ).at(runs[0].sources[source].name, line)

@@ -19,7 +19,7 @@ from demur.pipeline.judges import judge_of_pack, judge_with
 from demur.runs import Reading
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from demur.adapters.ports import Progress
     from demur.detect.pack import Pack
@@ -120,21 +120,29 @@ def name_bad_rows(error: UnreadableRowsError) -> int:
 
 def check_outputs(given: Sequence[str | None], inputs: Sequence[str]) -> None:
     """Raise where a report cannot be written, or would be written over an input or another report."""
-    taken = {Path(file).resolve(): file for name in inputs if name != "-" for file in [name, *_matches(name)]}
+    read = {Path(file).resolve(): file for name in inputs if name != "-" for file in [name, *_matches(name)]}
+    written: set[Path] = set()
     for name in given:
-        if not name or name == "-":
-            continue
-        path = Path(name).resolve()
-        if path in taken:
-            what = "an input" if taken[path] not in given else "named twice"
-            raise UsageError(f"`{name}` is {what}", hint="write the report to another file")
-        folder = next((p for p in path.parents if p in taken), None)
-        if folder is not None:
-            raise UsageError(f"`{name}` lies in the input `{taken[folder]}`", hint="write the report to another folder")
-        if path.is_dir() or not path.parent.is_dir():
-            what = "is a folder" if path.is_dir() else "lies in a folder that is not there"
-            raise UsageError(f"`{name}` {what}", hint="name a file in a folder that exists")
-        taken[path] = name
+        if name and name != "-":
+            path = Path(name).resolve()
+            why = "it is named twice" if path in written else _why_not(path, read)
+            if why:
+                raise UsageError(
+                    f"`{name}` cannot be written: {why}", hint="name another file, in a folder that exists"
+                )
+            written.add(path)
+
+
+def _why_not(path: Path, read: Mapping[Path, str]) -> str | None:
+    """Return why a report cannot go to a path, None where it can; a folder that is read would hold it the next time."""
+    if path in read:
+        return "it is an input"
+    folder = next((folder for folder in path.parents if folder in read), None)
+    if folder is not None:
+        return f"it lies in the input `{read[folder]}`"
+    if path.is_dir():
+        return "it is a folder"
+    return None if path.parent.is_dir() else "its folder is not there"
 
 
 def _matches(name: str) -> list[str]:

@@ -121,6 +121,11 @@ class BoundAuditor:
         """What is known of its claims: what was declared, and what was learned so far."""
         return self._words.vocabulary
 
+    @property
+    def complete(self) -> bool:
+        """Whether its vocabulary is declared, and so is all that it can ever state."""
+        return all(self._words.closed(phase) for phase in self.phases)
+
     def straight(self, phase: Phase) -> bool:
         """Return whether the methods of a phase are known never to await."""
         return all(method.straight for method in self._methods[phase])
@@ -204,11 +209,12 @@ def _called(method: _Asked, subject: Subject) -> object:
         result = method.call(handed_to(subject))
         if method.coroutine and isinstance(result, Coroutine):
             result = _finished(result)
-    if isinstance(result, Awaitable):
+    problem = guard.problem(method)
+    if problem is None and isinstance(result, Awaitable):
         if isinstance(result, Coroutine):
             result.close()
         return Problem("auditor_error", f"`{method.name}` returned something to await; make it async")
-    return guard.problem(method) or result
+    return problem or result
 
 
 def _finished(coroutine: Coroutine[object, None, object]) -> object:

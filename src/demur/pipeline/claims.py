@@ -56,6 +56,10 @@ class Wordbook:
         self._closed = frozenset(phase for phase, _ in self._declared)
         self._learned: dict[tuple[Phase, str], ClaimSpec] = {}
 
+    def closed(self, phase: Phase) -> bool:
+        """Return whether all claims of a phase are declared."""
+        return phase in self._closed
+
     @property
     def vocabulary(self) -> Vocabulary:
         """What is known so far of the claims that this auditor makes."""
@@ -109,7 +113,8 @@ class Wordbook:
         if len(self._learned) >= MOST_CLAIMS:
             raise ValueError(f"more than {MOST_CLAIMS} names; declare a vocabulary")
         # One flat name has one type, in whichever phase it is stated.
-        twin = next((held for held in self._learned.values() if held.flat == spec.flat), spec)
+        known = (*self._declared.values(), *self._learned.values())
+        twin = next((held for held in known if held.flat == spec.flat), spec)
         if twin.type is not spec.type:
             raise ValueError(f"was a {twin.type} before")
         self._learned.setdefault((phase, spec.name), spec)

@@ -14,7 +14,8 @@ from demur.model.claim import Phase, Vocabulary
 from demur.model.exchange import Response
 from demur.pipeline.auditors import ClaimsAuditor, claims
 from demur.pipeline.classify import check, classify_text
-from demur.pipeline.prompts import check_prompt
+from demur.pipeline.judges import default_judge
+from demur.pipeline.prompts import check_prompt, default_prompt_judge
 from demur.pipeline.subjects import Handed
 from demur.policy.vocabulary import SAFETY_VOCABULARY
 
@@ -102,11 +103,13 @@ BUILTIN_AUDITORS: Final[Mapping[str, type[ClaimsAuditor]]] = {
 
 
 def builtin_auditor(name: str) -> ClaimsAuditor:
-    """Return an auditor that comes with Demur."""
+    """Return an auditor that comes with Demur, its detectors loaded, so that the first exchange does not wait for them."""
     kind = BUILTIN_AUDITORS.get(name)
     if kind is None:
         hint = f"choose from {', '.join(BUILTIN_AUDITORS)}, or name a class as module:Class"
         raise UsageError(f"no auditor is called `{name}`", hint=hint)
+    default_prompt_judge()
+    default_judge()
     return kind()
 
 

@@ -79,22 +79,19 @@ def handed_to(subject: Subject) -> Handed:
 
 def read_subject(phase: Phase, data: Mapping[str, Any], *, trace: str = "") -> Subject:
     """Return the subject in the `data` of an HTTP request; raise `ShapeError` where it has none."""
-    given = data.get("metadata") or {}
+    given = {} if data.get("metadata") is None else data["metadata"]
     if not isinstance(given, dict):
         raise ShapeError("`data.metadata`: expected an object")
     metadata = {str(key): str(value) for key, value in given.items() if isinstance(value, str | int | float)}
     asked, answered = data.get("input"), data.get("output")
-    match phase:
-        case Phase.REQUEST:
-            subject = subject_of_request(_read_request(asked, metadata), metadata=metadata, trace=trace)
-        case Phase.RESPONSE:
-            request = None if asked is None else _read_request(asked, metadata)
-            subject = subject_of_response(_read_response(answered), request, metadata=metadata, trace=trace)
-        case Phase.ARTIFACT | Phase.EXECUTION:
-            if asked is None and answered is None:
-                raise ShapeError("`data`: expected an `input` or an `output`")
-            subject = Subject(phase, _as_fields(asked), _as_fields(answered), metadata, trace)
-    return subject
+    if phase is Phase.REQUEST:
+        return subject_of_request(_read_request(asked, metadata), metadata=metadata, trace=trace)
+    if phase is Phase.RESPONSE:
+        request = None if asked is None else _read_request(asked, metadata)
+        return subject_of_response(_read_response(answered), request, metadata=metadata, trace=trace)
+    if asked is None and answered is None:
+        raise ShapeError("`data`: expected an `input` or an `output`")
+    return Subject(phase, _as_fields(asked), _as_fields(answered), metadata, trace)
 
 
 def _request_fields(request: Request) -> dict[str, object]:

@@ -6,7 +6,9 @@ the name that the chain gives its auditor, whatever that calls itself.
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from demur.adapters.auditor_config import ChainSettings, load_class, read_chain
@@ -49,7 +51,7 @@ async def learn_vocabularies(chain: Chain) -> tuple[Problem, ...]:
     problems = []
     for link in chain.links:
         if isinstance(link.port, _RemotePort):
-            problem = await link.port.learn()
+            problem = await link.port.learn(link.settings.timeout_s)
             problems += [problem] if problem else []
     return tuple(problems)
 
@@ -70,6 +72,7 @@ def auditor_named(spec: str, **config: object) -> ClaimsAuditor:
 def _link(settings: AuditorSettings) -> Link:
     breaker = Breaker(settings.breaker) if settings.breaker else None
     if settings.url is not None:
+        _load_client()
         port = _RemotePort(settings, RemoteAuditor(settings.url, settings.sent))
         return Link(settings, port, tuple(p for p in Phase if settings.asked_in(p)), breaker=breaker)
     auditor = auditor_named(settings.python or "", **settings.config)
@@ -81,6 +84,14 @@ def _link(settings: AuditorSettings) -> Link:
     if not phases:
         raise UsageError(f"auditor `{settings.name}`: it states nothing in these phases", hint="check its `phases`")
     return Link(settings, _LocalPort(bound), phases, blocking, breaker)
+
+
+def _load_client() -> None:
+    """Load the HTTP client before the first call, whose time is limited."""
+    try:
+        import_module("aiohttp")
+    except ModuleNotFoundError as exc:
+        raise UsageError("remote auditors need `aiohttp`", hint="pip install 'demur[gateway]'") from exc
 
 
 class _LocalPort:
@@ -131,11 +142,14 @@ class _RemotePort:
         problems = (*answer.problems, *stated.problems)
         return replace(stated, problems=problems, version=answer.version, reached=answer.reached)
 
-    async def learn(self) -> Problem | None:
+    async def learn(self, timeout_s: float) -> Problem | None:
         """Take the vocabulary that the auditor itself declares, unless the chain's file declares one."""
         if self._declared:
             return None
-        words = await self._remote.words()
+        try:
+            words = await asyncio.wait_for(self._remote.words(), timeout_s)
+        except TimeoutError:
+            words = Problem("timeout", "it did not tell its vocabulary in time")
         if isinstance(words, Problem):
             return replace(words, what=f"auditor `{self._name}`: {words.what}")
         try:
@@ -152,4 +166,6 @@ class _RemotePort:
 
 def _row(claim: RemoteClaim) -> ClaimRow:
     sensitive = (claim.metadata or {}).get("sensitive") is True
-    return ClaimRow(claim.name, claim.value, claim.type, 1.0 if claim.confidence is None else claim.confidence, sensitive)
+    return ClaimRow(
+        claim.name, claim.value, claim.type, 1.0 if claim.confidence is None else claim.confidence, sensitive
+    )

@@ -243,5 +243,5 @@ def _changed_by(scenario: Scenario, change: str) -> Scenario:
 
 def _checked(rule: Rule, changes: Mapping[str, float | str], *, source: str) -> Rule:
     """Return the rule with its changes, checked like one from a file."""
-    table = {name: getattr(rule, name) for name in Rule.__slots__} | changes
+    table = {**{name: getattr(rule, name) for name in Rule.__slots__}, **changes}
     return _scenario({"rules": [table]}, source).rules[0]

@@ -1,7 +1,9 @@
--- One row a leaf, in the order of the log; the envelope stands byte for byte as it was sealed.
+-- One row a leaf, in the order of the log. The envelope is {"payload":"base64 of payload" and then the rest, byte for byte as
+-- it was sealed; the payload is kept decoded, a quarter smaller and readable as JSON.
 CREATE TABLE records (
     idx INTEGER PRIMARY KEY,
-    envelope BLOB NOT NULL,
+    payload BLOB NOT NULL,
+    rest BLOB NOT NULL,
     kind TEXT NOT NULL,
     at TEXT NOT NULL,
     session TEXT,

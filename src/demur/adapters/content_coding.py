@@ -1,0 +1,98 @@
+"""How is a compressed answer read while its own bytes are passed on?
+
+Laws: what is decoded is for reading only, the client gets the provider's bytes; the decoded length is bounded, so that
+a small answer cannot fill the memory; a coding that we cannot decode is said (None), never read as text.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import Protocol
+
+from demur.errors import EncodingError, SizeLimitError
+
+__all__ = ["READABLE_CODINGS", "BodyDecoder", "body_decoder"]
+
+READABLE_CODINGS = frozenset(("gzip", "x-gzip", "deflate", "identity"))
+_GZIP = 16 + zlib.MAX_WBITS
+_FIRST_BYTES = 2
+
+
+class BodyDecoder(Protocol):
+    """Takes the pieces of a body and returns what they mean."""
+
+    def decode(self, piece: bytes) -> bytes:
+        """Return what a piece adds; raise where it is no such coding, or is more than may be."""
+
+    def finish(self) -> bytes:
+        """Return what was left; raise where the body is not whole."""
+
+
+def body_decoder(content_encoding: str, *, limit_bytes: int) -> BodyDecoder | None:
+    """Return the decoder for a `Content-Encoding`, None for one that we cannot decode (or several)."""
+    coding = content_encoding.strip().lower()
+    if coding in ("", "identity"):
+        return _Plain(limit_bytes)
+    return _Inflated(coding, limit_bytes) if coding in READABLE_CODINGS else None
+
+
+class _Plain:
+    def __init__(self, limit_bytes: int) -> None:
+        self._left = limit_bytes
+
+    def decode(self, piece: bytes) -> bytes:
+        self._left -= len(piece)
+        if self._left < 0:
+            raise SizeLimitError("the answer is larger than may be read", hint="raise `limits.decoded_bytes`")
+        return piece
+
+    def finish(self) -> bytes:
+        return b""
+
+
+class _Inflated:
+    """gzip, of one member or several, and deflate, with the zlib header that RFC 9110 asks for or without it."""
+
+    def __init__(self, coding: str, limit_bytes: int) -> None:
+        self._bits = zlib.MAX_WBITS if coding == "deflate" else _GZIP
+        self._left = limit_bytes
+        self._begun = b""
+        self._stream: zlib._Decompress | None = None
+
+    def decode(self, piece: bytes) -> bytes:
+        data = self._begun + piece
+        if self._stream is None and len(data) < _FIRST_BYTES:
+            self._begun = data
+            return b""
+        self._begun = b""
+        if self._stream is not None and self._stream.eof:
+            data = data.lstrip(b"\0")
+        found = []
+        while data:
+            stream = self._opened(data)
+            try:
+                # One byte more than is left: to reach the limit is allowed, to pass it is not.
+                found.append(stream.decompress(data, self._left + 1))
+            except zlib.error as exc:
+                raise EncodingError("the answer is not in the coding that its headers name") from exc
+            self._left -= len(found[-1])
+            if self._left < 0:
+                raise SizeLimitError("the answer is larger than may be read", hint="raise `limits.decoded_bytes`")
+            # What follows a gzip member is another one, or padding.
+            data = stream.unused_data.lstrip(b"\0") if self._bits == _GZIP and stream.eof else b""
+        return b"".join(found)
+
+    def _opened(self, data: bytes) -> zlib._Decompress:
+        if self._stream is None:
+            header = int.from_bytes(data[:_FIRST_BYTES])
+            zlib_header = data[0] & 0x0F == zlib.DEFLATED and header % 31 == 0
+            raw = self._bits != _GZIP and not zlib_header
+            self._stream = zlib.decompressobj(-zlib.MAX_WBITS if raw else self._bits)
+        elif self._stream.eof and self._bits == _GZIP:
+            self._stream = zlib.decompressobj(self._bits)
+        return self._stream
+
+    def finish(self) -> bytes:
+        if self._begun or (self._stream is not None and not self._stream.eof):
+            raise EncodingError("the compressed answer is not whole")
+        return b""

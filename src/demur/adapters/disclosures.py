@@ -1,0 +1,140 @@
+"""Where do salts and texts live? Apart from the log, where they can be deleted without a trace but their erasure on record.
+
+Laws: the log never reads from here, so deleting leaves every record, proof and root as it was; erased bytes are overwritten and
+the write-ahead log is emptied, so they cannot be read from the file any more; what is older than the retention can be found.
+In PostgreSQL an erased row is deleted and vacuumed; what its own archives and backups keep is theirs to delete.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from demur.adapters.postgres_log import connect_postgres, postgres_failure
+from demur.adapters.sqlite_log import connect_sqlite, sqlite_failure
+from demur.record.commit import Disclosure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+__all__ = ["PostgresDisclosures", "SqliteDisclosures"]
+
+_SQLITE_TABLE = """CREATE TABLE IF NOT EXISTS disclosures (
+    digest TEXT PRIMARY KEY, salt BLOB NOT NULL, text BLOB NOT NULL, kept_at TEXT NOT NULL) WITHOUT ROWID"""
+_POSTGRES_TABLE = """CREATE TABLE IF NOT EXISTS demur_disclosures.disclosures (
+    digest TEXT PRIMARY KEY, salt BYTEA NOT NULL, text BYTEA NOT NULL, kept_at TEXT NOT NULL)"""
+
+
+class SqliteDisclosures:
+    """Disclosures in a file of their own."""
+
+    def __init__(self, path: Path, *, clock: Callable[[], str]) -> None:
+        self._path, self._clock = path, clock
+        self._db = connect_sqlite(path, read_only=False)
+        with self._told():
+            self._db.execute("PRAGMA secure_delete = ON")
+            self._db.execute(_SQLITE_TABLE)
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as exc:
+            raise sqlite_failure(exc, self._path) from exc
+
+    def put(self, disclosures: Sequence[Disclosure]) -> None:
+        """Keep these, durably."""
+        now = self._clock()
+        rows = [(each.digest, each.salt, each.text, now) for each in disclosures]
+        with self._told():
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                self._db.executemany("INSERT OR IGNORE INTO disclosures VALUES (?, ?, ?, ?)", rows)
+                self._db.execute("COMMIT")
+            finally:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+
+    def get(self, digest: str) -> Disclosure | None:
+        """Return what is behind a digest; None where it was erased or never kept."""
+        with self._told():
+            row = self._db.execute("SELECT salt, text FROM disclosures WHERE digest = ?", (digest,)).fetchone()
+        return None if row is None else Disclosure(digest, bytes(row[0]), bytes(row[1]))
+
+    def erase(self, digests: Sequence[str]) -> tuple[str, ...]:
+        """Delete beyond recovery; return the digests that were there."""
+        found: list[str] = []
+        with self._told():
+            for digest in digests:
+                deleted = self._db.execute("DELETE FROM disclosures WHERE digest = ?", (digest,)).rowcount
+                found += [digest] * deleted
+            # Until it is folded in and cut, the write-ahead log still holds the page with the text.
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        return tuple(dict.fromkeys(found))
+
+    def kept_before(self, at: str) -> tuple[str, ...]:
+        """Return the digests of what was put here before this time (RFC 3339, UTC, as the clock writes it)."""
+        with self._told():
+            rows = self._db.execute("SELECT digest FROM disclosures WHERE kept_at < ? ORDER BY kept_at, digest", (at,))
+            return tuple(digest for (digest,) in rows)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._db.close()
+
+
+class PostgresDisclosures:
+    """Disclosures in a schema of their own, so that a role can be kept out of it."""
+
+    def __init__(self, url: str, *, clock: Callable[[], str]) -> None:
+        self._clock = clock
+        self._db = connect_postgres(url)
+        with self._told(), self._db.transaction():
+            self._db.execute("SELECT pg_advisory_xact_lock(%s)", (0x64656D7572_03,))
+            self._db.execute("CREATE SCHEMA IF NOT EXISTS demur_disclosures")
+            self._db.execute(_POSTGRES_TABLE)
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        import psycopg
+
+        try:
+            yield
+        except psycopg.Error as exc:
+            raise postgres_failure(exc) from exc
+
+    def put(self, disclosures: Sequence[Disclosure]) -> None:
+        """Keep these, durably."""
+        now = self._clock()
+        rows: list[tuple[Any, ...]] = [(each.digest, each.salt, each.text, now) for each in disclosures]
+        with self._told(), self._db.transaction(), self._db.cursor() as cursor:
+            cursor.executemany(
+                "INSERT INTO demur_disclosures.disclosures VALUES (%s, %s, %s, %s) ON CONFLICT DO NOTHING", rows
+            )
+
+    def get(self, digest: str) -> Disclosure | None:
+        """Return what is behind a digest; None where it was erased or never kept."""
+        query = "SELECT salt, text FROM demur_disclosures.disclosures WHERE digest = %s"
+        with self._told():
+            row = self._db.execute(query, (digest,)).fetchone()
+        return None if row is None else Disclosure(digest, bytes(row[0]), bytes(row[1]))
+
+    def erase(self, digests: Sequence[str]) -> tuple[str, ...]:
+        """Delete; return the digests that were there."""
+        query = "DELETE FROM demur_disclosures.disclosures WHERE digest = ANY(%s) RETURNING digest"
+        with self._told():
+            found = tuple(str(digest) for (digest,) in self._db.execute(query, (list(digests),)))
+            self._db.execute("VACUUM demur_disclosures.disclosures")
+        return found
+
+    def kept_before(self, at: str) -> tuple[str, ...]:
+        """Return the digests of what was put here before this time."""
+        query = "SELECT digest FROM demur_disclosures.disclosures WHERE kept_at < %s ORDER BY kept_at, digest"
+        with self._told():
+            return tuple(str(digest) for (digest,) in self._db.execute(query, (at,)))
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._db.close()

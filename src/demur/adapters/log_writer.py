@@ -1,0 +1,381 @@
+"""Who puts records in order, seals them and makes them durable? One thread a process, in batches.
+
+Laws: a request never waits for a lock of the log, only, where it must, for its own record; a denial, and in `sync` every record,
+is durable before it is acknowledged; in `async` a crash loses at most `max_unsynced` records, all submitted within one interval
+and two commits before it: from then on submissions must wait. A record is sealed ahead of the turn to append and sealed anew only where
+another process continued its session or rotated the key meanwhile. What the store refuses is told to those who wait, and kept to
+be tried again for those who no longer do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import deque
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import TYPE_CHECKING, Protocol
+
+from demur.adapters.log_growth import Line
+from demur.adapters.log_schema import StoreError
+from demur.errors import DemurError
+from demur.model.passport import LogEntry, Passport, Restart, SigningMode
+from demur.record.checkpoint import Checkpoint, issue_checkpoint
+from demur.record.interface import SessionTail
+from demur.record.keys import moment
+from demur.record.seal import seal
+from demur.record.tree import leaf_hash
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from demur.adapters.anchors import AnchorFile
+    from demur.adapters.log_growth import HeldLog, LogStore
+    from demur.record.commit import Disclosure
+    from demur.record.interface import DisclosureStore
+    from demur.record.keys import Signer
+    from demur.record.tree import Frontier
+
+__all__ = ["Durability", "LogWriter", "Receipt", "Submission", "WriterSettings", "issued_at", "utc_now"]
+
+_CLOCK_SLACK = timedelta(seconds=2)
+"""Clocks of several gateways differ; a larger step back is kept, for verification to show."""
+
+_RETRY_S = 0.25
+"""How long a store that failed is left alone."""
+
+
+class Durability(StrEnum):
+    """When a record that is no denial is acknowledged."""
+
+    SYNC = "sync"
+    ASYNC = "async"
+
+
+@dataclass(frozen=True, slots=True)
+class WriterSettings:
+    """How often is committed, how much may be at stake, how often the log is signed."""
+
+    durability: Durability = Durability.ASYNC
+    interval_s: float = 0.010
+    """Commits begin at least this far apart; the first after a pause begins at once."""
+    max_unsynced: int = 1000
+    max_batch: int = 1000
+    checkpoint_records: int = 1000
+    checkpoint_s: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """Where a record stands, once it is durable."""
+
+    index: int
+    leaf: str
+    seq: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A record on its way: when it is durable, and whether the answer must wait for that."""
+
+    receipt: Future[Receipt]
+    must_wait: bool
+
+    async def acknowledged(self) -> None:
+        """Return once the answer may be given; raise where the record cannot be kept."""
+        if self.must_wait:
+            await asyncio.wrap_future(self.receipt)
+
+
+class _Keys(Protocol):
+    """Where the signer comes from, at first and after a rotation."""
+
+    def signer(self, now: str) -> Signer: ...
+
+    def renew(self, retired_id: str, now: str) -> Signer: ...
+
+
+@dataclass(slots=True)
+class _Item:
+    entry: LogEntry
+    disclosures: tuple[Disclosure, ...]
+    submission: Submission
+    kept: bool = False
+    """Whether the disclosures are in their store already."""
+
+
+def utc_now() -> str:
+    """Return the time as records write it."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def issued_at(now: str, tail: SessionTail | None) -> str:
+    """Return the time for a session's next record: never before the last, unless the clock was set back for good."""
+    if tail is None or now >= tail.at:
+        return now
+    behind = moment(tail.at) - moment(now)
+    return tail.at if timedelta(0) < behind <= _CLOCK_SLACK else now
+
+
+class LogWriter:
+    """Takes entries from any thread and appends them in batches; start it after any fork, and close it."""
+
+    def __init__(
+        self,
+        store: LogStore,
+        keys: _Keys | None,
+        *,
+        settings: WriterSettings = WriterSettings(),  # noqa: B008 — a frozen value
+        disclosures: DisclosureStore | None = None,
+        anchor: AnchorFile | None = None,
+        clock: Callable[[], str] = utc_now,
+    ) -> None:
+        """Write to a store; `keys` None means `signing: none`, stamped on each record."""
+        self._store, self._keys, self._settings = store, keys, settings
+        self._disclosures, self._anchor, self._clock = disclosures, anchor, clock
+        self._signer = keys.signer(clock()) if keys is not None else None
+        self._queue: deque[_Item] = deque()
+        self._unsynced = self._given_up = 0
+        self._failure: StoreError | None = None
+        self._unanchored: StoreError | None = None
+        self._in_flight: list[_Item] = []
+        self._changed = threading.Condition()
+        self._closing = False
+        self._last_commit = self._last_checkpoint_at = time.monotonic()
+        self._frontier = store.frontier()
+        self._checkpointed = self._frontier.size
+        self._thread = threading.Thread(target=self._work, name="demur-log-writer", daemon=True)
+
+    def start(self, config_digest: str, policy_digest: str) -> None:
+        """Join the log, put a restart on record where the log had come to rest, and begin to write."""
+        with self._store.exclusive() as held:
+            found = held.join()
+            frontier = held.frontier()
+            if self._anchor is not None:
+                self._anchor.refuse_contradiction(self._checkpoint(frontier), self._store.node)
+            if found.alone and frontier.size:
+                facts = (frontier.size, frontier.root().hex(), config_digest, policy_digest)
+                self._renew_key(held)
+                held.append([self._line(Restart(self._clock(), *facts, clean=found.clean))])
+            self._frontier = held.frontier()
+        self._last_commit = time.monotonic() - self._settings.interval_s
+        self._thread.start()
+
+    def submit(self, entry: LogEntry, *, disclosures: Sequence[Disclosure] = (), durable: bool = False) -> Submission:
+        """Queue an entry; its number, link and time are given when it is sealed. `durable` is for denials."""
+        with self._changed:
+            if self._closing:
+                raise StoreError("the writer is closed", hint="submit before closing it")
+            at_stake = self._unsynced >= self._settings.max_unsynced or self._failure is not None
+            must_wait = durable or at_stake or self._settings.durability is Durability.SYNC
+            submission = Submission(Future(), must_wait)
+            submission.receipt.set_running_or_notify_cancel()
+            self._unsynced += not must_wait
+            self._queue.append(_Item(entry, tuple(disclosures), submission))
+            self._changed.notify()
+        return submission
+
+    def close(self) -> None:
+        """Write what is left, sign the log and leave it in order; raise where records had to be given up."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify()
+        if self._thread.ident is None:
+            return
+        self._thread.join()
+        if self._given_up:
+            failure = self._failure or StoreError("the writer stopped on a fault of its own")
+            raise StoreError(f"{self._given_up} records could not be written: {failure.what}", hint=failure.hint)
+        self._sign_log(self._store.frontier())
+        with self._store.exclusive() as held:
+            held.leave()
+        if self._unanchored is not None:
+            raise self._unanchored
+
+    @property
+    def failure(self) -> StoreError | None:
+        """What keeps the log from being written or anchored now; None where all is well."""
+        return self._failure or self._unanchored
+
+    def _work(self) -> None:
+        try:
+            while not (self._closing and (self._failure is not None or not self._queue)):
+                self._in_flight = self._next_batch()
+                if self._in_flight:
+                    self._last_commit = time.monotonic()
+                    self._write(self._in_flight)
+                if self._checkpoint_due():
+                    self._sign_log(self._frontier)
+        finally:
+            self._give_up()
+
+    def _give_up(self) -> None:
+        """Tell everybody who is left; nobody is, unless the store or the thread itself failed."""
+        with self._changed:
+            self._closing = True
+            left = {id(item): item for item in (*self._in_flight, *self._queue) if not item.submission.receipt.done()}
+        self._given_up = len(left)
+        for item in left.values():
+            _fail(item, self._failure or StoreError("the writer stopped on a fault of its own"))
+
+    def _next_batch(self) -> list[_Item]:
+        """Wait until there is something to write and the interval has passed, or a checkpoint is due."""
+        with self._changed:
+            while not self._closing:
+                now = time.monotonic()
+                pause = self._settings.interval_s if self._failure is None else _RETRY_S
+                ready = self._last_commit + pause
+                due = self._last_checkpoint_at + self._settings.checkpoint_s
+                pending = self._frontier.size > self._checkpointed
+                if self._queue and now >= ready:
+                    break
+                if pending and now >= due:
+                    return []
+                waits = [ready - now] * bool(self._queue) + [due - now] * pending
+                self._changed.wait(min(waits, default=None))
+            return [self._queue.popleft() for _ in range(min(len(self._queue), self._settings.max_batch))]
+
+    def _write(self, batch: list[_Item]) -> None:
+        try:
+            self._keep_disclosures(batch)
+            done = self._append(batch)
+        except DemurError as exc:
+            self._put_back(batch, exc if isinstance(exc, StoreError) else StoreError(exc.what, hint=exc.hint))
+            return
+        self._failure = None
+        with self._changed:
+            self._unsynced -= sum(not item.submission.must_wait for item in batch)
+        for item, outcome in done:
+            if isinstance(outcome, DemurError):
+                _fail(item, outcome)
+            else:
+                item.submission.receipt.set_result(outcome)
+
+    def _put_back(self, batch: list[_Item], failure: StoreError) -> None:
+        self._failure = failure
+        again = [item for item in batch if not item.submission.must_wait]
+        with self._changed:
+            self._queue.extendleft(reversed(again))
+        for item in batch:
+            if item.submission.must_wait:
+                _fail(item, failure)
+
+    def _keep_disclosures(self, batch: Sequence[_Item]) -> None:
+        """Keep texts before the records that speak of them: a text without its record is swept by its age."""
+        new = [item for item in batch if item.disclosures and not item.kept]
+        if new and self._disclosures is not None:
+            self._disclosures.put([each for item in new for each in item.disclosures])
+            for item in new:
+                item.kept = True
+
+    def _append(self, batch: Sequence[_Item]) -> list[tuple[_Item, Receipt | DemurError]]:
+        tails: dict[str, SessionTail | None] = {}
+        ahead = self._sealed(batch, self._store.session_tail, seen=tails)
+        with self._store.exclusive() as held:
+            stale = any(held.session_tail(session) != tail for session, tail in tails.items())
+            if self._renew_key(held) or stale:
+                ahead = self._sealed(batch, held.session_tail, seen={})
+            lines = [line for _, line in ahead if isinstance(line, Line)]
+            first = held.append(lines).start if lines else 0
+            frontier = held.frontier()
+        self._frontier = frontier
+        return [(item, _receipt(line, first + place)) for place, (item, line) in _placed(ahead)]
+
+    def _sealed(
+        self,
+        batch: Sequence[_Item],
+        tail_of: Callable[[str], SessionTail | None],
+        *,
+        seen: dict[str, SessionTail | None],
+    ) -> list[tuple[_Item, Line | DemurError]]:
+        """Return each entry sealed after the tail before it, or why it cannot be; `seen` takes the tails looked up."""
+        tails: dict[str, SessionTail | None] = {}
+        sealed: list[tuple[_Item, Line | DemurError]] = []
+        for item in batch:
+            entry, now = item.entry, self._clock()
+            try:
+                if isinstance(entry, Passport):
+                    session = entry.session
+                    if session not in tails:
+                        tails[session] = seen[session] = tail_of(session)
+                    line = self._line(_continued(entry, tails[session], now))
+                    entry = line.entry
+                    if isinstance(entry, Passport):
+                        tails[session] = SessionTail(entry.seq, line.leaf.hex(), entry.at)
+                else:
+                    line = self._line(entry)
+            except StoreError:
+                raise
+            except DemurError as exc:
+                sealed.append((item, exc))
+            else:
+                sealed.append((item, line))
+        return sealed
+
+    def _line(self, entry: LogEntry) -> Line:
+        mode = SigningMode.NONE if self._signer is None else SigningMode.ED25519
+        entry = entry if entry.signing is mode else replace(entry, signing=mode)
+        envelope = seal(entry, self._signer)
+        key_id = None if self._signer is None else self._signer.public.key_id
+        return Line(envelope, leaf_hash(envelope), entry, key_id)
+
+    def _renew_key(self, held: HeldLog) -> bool:
+        """Take the new key where a rotation has retired ours; return whether it did."""
+        if self._signer is None or self._keys is None or not held.is_retired(self._signer.public.key_id):
+            return False
+        self._signer = self._keys.renew(self._signer.public.key_id, self._clock())
+        if held.is_retired(self._signer.public.key_id):
+            what = f"the key `{self._signer.public.key_id}` was retired by a rotation"
+            raise StoreError(what, hint="give this gateway the key that replaced it, or one of its own")
+        return True
+
+    def _checkpoint(self, frontier: Frontier) -> Checkpoint:
+        return Checkpoint(self._store.origin, frontier.size, frontier.root())
+
+    def _checkpoint_due(self) -> bool:
+        new = self._frontier.size - self._checkpointed
+        late = time.monotonic() - self._last_checkpoint_at >= self._settings.checkpoint_s
+        return new >= self._settings.checkpoint_records or (new > 0 and late)
+
+    def _sign_log(self, frontier: Frontier) -> None:
+        """Sign the log as it stands, keep the checkpoint and anchor it."""
+        if self._signer is not None and frontier.size > self._checkpointed:
+            try:
+                note = issue_checkpoint(self._checkpoint(frontier), self._signer)
+                if self._anchor is not None:
+                    note = self._anchor.add(note, self._store.node)
+                self._store.add_checkpoint(frontier.size, note)
+                self._unanchored = None
+            except StoreError as exc:
+                self._unanchored = exc
+        self._checkpointed = frontier.size
+        self._last_checkpoint_at = time.monotonic()
+
+
+def _continued(passport: Passport, tail: SessionTail | None, now: str) -> Passport:
+    seq, previous = (0, None) if tail is None else (tail.seq + 1, tail.leaf)
+    return replace(passport, seq=seq, previous=previous, at=issued_at(now, tail))
+
+
+def _placed(
+    sealed: Sequence[tuple[_Item, Line | DemurError]],
+) -> list[tuple[int, tuple[_Item, Line | DemurError]]]:
+    """Return each with its place among those that were appended."""
+    placed, place = [], 0
+    for pair in sealed:
+        placed.append((place, pair))
+        place += isinstance(pair[1], Line)
+    return placed
+
+
+def _receipt(line: Line | DemurError, index: int) -> Receipt | DemurError:
+    if isinstance(line, DemurError):
+        return line
+    return Receipt(index, line.leaf.hex(), line.entry.seq if isinstance(line.entry, Passport) else None)
+
+
+def _fail(item: _Item, error: DemurError) -> None:
+    item.submission.receipt.set_exception(error)

@@ -1,0 +1,109 @@
+"""What happened in one exchange, as the axes beyond refusal see it: the text, the calls, why it ended, what it took.
+
+Laws: only the first choice is read, as a program does; `folded` makes texts comparable (Unicode form, case, quotes, white space) and
+never longer searches necessary: folding twice is folding once; arguments that are no JSON object are still an argument shape.
+"""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from demur.model.exchange import Finish, RefusalPart, ToolCallPart
+
+if TYPE_CHECKING:
+    from demur.model.exchange import Choice, Exchange
+
+__all__ = ["Step", "ToolCall", "folded", "step_of"]
+
+_STRAIGHT = str.maketrans({"‘": "'", "’": "'", "‛": "'", "ʼ": "'", "“": '"', "”": '"', "‐": "-", "‑": "-"})
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A tool that was called: its name, the shape of its arguments (keys and kinds), and how many keys there are."""
+
+    name: str
+    shape: str
+    keys: int
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One exchange of a run. `stop` is our word for why it ended, `stop_raw` the provider's."""
+
+    key: str
+    prompt: str
+    text: str
+    calls: tuple[ToolCall, ...]
+    stop: str
+    stop_raw: str
+    refused: bool
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+
+    @property
+    def total_tokens(self) -> int | None:
+        """Tokens in and out, None where the provider did not say."""
+        if self.input_tokens is None or self.output_tokens is None:
+            return None
+        return self.input_tokens + self.output_tokens
+
+
+def step_of(exchange: Exchange, key: str, *, refused: bool) -> Step:
+    """Return the step of an exchange; `refused` is the verdict on it."""
+    response = exchange.response
+    choice = response.choices[0] if response and response.choices else None
+    usage = response.usage if response else None
+    finish = (choice.finish if choice else None) or Finish.UNKNOWN
+    return Step(
+        key,
+        exchange.request.prompt if exchange.request else "",
+        _said(choice),
+        tuple(_call(part) for part in choice.parts if isinstance(part, ToolCallPart)) if choice else (),
+        str(finish),
+        (choice.finish_raw if choice else None) or str(finish),
+        refused,
+        usage.input_tokens if usage else None,
+        usage.output_tokens if usage else None,
+    )
+
+
+def folded(text: str) -> str:
+    """Return a text in one form for comparing: compatibility form, no case, straight quotes, single spaces."""
+    # Folding case can undo the compatibility form, so it is made once before and once after.
+    plain = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).translate(_STRAIGHT).casefold())
+    return " ".join(plain.split())
+
+
+def _said(choice: Choice | None) -> str:
+    """Return what a reader sees: the text, or the provider's refusal where that takes its place."""
+    if choice is None:
+        return ""
+    return choice.text or "\n".join(part.text for part in choice.parts if isinstance(part, RefusalPart))
+
+
+def _call(part: ToolCallPart) -> ToolCall:
+    try:
+        given: object = json.loads(part.arguments or "{}")
+    except (ValueError, RecursionError):
+        return ToolCall(part.name, "unreadable", 0)
+    return ToolCall(part.name, _shape(given), len(given) if isinstance(given, dict) else 0)
+
+
+def _shape(value: object) -> str:
+    match value:
+        case dict():
+            return "{" + ", ".join(f"{key}: {_shape(item)}" for key, item in sorted(value.items())) + "}"
+        case list():
+            return "[" + " | ".join(sorted({_shape(item) for item in value})) + "]"
+        case bool():
+            return "boolean"
+        case int() | float():
+            return "number"
+        case str():
+            return "string"
+        case _:
+            return "null"

@@ -1,0 +1,153 @@
+"""Further axes of a comparison: what a refusal rate cannot see, each as one value of the same type.
+
+Laws: an axis that was not measured is an `AbsentAxis` with its reason, never an `AxisResult` with made-up figures; `p` is None where no
+honest null exists (that some pairs changed is no surprise), and then a threshold decides; evidence is bounded, and names its pair.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from demur.model.axis import Severity
+from demur.model.comparison import Direction
+
+if TYPE_CHECKING:
+    from demur.model.axis import Flag
+    from demur.model.estimate import Interval
+    from demur.model.exchange import Exchange
+
+__all__ = [
+    "AbsentAxis",
+    "AxesReport",
+    "AxisDetail",
+    "AxisEvidence",
+    "AxisFlag",
+    "AxisName",
+    "AxisResult",
+    "AxisUnit",
+    "PairedExchange",
+]
+
+
+class AxisName(StrEnum):
+    """The axes that can be asked for, in the order in which they are reported."""
+
+    SAFETY = "safety"
+    TRAJECTORY = "trajectory"
+    JUDGE = "judge"
+    RULES = "rules"
+    FINGERPRINT = "fingerprint"
+    LENGTH = "length"
+    LATENCY = "latency"
+    COST = "cost"
+
+
+class AxisUnit(StrEnum):
+    """What the figures of an axis count."""
+
+    SHARE = "share"
+    TOKENS = "tokens"
+    CHARACTERS = "characters"
+    MILLISECONDS = "ms"
+    COST = "cost"
+    SHIFT = "shift"
+    """From 0, pairs move in no common direction, to 1, every pair moves alike."""
+    MEAN = "mean"
+
+
+class AxisFlag(StrEnum):
+    """What to bear in mind about an axis, beyond the flags of a rate."""
+
+    MISSING = "missing"
+    """Some pairs could not be measured."""
+    NO_TEST = "no_test"
+    """There is no null to test: the threshold decides."""
+    ZERO_BASELINE = "zero_baseline"
+    """The baseline is 0, so a relative size cannot be told."""
+    POSITION_BIAS = "position_bias"
+    """The judge changed its mind when the two answers changed places."""
+
+
+@dataclass(frozen=True, slots=True)
+class PairedExchange:
+    """The same question in both runs; latency and cost where they are known, `session` where pairs belong together."""
+
+    key: str
+    session: str | None
+    baseline: Exchange
+    candidate: Exchange
+    baseline_latency_ms: float | None = None
+    candidate_latency_ms: float | None = None
+    baseline_cost: float | None = None
+    candidate_cost: float | None = None
+
+    @property
+    def cluster(self) -> str:
+        """What the pair moves together with: its session, or the other samples of its question."""
+        return f"key:{self.key}" if self.session is None else f"session:{self.session}"
+
+
+@dataclass(frozen=True, slots=True)
+class AxisEvidence:
+    """A pair (or session) by its name, and the sentence that says what happened in it."""
+
+    key: str
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class AxisDetail:
+    """A figure beside the headline, as in `mean distance` 0.21."""
+
+    label: str
+    value: float | None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AxisResult:
+    """One axis over `n` pairs: both sides, candidate less baseline, interval, p, and how much that is.
+
+    `baseline` and `candidate` are None where only a change is measured. `tested` says what p is the p of; `p_adjusted` is p held against
+    all axes of the report (Holm). `parts` are the same kind of value for a tool or a dimension, their `p_adjusted` held against each
+    other. `worse` is the direction that a gate minds. `missing` pairs could not be measured.
+    """
+
+    axis: AxisName
+    name: str
+    unit: AxisUnit
+    baseline: float | None
+    candidate: float | None
+    difference: float
+    interval: Interval | None
+    p: float | None
+    severity: Severity
+    n: int
+    tested: str = ""
+    p_adjusted: float | None = None
+    worse: Direction = Direction.BOTH
+    missing: int = 0
+    flags: tuple[Flag | AxisFlag, ...] = ()
+    evidence: tuple[AxisEvidence, ...] = ()
+    details: tuple[AxisDetail, ...] = ()
+    parts: tuple[AxisResult, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AbsentAxis:
+    """An axis that was asked for and could not be measured, and why."""
+
+    axis: AxisName
+    name: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class AxesReport:
+    """All axes that were asked for: measured, or absent with the reason; `multiplicity` says how p was adjusted."""
+
+    results: tuple[AxisResult, ...]
+    absent: tuple[AbsentAxis, ...] = ()
+    multiplicity: str = ""

@@ -1,0 +1,272 @@
+"""What does one event of a stream say to the client, strand by strand?
+
+A guard may release only what was scanned, so this reads more than a codec does: every string of an event counts as
+said, wherever it stands, unless its name is known to hold no words (ids, types, signatures, pictures as base64).
+
+Laws: a piece that `grows` continues its strand, character after character as the client will join them; other pieces
+are whole texts that repeat or stand alone (the `done` events of the Responses API, citations, errors). Strands are as
+fine as the wire tells them apart, so that interleaved tool calls or blocks never hide a phrase from each other.
+What is no JSON is one piece, all of it. Reading never raises.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from demur.model.exchange import Shape
+from demur.model.stream import Channel
+from demur.wire.openai_parts import THOUGHTS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from demur.pipeline.guard_frames import Frame
+
+__all__ = ["READERS", "Body", "Piece", "Told", "read_body", "tell"]
+
+Body = dict[str, object]
+
+
+class Piece(msgspec.Struct, frozen=True, gc=False):
+    """Some characters of one strand."""
+
+    choice: int
+    channel: Channel
+    place: str
+    text: str
+    grows: bool = True
+
+
+class Told(msgspec.Struct, frozen=True):
+    """What one event says: its pieces, the choices it ends, and whether nothing more is to come."""
+
+    pieces: tuple[Piece, ...] = ()
+    closes: tuple[int, ...] = ()
+    last: bool = False
+
+
+_SILENT = frozenset(
+    {
+        *("b64_json", "call_id", "created", "data", "encrypted_content", "expires_at", "fingerprint", "format"),
+        *("finish_reason", "id", "index", "item_id", "model", "name", "object", "obfuscation", "partial_image_b64"),
+        *("result", "role", "service_tier", "signature", "status", "stop_reason", "system_fingerprint", "type"),
+        *("tool_use_id", "logprobs", "usage", "content_filter_results", "prompt_filter_results", "timestamp"),
+    }
+)
+"""Names of fields that hold no words for the reader; log-probabilities stand in the event of the text they repeat."""
+
+_NOTHING = Told()
+_CHAT_KEYS = frozenset({"id", "object", "created", "model", "system_fingerprint", "choices", "usage", "service_tier"})
+_CHOICE_KEYS = frozenset({"index", "delta", "finish_reason", "logprobs", "content_filter_results"})
+_DELTAS = {"content": Channel.TEXT, "refusal": Channel.REFUSAL} | dict.fromkeys(THOUGHTS, Channel.THINKING)
+_CHANNELS = _DELTAS | {
+    "arguments": Channel.TOOL,
+    "input": Channel.TOOL,
+    "partial_json": Channel.TOOL,
+    "code": Channel.TOOL,
+    "summary": Channel.THINKING,
+}
+_RESPONSES_STRANDS = {
+    "response.output_text.delta": Channel.TEXT,
+    "response.refusal.delta": Channel.REFUSAL,
+    "response.reasoning_text.delta": Channel.THINKING,
+    "response.reasoning_summary_text.delta": Channel.THINKING,
+    "response.function_call_arguments.delta": Channel.TOOL,
+    "response.audio.transcript.delta": Channel.TEXT,
+}
+_RESPONSES_ENDS = frozenset({"response.completed", "response.incomplete", "response.failed"})
+_RESPONSES_WHOLES = (".done", ".added")
+_MESSAGE_WHOLES = frozenset({"message_start", "message_delta", "content_block_stop", "error"})
+_BLOCK_DELTAS = {
+    "text_delta": ("text", Channel.TEXT),
+    "thinking_delta": ("thinking", Channel.THINKING),
+    "input_json_delta": ("partial_json", Channel.TOOL),
+}
+
+
+def read_body(frame: Frame) -> Body | None:
+    """Return the JSON object in a frame, None where there is none."""
+    data = frame.data
+    if not data:
+        return None
+    try:
+        body = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        body = _lenient(data)
+    return body if isinstance(body, dict) else None
+
+
+def tell(frame: Frame, body: Body | None, *, shape: Shape) -> Told:
+    """Return what a frame says in a stream of this shape; `body` is its JSON object, as far as it has one."""
+    if body is not None:
+        return READERS[shape](body, frame.event)
+    data = frame.data
+    if not data:
+        return _NOTHING
+    text = data if isinstance(data, str) else data.decode("utf-8", errors="replace")
+    if text.strip() == "[DONE]":
+        return Told(last=True)
+    return Told((Piece(0, Channel.TEXT, "~unread", text),)) if text.strip() else _NOTHING
+
+
+def _lenient(data: bytes | str) -> object:
+    """Return what Python's own reader makes of it: half a surrogate pair or a NaN is JSON enough for most clients."""
+    try:
+        found: object = json.loads(data if isinstance(data, str) else data.decode("utf-8", errors="replace"))
+    except (ValueError, RecursionError):
+        return None
+    return found
+
+
+def _read_chat(body: Body, _event: str | None) -> Told:
+    pieces: list[Piece] = []
+    closes: list[int] = []
+    choices = body.get("choices")
+    for choice in choices if isinstance(choices, list) else ():
+        if isinstance(choice, dict):
+            _read_chat_choice(choice, pieces, closes)
+    if not body.keys() <= _CHAT_KEYS:
+        rest = {key: value for key, value in body.items() if key not in _CHAT_KEYS}
+        pieces += (Piece(0, c, "~beside", text, grows=False) for _, c, text in _strings(rest))
+    return Told(tuple(pieces), tuple(closes)) if pieces or closes else _NOTHING
+
+
+def _read_chat_choice(choice: Body, pieces: list[Piece], closes: list[int]) -> None:
+    found = choice.get("index")
+    index = found if isinstance(found, int) else 0
+    delta = choice.get("delta")
+    if isinstance(delta, dict):
+        _read_chat_delta(delta, index, pieces)
+    if not choice.keys() <= _CHOICE_KEYS:
+        for key, value in choice.items():
+            if key == "text" and isinstance(value, str) and value:
+                pieces.append(Piece(index, Channel.TEXT, "", value))
+            elif key not in _CHOICE_KEYS:
+                # Some servers repeat the message so far beside each delta.
+                pieces += (Piece(index, c, "~beside", text, grows=False) for _, c, text in _strings({key: value}))
+    if choice.get("finish_reason") is not None:
+        closes.append(index)
+
+
+def _read_chat_delta(delta: Body, index: int, pieces: list[Piece]) -> None:
+    for key, value in delta.items():
+        if not value or key == "role":
+            continue
+        if isinstance(value, str) and key in _DELTAS:
+            pieces.append(Piece(index, _DELTAS[key], "" if key in ("content", "refusal") else key, value))
+        elif key == "tool_calls" and isinstance(value, list):
+            for position, call in enumerate(value):
+                at = call.get("index", position) if isinstance(call, dict) else position
+                pieces += (Piece(index, Channel.TOOL, f"{at}{path}", text) for path, _, text in _strings(call))
+        elif key == "content":
+            # Lists of parts: their texts continue one another, as with a plain string.
+            pieces += (Piece(index, c or Channel.TEXT, "", text) for _, c, text in _strings(value))
+        else:
+            pieces += (Piece(index, c, f"~{path}", text) for path, c, text in _strings({key: value}))
+
+
+def _read_responses(body: Body, event: str | None) -> Told:
+    kind = body.get("type") or event
+    kind = kind if isinstance(kind, str) else ""
+    delta = body.get("delta")
+    if isinstance(delta, str):
+        if not delta or kind == "response.audio.delta":
+            return _NOTHING
+        part = body.get("content_index", body.get("summary_index", ""))
+        place = f"{body.get('output_index', 0)}.{part}"
+        channel = _RESPONSES_STRANDS.get(kind)
+        if channel is None:
+            channel, place = Channel.TOOL, f"{place}.{kind}"
+        return Told((Piece(0, channel, place, delta),))
+    response = body.get("response")
+    if isinstance(response, dict):
+        # The rest of the response repeats the request, instructions included: nothing that the model said.
+        said: object = {key: response.get(key) for key in ("output", "error", "incomplete_details")}
+    else:
+        said = body
+    known = isinstance(response, dict) or kind.endswith(_RESPONSES_WHOLES) or kind in ("error", "")
+    pieces = tuple(_beyond_deltas(said, "" if known else kind))
+    last = kind in _RESPONSES_ENDS
+    return Told(pieces, (0,) if last else (), last) if pieces or last else _NOTHING
+
+
+def _read_messages(body: Body, event: str | None) -> Told:
+    kind = body.get("type") or event
+    if kind == "content_block_delta":
+        return Told(tuple(_read_block_delta(body.get("delta"), body.get("index"))))
+    if kind == "ping":
+        return _NOTHING
+    if kind == "content_block_start":
+        return Told(tuple(_read_block_start(body.get("content_block"), body.get("index"))))
+    if kind == "message_stop":
+        return Told(closes=(0,), last=True)
+    said: object = body
+    if kind == "message_start":
+        message = body.get("message")
+        said = message.get("content") if isinstance(message, dict) else message
+    pieces = tuple(_beyond_deltas(said, "" if kind in _MESSAGE_WHOLES else str(kind)))
+    delta = body.get("delta")
+    stops = kind == "message_delta" and isinstance(delta, dict) and delta.get("stop_reason") is not None
+    return Told(pieces, (0,) if stops else ()) if pieces or stops else _NOTHING
+
+
+def _read_block_delta(delta: object, index: object) -> Iterator[Piece]:
+    if not isinstance(delta, dict):
+        return
+    kind = delta.get("type")
+    known = _BLOCK_DELTAS.get(kind) if isinstance(kind, str) else None
+    text = delta.get(known[0]) if known is not None else None
+    if known is not None and isinstance(text, str):
+        if text:
+            yield Piece(0, known[1], str(index), text)
+    elif kind == "citations_delta":
+        yield from (Piece(0, c, "~whole", text, grows=False) for _, c, text in _strings(delta))
+    elif kind != "signature_delta":
+        yield from (Piece(0, c, f"{index}.{path}", text) for path, c, text in _strings(delta))
+
+
+def _read_block_start(block: object, index: object) -> Iterator[Piece]:
+    if not isinstance(block, dict):
+        return
+    for name, channel in (("text", Channel.TEXT), ("thinking", Channel.THINKING)):
+        text = block.get(name)
+        if isinstance(text, str) and text:
+            yield Piece(0, channel, str(index), text)
+    rest = {key: value for key, value in block.items() if key not in ("text", "thinking")}
+    yield from (Piece(0, c, "~whole", text, grows=False) for _, c, text in _strings(rest))
+
+
+def _beyond_deltas(said: object, unknown: str) -> Iterator[Piece]:
+    """Yield what an event says that is no delta: whole texts, or strands of its own where its kind is not known."""
+    for path, channel, text in _strings(said):
+        if unknown:
+            yield Piece(0, channel, f"~{unknown}{path}", text)
+        else:
+            yield Piece(0, channel, "~whole", text, grows=False)
+
+
+def _strings(value: object, path: str = "", channel: Channel = Channel.TEXT) -> Iterator[tuple[str, Channel, str]]:
+    """Yield every string in a value that may be words: the names that led to it, its channel, itself."""
+    stack: list[tuple[object, str, Channel]] = [(value, path, channel)]
+    while stack:
+        found, path, channel = stack.pop()
+        if isinstance(found, str):
+            if found:
+                yield path, channel, found
+        elif isinstance(found, dict):
+            said = [(key, item) for key, item in found.items() if key not in _SILENT]
+            stack += [(item, f"{path}.{key}", _CHANNELS.get(key, channel)) for key, item in reversed(said)]
+        elif isinstance(found, list):
+            stack += [(item, path, channel) for item in reversed(found)]
+
+
+READERS: Mapping[Shape, Callable[[Body, str | None], Told]] = {
+    Shape.OPENAI_CHAT: _read_chat,
+    Shape.AZURE: _read_chat,
+    Shape.OPENAI_RESPONSES: _read_responses,
+    Shape.ANTHROPIC: _read_messages,
+}
+"""How the events of each shape are read; a shape that is not here has no guard."""

@@ -1,0 +1,255 @@
+"""A model server that refuses in every provider's shape: which bytes answer which request?
+
+Laws: the same request, settings and seed give the same bytes; every reply to a well-formed request carries its truth in
+`x-demur-truth`; whatever is sent here, an answer in the provider's own shape comes back.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from demur.errors import ShapeError, SizeLimitError, UsageError
+from demur.model.exchange import Shape
+from demur.pipeline.simulation import Call, Simulator
+from demur.servers.asgi import ClientGoneError, is_json, read_body
+from demur.servers.simulator_checks import first_problem
+from demur.servers.simulator_errors import Problem, error_reply
+from demur.servers.simulator_http import Outgoing, broken, send_outgoing
+from demur.servers.simulator_lists import model_body, models_body, moderation_body, tokens_body
+from demur.servers.simulator_routes import Door, Route, route_of, shape_of_path
+from demur.simulate.scenario import Fault
+from demur.wire import eventstream, sse
+from demur.wire.fields import decode, encode
+from demur.wire.shapes import CODECS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from demur.pipeline.simulation import Simulated
+    from demur.servers.asgi import Receive, Scope, Send
+    from demur.simulate.truth import Truth
+    from demur.wire.interface import JsonObject
+
+__all__ = ["SimulatorApp"]
+
+_FAULT_PROBLEMS = {
+    Fault.RATE_LIMIT: Problem(429, "Rate limit reached for requests. Please try again later."),
+    Fault.SERVER_ERROR: Problem(500, "The server had an error while processing your request."),
+    Fault.OVERLOADED: Problem(503, "The server is overloaded or not ready yet."),
+}
+_NOT_JSON = Problem(400, "The body of the request cannot be parsed as JSON: a JSON object is expected.")
+_ATTEMPT = re.compile(r"attempt=(\d+)")
+_REQUEST_IDS = {Shape.ANTHROPIC: b"request-id", Shape.BEDROCK: b"x-amzn-requestid"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Knock:
+    """A request as it came in."""
+
+    path: str
+    query: str
+    headers: Mapping[str, str]
+    body: bytes
+
+
+@dataclass(slots=True)
+class SimulatorApp:
+    """The ASGI application; `simulator` may be exchanged between requests, `note` is told the truth of each reply."""
+
+    simulator: Simulator = field(default_factory=Simulator)
+    note: Callable[[Truth], None] | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            return
+        try:
+            outgoing = await self._outgoing(scope, receive)
+        except ClientGoneError:
+            return
+        await send_outgoing(outgoing, self.simulator.settings, receive=receive, send=send)
+
+    async def _outgoing(self, scope: Scope, receive: Receive) -> Outgoing:
+        path, method = scope["path"], scope["method"]
+        route = route_of(path)
+        if route is None:
+            missing = Problem(404, f"Invalid URL ({method} {path})", code="unknown_url")
+            return _failed(missing, shape_of_path(path))
+        if method != route.method and (method, route.method) != ("HEAD", "GET"):
+            wrong = Problem(405, f"Not allowed to {method} on {path}.", code="method_not_supported")
+            return _failed(wrong, route.shape, allow=route.method)
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        if route.method == "GET":
+            return self._listed(route, headers)
+        try:
+            found = await self._posted(route, scope, receive, headers=headers)
+        except ClientGoneError:
+            raise
+        except Exception:  # noqa: BLE001 — the outermost layer: a fault of ours is a 500 of the provider's
+            found = Problem(500, "The simulator met a fault of its own.")
+        return _failed(found, route.shape) if isinstance(found, Problem) else found
+
+    async def _posted(
+        self, route: Route, scope: Scope, receive: Receive, *, headers: Mapping[str, str]
+    ) -> Outgoing | Problem:
+        """Return the reply to a POST, or what is wrong with it before it is read."""
+        if not is_json(scope):
+            kind = headers["content-type"][:100]
+            return Problem(
+                415, f"Unsupported content type: '{kind}'. Use 'application/json'.", code="unsupported_media"
+            )
+        try:
+            body = await read_body(scope, receive, limit=self.simulator.settings.max_body_bytes)
+        except SizeLimitError:
+            return Problem(413, "The request is too large.", code="request_too_large")
+        query = scope["query_string"].decode("latin-1")
+        return self._answered(route, _Knock(scope["path"], query, headers, body))
+
+    def _listed(self, route: Route, headers: Mapping[str, str]) -> Outgoing:
+        """Return what a GET asks for: models, or a sign of life."""
+        if route.door is Door.HEALTH:
+            return _whole({"status": "ok"})
+        # All three list their models at the same path; only the headers tell them apart.
+        shape = Shape.ANTHROPIC if "anthropic-version" in headers else route.shape
+        shape = Shape.GEMINI if "x-goog-api-key" in headers else shape
+        known = self.simulator.settings.models
+        if route.door is Door.MODELS:
+            return _whole(models_body(known, shape))
+        found = None if known and route.model not in known else model_body(route.model, shape)
+        return _failed(_no_model(route.model), shape) if found is None else _whole(found)
+
+    def _answered(self, route: Route, knock: _Knock) -> Outgoing | Problem:
+        """Return the reply to a body, or what is wrong with it."""
+        try:
+            body = decode(knock.body)
+        except ShapeError:
+            return _NOT_JSON
+        if not isinstance(body, dict):
+            return _NOT_JSON
+        if route.door is Door.MODERATIONS:
+            return _moderated(body, self.simulator)
+        if route.door is Door.TOKENS:
+            return _whole(tokens_body(knock.body.decode("utf-8", "replace"), route.shape))
+        problem = first_problem(body, route.shape, model_in_path=bool(route.model))
+        return problem or self._simulated(route, knock, body)
+
+    def _simulated(self, route: Route, knock: _Knock, body: JsonObject) -> Outgoing | Problem:
+        try:
+            call = _call(route, knock, body)
+            if self.simulator.settings.models and call.request.model not in self.simulator.settings.models:
+                return _no_model(call.request.model)
+            simulated = self.simulator.answer(call)
+        except (ShapeError, UsageError) as exc:
+            return Problem(400, str(exc))
+        if self.note is not None:
+            self.note(simulated.truth)
+        outgoing = _written(simulated, knock, usage=_wants_usage(body, call))
+        label = simulated.truth.header().encode("ascii", "replace").translate(_ONE_LINE)
+        ids = ((_REQUEST_IDS.get(route.shape, b"x-request-id"), simulated.truth.id.encode()),)
+        outgoing = replace(outgoing, headers=(*outgoing.headers, (b"x-demur-truth", label), *ids))
+        return broken(outgoing, simulated.truth.fault)
+
+
+_ONE_LINE = bytes(c if c not in b"\r\n\0" else ord(" ") for c in range(256))
+
+
+def _call(route: Route, knock: _Knock, body: JsonObject) -> Call:
+    """Return the call that a checked request makes."""
+    request = CODECS[route.shape].read_request(body)
+    stream = route.door is Door.STREAM or request.stream
+    seed = knock.headers.get("x-demur-seed")
+    if seed is not None and not seed.removeprefix("-").isdecimal():
+        raise UsageError(f"`x-demur-seed: {seed}` is no whole number")
+    return Call(
+        shape=route.shape,
+        request=replace(request, model=route.model or request.model),
+        key=(knock.path.encode(), knock.body, _attempt(knock.headers)),
+        stream=stream,
+        scenario=knock.headers.get("x-demur-scenario"),
+        seed=None if seed is None else int(seed),
+        max_tokens=_max_tokens(body),
+        schema=_schema(body),
+    )
+
+
+def _attempt(headers: Mapping[str, str]) -> bytes:
+    """Return which attempt the client says this is, so that a retry may meet with better luck; the first says nothing."""
+    again = headers.get("x-stainless-retry-count", "0")
+    found = _ATTEMPT.search(headers.get("amz-sdk-request", ""))
+    number = str(int(found[1]) - 1) if found else again
+    return b"" if number == "0" else number.encode()
+
+
+def _max_tokens(body: JsonObject) -> int | None:
+    config = body.get("generationConfig") or body.get("inferenceConfig")
+    places = (
+        (body, ("max_completion_tokens", "max_tokens", "max_output_tokens")),
+        (config if isinstance(config, dict) else {}, ("maxOutputTokens", "maxTokens")),
+    )
+    found = (holder.get(name) for holder, names in places for name in names)
+    return next((limit for limit in found if isinstance(limit, int) and not isinstance(limit, bool)), None)
+
+
+def _schema(body: JsonObject) -> bytes | None:
+    """Return the schema of the JSON that is asked for, `{}` for JSON of any kind, None for text."""
+    text, config = body.get("text"), body.get("generationConfig")
+    asked = body.get("response_format") or (text.get("format") if isinstance(text, dict) else None)
+    if isinstance(config, dict) and config.get("responseMimeType") == "application/json":
+        return encode(config.get("responseJsonSchema") or {})
+    if not isinstance(asked, dict) or asked.get("type") not in ("json_object", "json_schema"):
+        return None
+    named = asked.get("json_schema")
+    return encode((named.get("schema") if isinstance(named, dict) else asked.get("schema")) or {})
+
+
+def _wants_usage(body: JsonObject, call: Call) -> bool:
+    """Return whether the count of tokens is sent: streams of chat completions have it only where it is asked for."""
+    if not call.stream or call.shape not in (Shape.OPENAI_CHAT, Shape.AZURE):
+        return True
+    options = body.get("stream_options")
+    return isinstance(options, dict) and options.get("include_usage") is True
+
+
+def _written(simulated: Simulated, knock: _Knock, *, usage: bool) -> Outgoing:
+    """Return the bytes of a reply."""
+    shape, response, fault = simulated.shape, simulated.response, simulated.truth.fault
+    if fault in _FAULT_PROBLEMS:
+        return _failed(_FAULT_PROBLEMS[fault], shape)
+    codec = CODECS[shape]
+    if response.error is not None or not simulated.truth.stream:
+        return replace(_whole(codec.write_response(response)), status=response.status)
+    response = response if usage else replace(response, usage=None)
+    events = codec.write_stream(response, piece_chars=simulated.piece_chars)
+    if shape is Shape.BEDROCK:
+        kind, pieces = eventstream.MEDIA_TYPE.encode(), tuple(map(eventstream.frame, events))
+    elif shape is Shape.GEMINI and "alt=sse" not in knock.query:
+        # Without `alt=sse` the API streams one JSON array.
+        listed = [event.data.encode() for event in events]
+        starts = (b"[", *[b",\r\n"] * (len(listed) - 1))
+        kind, pieces = b"application/json", (*(a + b for a, b in zip(starts, listed, strict=True)), b"]")
+    else:
+        kind, pieces = b"text/event-stream; charset=utf-8", tuple(map(sse.encode, events))
+    return Outgoing(200, (), pieces, kind, stream=True)
+
+
+def _moderated(body: JsonObject, simulator: Simulator) -> Outgoing | Problem:
+    given = body.get("input")
+    if given is None:
+        return Problem(400, "Missing required parameter: 'input'.", "input", "missing_required_parameter")
+    found = moderation_body(given, body.get("model"), judge=simulator.judge)
+    return _whole(found) if found is not None else Problem(400, "Invalid type for 'input'.", "input", "invalid_type")
+
+
+def _no_model(name: str) -> Problem:
+    return Problem(404, f"The model '{name}' does not exist.", "model", "model_not_found")
+
+
+def _whole(body: JsonObject) -> Outgoing:
+    return Outgoing(200, (), (encode(body),))
+
+
+def _failed(problem: Problem, shape: Shape, *, allow: str | None = None) -> Outgoing:
+    status, headers, body = error_reply(problem, shape)
+    return Outgoing(status, (*headers, (b"allow", allow.encode())) if allow else headers, (body,))
