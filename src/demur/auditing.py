@@ -38,7 +38,7 @@ def serve(auditor: ClaimsAuditor, port: int = 8080, *, host: str = "127.0.0.1") 
         return
     from demur.servers.auditor import serve_auditor
 
-    serve_auditor(auditor, host=host, port=port, started=lambda url: _say(f"listening at {url}"))
+    serve_auditor(auditor, host=host, port=port, started=lambda url: _write_line(f"listening at {url}"))
 
 
 def open_chain(path: str) -> Chain:
@@ -48,6 +48,6 @@ def open_chain(path: str) -> Chain:
     return opened(path)
 
 
-def _say(line: str) -> None:
+def _write_line(line: str) -> None:
     sys.stderr.write(f"{line}\n")
     sys.stderr.flush()

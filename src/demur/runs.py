@@ -109,9 +109,10 @@ def compare(  # noqa: PLR0913 — the door of the library: all but the runs are 
         counted = [str(outcome) for outcome in reading.counted]
         paired = pair_runs(engine, runs, counted=counted, key=key, cluster=cluster, slices=fields, show=show)
         tally = _paired_tally(engine, runs, paired, reading=reading, labels=labels)
+        comparison = compare_tally(tally, settings or DiffSettings())
         if out is not None:
             write_pairs(engine, runs, Path(out))
-        return compare_tally(tally, settings or DiffSettings())
+        return comparison
 
 
 def scan(
@@ -130,11 +131,12 @@ def scan(
         groups = [group for name in fields for group in group_tallies(engine, tables, name)]
         if by is None:
             groups = [g for g in groups if sum(other.field == g.field for other in groups) > 1]
-        phrases, read = _phrases(engine, loaded, reading)
+        phrases, read = _evidence_of_refusals(engine, loaded, reading)
+        summaries = tuple(run_summary(engine, run) for run in loaded)
+        found = scan_tally(ScanTally(summaries, tuple(groups), phrases, read))
         if out is not None:
             write_verdicts(engine, loaded, Path(out))
-        summaries = tuple(run_summary(engine, run) for run in loaded)
-        return scan_tally(ScanTally(summaries, tuple(groups), phrases, read))
+        return found
 
 
 def _named_fields(key: str | None, cluster: str | None) -> list[str]:
@@ -271,7 +273,9 @@ def _side(excerpt: Excerpt, judge: TextJudge | None) -> FlipSide:
     return FlipSide(text, verdict, source, line)
 
 
-def _phrases(engine: Engine, runs: Sequence[LoadedRun], reading: Reading) -> tuple[tuple[PhraseCount, ...], int]:
+def _evidence_of_refusals(
+    engine: Engine, runs: Sequence[LoadedRun], reading: Reading
+) -> tuple[tuple[PhraseCount, ...], int]:
     """Return what made some of the refusals so, most frequent first, and how many were read for it."""
     counts: Counter[tuple[str, str]] = Counter()
     read = 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,6 +12,9 @@ from demur.adapters.breaker import BreakerSettings
 from demur.errors import DemurError, EmptyInputError, InputError, UsageError
 from demur.model.audit import FailureMode
 from demur.model.claim import Phase
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SEED = """
 chain:

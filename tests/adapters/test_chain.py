@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -18,6 +17,9 @@ from demur.model.audit import Audit, FailureMode, Problem, Stated, Subject
 from demur.model.claim import Claim, ClaimType, Phase, Vocabulary
 from demur.model.passport import AuditorStatus
 from demur.pipeline.audit import conclude
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
 
 SUBJECT = Subject(Phase.REQUEST, {"prompt": "hello"})
 OK, TIMEOUT, ERROR, SKIPPED = AuditorStatus.OK, AuditorStatus.TIMEOUT, AuditorStatus.ERROR, AuditorStatus.SKIPPED
@@ -34,6 +36,7 @@ class Clock:
     now: float = 0.0
 
     def __call__(self) -> float:
+        """Return the time."""
         return self.now
 
 
@@ -48,17 +51,21 @@ class Port:
     closed: bool = False
 
     def straight(self, _phase: Phase) -> bool:
+        """Return whether it answers at once."""
         return self.now is not None
 
     def ask_now(self, subject: Subject) -> Stated:
+        """Return the answer."""
         assert self.now is not None
         return self.now(subject)
 
     def ask_later(self, subject: Subject) -> Coroutine[Any, Any, Stated]:
+        """Return the answer to wait for."""
         assert self.later is not None
         return self.later(subject)
 
     async def close(self) -> None:
+        """Take note."""
         self.closed = True
 
 
@@ -152,7 +159,7 @@ def test_one_that_ignores_its_cancellation_is_left_behind() -> None:
 def test_the_failure_mode_of_the_phase_applies(mode: FailureMode, must_deny: bool, gaps: int) -> None:  # noqa: FBT001 — a column of the table
     """What a failure does is said for each auditor and phase; only closed denies, and only the others leave a gap."""
     other = FailureMode.OPEN if mode is FailureMode.CLOSED else FailureMode.CLOSED
-    terms = {"timeout_s": 0.01, "on_error": {Phase.REQUEST: mode, Phase.RESPONSE: other}}
+    terms: dict[str, Any] = {"timeout_s": 0.01, "on_error": {Phase.REQUEST: mode, Phase.RESPONSE: other}}
     done = audit([link("h", Port(later=hangs), **terms)])
     assert (done.must_deny, len(done.gaps)) == (must_deny, gaps)
     assert done.runs[0].failure_mode == mode.value
@@ -268,9 +275,7 @@ def test_threads_that_never_end_are_bounded() -> None:
         return Stated()
 
     async def many() -> Audit:
-        chain = Chain(
-            [[link("b", Port(now=blocks), blocking=True, timeout_s=0.01)]], conclude=conclude, clock=Clock()
-        )
+        chain = Chain([[link("b", Port(now=blocks), blocking=True, timeout_s=0.01)]], conclude=conclude, clock=Clock())
         await asyncio.gather(*(chain.audit(SUBJECT) for _ in range(MOST_THREADS)))
         return await chain.audit(SUBJECT)
 

@@ -37,7 +37,9 @@ async def raw_server(answer: bytes, *, endless: bool = False) -> AsyncIterator[R
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             head = await reader.readuntil(b"\r\n\r\n")
-            length = next((int(h.split(b":")[1]) for h in head.lower().split(b"\r\n") if h.startswith(b"content-length")), 0)
+            length = next(
+                (int(h.split(b":")[1]) for h in head.lower().split(b"\r\n") if h.startswith(b"content-length")), 0
+            )
             seen.requests.append(head + await reader.readexactly(length))
             writer.write(answer)
             await writer.drain()

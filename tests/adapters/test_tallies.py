@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from demur.adapters.engine import Engine, LoadedRun
 
 COUNTED = ("refused", "filtered")
-STATES = {"a": {"response": NO}, "n": {"response": YES}, "f": {"response": None}}
+STATES: dict[str, dict[str, Any]] = {"a": {"response": NO}, "n": {"response": YES}, "f": {"response": None}}
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ SIDE = st.lists(
 
 
 def rows_of(side: list[tuple[str | None, str, str | None]]) -> list[dict[str, Any]]:
-    shared = {"id": "shared", "response": YES}
+    shared: dict[str, Any] = {"id": "shared", "response": YES}
     return [shared] + [{"id": key, **STATES[state], "session_id": session} for key, state, session in side]
 
 

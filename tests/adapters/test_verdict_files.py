@@ -10,7 +10,7 @@ import pytest
 from tests.adapters.run_files import csv_text, json_lines, questions
 
 from demur.adapters.verdict_files import verdict_file
-from demur.errors import UsageError
+from demur.errors import EmptyInputError, UsageError
 from demur.runs import compare, scan
 
 BASE, CAND = questions(5, [0]), questions(5, [1])
@@ -63,3 +63,11 @@ def test_a_name_without_a_format_is_refused(tmp_path: Path) -> None:
         verdict_file(Path("x.txt"))
     with pytest.raises(UsageError, match="cannot be written; check the folder"):
         compare(BASE, CAND, out=tmp_path / "gone" / "x.parquet")
+
+
+def test_nothing_is_written_of_what_was_not_compared(tmp_path: Path) -> None:
+    """Where there is nothing to compare there is no file either."""
+    failed = [{**row, "response": None} for row in CAND]
+    with pytest.raises(EmptyInputError, match="no pair was answered"):
+        compare(BASE, failed, out=tmp_path / "x.parquet")
+    assert list(tmp_path.iterdir()) == []

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
@@ -94,3 +98,14 @@ def test_help_fits_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: p
     out = capsys.readouterr().out
     assert "examples:" in out
     assert max(map(len, out.splitlines())) <= 80
+
+
+def test_progress_is_shown_on_a_terminal_and_taken_away(folder: Path) -> None:
+    """Standard error says how far the reading came where it is a terminal, and ends as an empty line."""
+    leader, follower = pty.openpty()
+    command = [sys.executable, "-m", "demur", "scan", "a.jsonl", "--json"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=follower, check=True, timeout=60, cwd=folder)  # noqa: S603 — our own interpreter
+    assert os.read(leader, 4096).endswith(b"\r\x1b[K")
+    os.close(leader)
+    os.close(follower)
+    assert json.loads(done.stdout)

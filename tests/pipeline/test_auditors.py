@@ -37,15 +37,17 @@ class Kinds(ClaimsAuditor):
 
     @claims(phase=Phase.REQUEST)
     def plain(self, request: Fields) -> dict[str, object]:
+        """Look at the prompt."""
         return {"plain": request["prompt"] == "hello"}
 
     @claims(phase=Phase.REQUEST)
     async def straight(self, request: Fields) -> list[Claim]:
+        """Return a list, without awaiting."""
         return [Claim("straight", ClaimType.BOOLEAN, "prompt" in request, Phase.REQUEST, "")]
 
     @claims(phase=(Phase.REQUEST, "response"))
     def nothing(self, _request: Fields) -> None:
-        return None
+        """State nothing."""
 
 
 class Waiting(ClaimsAuditor):
@@ -55,12 +57,14 @@ class Waiting(ClaimsAuditor):
 
     @claims(phase=Phase.REQUEST)
     async def waits(self, _request: Fields) -> dict[str, object]:
+        """Await openly."""
         await asyncio.sleep(0)
         return {"waited": True}
 
     @claims(phase=Phase.RESPONSE)
     @wrapped
     async def hidden(self, _request: Fields) -> dict[str, object]:
+        """Await behind the wrapper."""
         await asyncio.sleep(0)
         return {"hidden": True}
 

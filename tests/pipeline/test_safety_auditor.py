@@ -7,7 +7,7 @@ import pytest
 from demur.errors import UsageError
 from demur.model.claim import ClaimValue, Phase
 from demur.pipeline.auditors import BoundAuditor
-from demur.pipeline.safety_auditor import BUILTIN_AUDITORS, builtin_auditor
+from demur.pipeline.safety_auditor import BUILTIN_AUDITORS, SafetyChecker, builtin_auditor
 from demur.pipeline.subjects import read_subject
 from demur.policy.vocabulary import SAFETY_VOCABULARY
 
@@ -94,3 +94,8 @@ def test_an_unknown_name_is_refused() -> None:
     """A name that nobody has is an error that lists the known ones."""
     with pytest.raises(UsageError, match="safety-checker, refusal-detector"):
         builtin_auditor("safety-cheker")
+
+
+def test_a_bare_mapping_will_do() -> None:
+    """A method called by hand, with a plain dict, judges the text in it."""
+    assert SafetyChecker().check_refusal({"content": "I'm sorry, but I can't help with that."})["model_refused"] is True

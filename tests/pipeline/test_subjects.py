@@ -16,7 +16,9 @@ from demur.wire.shapes import read_exchange
 
 CHAT = {"model": "m", "messages": [{"role": "system", "content": "be brief"}, {"role": "user", "content": "hello"}]}
 ANSWERS: dict[str, dict[str, Any]] = {
-    "text": {"choices": [{"message": {"role": "assistant", "content": "I can't help with that."}, "finish_reason": "stop"}]},
+    "text": {
+        "choices": [{"message": {"role": "assistant", "content": "I can't help with that."}, "finish_reason": "stop"}]
+    },
     "refusal field": {"choices": [{"message": {"content": None, "refusal": "I can't."}, "finish_reason": "stop"}]},
     "filter": {"choices": [{"message": {"content": ""}, "finish_reason": "content_filter"}]},
     "tool call": {

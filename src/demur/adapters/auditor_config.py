@@ -150,9 +150,9 @@ def parse_chain(text: str) -> ChainSettings:
 
 
 def _settings(row: _AuditorRow) -> AuditorSettings:
-    url = _url(row)
+    url = _auditor_url(row)
     if row.python is not None and row.send is not Sent.MAPPING:
-        raise _wrong(row.name, "`send` is for remote auditors", "drop it")
+        raise _misfit(row.name, "`send` is for remote auditors", "drop it")
     every = dict.fromkeys(Phase, row.on_error) if isinstance(row.on_error, FailureMode) else row.on_error
     tag = row.image.rpartition(":")[2] if row.image and ":" in row.image else None
     return AuditorSettings(
@@ -172,20 +172,20 @@ def _settings(row: _AuditorRow) -> AuditorSettings:
     )
 
 
-def _url(row: _AuditorRow) -> str | None:
+def _auditor_url(row: _AuditorRow) -> str | None:
     """Return where an auditor is to be asked, None for one in the process; it has to be exactly one place."""
     if not row.name.strip():
         raise UsageError("an auditor without a name", hint="give each its `name`")
     if row.python is not None and (row.url is not None or row.port is not None):
-        raise _wrong(row.name, "both `python` and a place on the network are given", "keep one of them")
+        raise _misfit(row.name, "both `python` and a place on the network are given", "keep one of them")
     if row.python is not None:
         return None
     if row.url is None and row.port is None:
-        raise _wrong(row.name, "no place to ask it", "give a `port`, a `url`, or `python: module:Class`")
+        raise _misfit(row.name, "no place to ask it", "give a `port`, a `url`, or `python: module:Class`")
     url = (row.url or f"http://127.0.0.1:{row.port}").rstrip("/")
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-        raise _wrong(row.name, f"`{url}` is no address of an auditor", "write http://host:port")
+        raise _misfit(row.name, f"`{url}` is no address of an auditor", "write http://host:port")
     return url
 
 
@@ -195,7 +195,7 @@ def _breaker(row: _AuditorRow) -> BreakerSettings | None:
         return None
     said = row.breaker if isinstance(row.breaker, _BreakerRow) else _BreakerRow()
     if said.failures < 1:
-        raise _wrong(row.name, "a breaker that opens after no failure", "give `failures` of 1 or more")
+        raise _misfit(row.name, "a breaker that opens after no failure", "give `failures` of 1 or more")
     return BreakerSettings(said.failures, _seconds(said.reset_ms, "reset_ms"))
 
 
@@ -210,7 +210,7 @@ def _staged(rows: tuple[AuditorSettings, ...]) -> tuple[tuple[AuditorSettings, .
     for row in rows:
         unknown = next((name for name in row.after if name not in names), None)
         if unknown is not None:
-            raise _wrong(row.name, f"it comes after `{unknown}`, which is not in the chain", "check the name")
+            raise _misfit(row.name, f"it comes after `{unknown}`, which is not in the chain", "check the name")
     stages: list[tuple[AuditorSettings, ...]] = []
     done: set[str] = set()
     while len(done) < len(rows):
@@ -229,7 +229,7 @@ def _seconds(milliseconds: int, name: str) -> float:
     return milliseconds / 1000
 
 
-def _wrong(name: str, what: str, hint: str) -> UsageError:
+def _misfit(name: str, what: str, hint: str) -> UsageError:
     return UsageError(f"auditor `{name}`: {what}", hint=hint)
 
 

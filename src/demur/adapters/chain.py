@@ -80,7 +80,7 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class _Call:
+class _OpenCall:
     """A call under way: since when, by the clock; until when, by the loop."""
 
     link: Link
@@ -126,7 +126,7 @@ class Chain:
         turns: list[Turn] = []
         for stage in self._by_phase[subject.phase]:
             if turns:
-                subject = replace(subject, claims=_said(turns))
+                subject = replace(subject, claims=_claims_so_far(turns))
             turns += await self._stage(stage, subject, left_s=end - self._clock())
         return self._conclude(subject.phase, turns)
 
@@ -140,12 +140,12 @@ class Chain:
     async def _stage(self, stage: list[Link], subject: Subject, *, left_s: float) -> list[Turn]:
         """Return the turns of one stage, in the order of its auditors."""
         turns: dict[str, Turn] = {}
-        calls: dict[asyncio.Future[Stated], _Call] = {}
+        calls: dict[asyncio.Future[Stated], _OpenCall] = {}
         in_place: list[Link] = []
         for link in stage:
             problem = self._passed_over(link, left_s)
             if problem is not None:
-                turns[link.name] = _turn(link, subject.phase, AuditorStatus.SKIPPED, Stated(problems=(problem,)))
+                turns[link.name] = _turn_of(link, subject.phase, AuditorStatus.SKIPPED, Stated(problems=(problem,)))
             elif link.in_place(subject.phase):
                 in_place.append(link)
             else:
@@ -190,12 +190,12 @@ class Chain:
         subject: Subject,
         *,
         left_s: float,
-        calls: dict[asyncio.Future[Stated], _Call],
+        calls: dict[asyncio.Future[Stated], _OpenCall],
         turns: dict[str, Turn],
     ) -> None:
         since, loop = self._clock(), asyncio.get_running_loop()
         limit_s = min(link.settings.timeout_s, left_s)
-        call = _Call(link, since, loop.time() + limit_s, left_s < link.settings.timeout_s)
+        call = _OpenCall(link, since, loop.time() + limit_s, left_s < link.settings.timeout_s)
         if not link.blocking:
             calls[loop.create_task(link.port.ask_later(subject))] = call
         elif link.threads.acquire(blocking=False):
@@ -204,7 +204,9 @@ class Chain:
             busy = Problem("busy", f"{MOST_THREADS} of its calls are still running")
             turns[link.name] = self._ended(link, subject.phase, Stated(problems=(busy,), reached=False), 0.0)
 
-    async def _collect(self, calls: dict[asyncio.Future[Stated], _Call], phase: Phase, turns: dict[str, Turn]) -> None:
+    async def _collect(
+        self, calls: dict[asyncio.Future[Stated], _OpenCall], phase: Phase, turns: dict[str, Turn]
+    ) -> None:
         """Wait for each call until its own time is up, and take it from `calls`."""
         loop = asyncio.get_running_loop()
         while calls:
@@ -213,7 +215,9 @@ class Chain:
             now = loop.time()
             for future, call in list(calls.items()):
                 if future.done():
-                    turns[call.link.name] = self._ended(call.link, phase, _result(future), self._clock() - call.since)
+                    turns[call.link.name] = self._ended(
+                        call.link, phase, _call_result(future), self._clock() - call.since
+                    )
                 elif call.until <= now:
                     turns[call.link.name] = self._timed_out(future, call, phase)
                 else:
@@ -226,16 +230,16 @@ class Chain:
         elif link.breaker is not None:
             link.breaker.failed(self._clock())
         status = AuditorStatus.ERROR if stated.problems else AuditorStatus.OK
-        return _turn(link, phase, status, stated, took_s)
+        return _turn_of(link, phase, status, stated, took_s)
 
-    def _timed_out(self, future: asyncio.Future[Stated], call: _Call, phase: Phase) -> Turn:
+    def _timed_out(self, future: asyncio.Future[Stated], call: _OpenCall, phase: Phase) -> Turn:
         if call.link.breaker is not None:
             call.link.breaker.failed(self._clock())
         self._abandon(future)
         why = "the time for all auditors was used up" if call.out_of_budget else "it did not answer in time"
         code = "out_of_budget" if call.out_of_budget else "timeout"
         stated = Stated(problems=(Problem(code, why),))
-        return _turn(call.link, phase, AuditorStatus.TIMEOUT, stated, self._clock() - call.since)
+        return _turn_of(call.link, phase, AuditorStatus.TIMEOUT, stated, self._clock() - call.since)
 
     def _abandon(self, future: asyncio.Future[Stated]) -> None:
         """Cancel a call without waiting for it: one that ignores cancellation would hold up all others."""
@@ -249,7 +253,7 @@ class Chain:
             future.exception()
 
 
-def _turn(link: Link, phase: Phase, status: AuditorStatus, stated: Stated, took_s: float = 0.0) -> Turn:
+def _turn_of(link: Link, phase: Phase, status: AuditorStatus, stated: Stated, took_s: float = 0.0) -> Turn:
     return Turn(
         link.name,
         stated.version or link.port.version,
@@ -261,7 +265,7 @@ def _turn(link: Link, phase: Phase, status: AuditorStatus, stated: Stated, took_
     )
 
 
-def _result(future: asyncio.Future[Stated]) -> Stated:
+def _call_result(future: asyncio.Future[Stated]) -> Stated:
     """Return what a call that has ended states; one that was cancelled from within, or raised, states nothing."""
     if future.cancelled():
         return Stated(problems=(Problem("auditor_error", "it cancelled itself"),))
@@ -299,5 +303,5 @@ def _in_thread(link: Link, subject: Subject) -> asyncio.Future[Stated]:
     return future
 
 
-def _said(turns: Iterable[Turn]) -> dict[str, ClaimValue]:
+def _claims_so_far(turns: Iterable[Turn]) -> dict[str, ClaimValue]:
     return {flat_name(claim.name): claim.value for turn in turns for claim in turn.claims}

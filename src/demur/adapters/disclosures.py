@@ -11,6 +11,7 @@ import sqlite3
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from demur.adapters.log_growth import stored_bytes
 from demur.adapters.postgres_log import connect_postgres, postgres_failure
 from demur.adapters.sqlite_log import connect_sqlite, sqlite_failure
 from demur.record.commit import Disclosure
@@ -61,7 +62,7 @@ class SqliteDisclosures:
         """Return what is behind a digest; None where it was erased or never kept."""
         with self._told():
             row = self._db.execute("SELECT salt, text FROM disclosures WHERE digest = ?", (digest,)).fetchone()
-        return None if row is None else Disclosure(digest, bytes(row[0]), bytes(row[1]))
+        return None if row is None else Disclosure(digest, stored_bytes(row[0]), stored_bytes(row[1]))
 
     def erase(self, digests: Sequence[str]) -> tuple[str, ...]:
         """Delete beyond recovery; return the digests that were there."""
@@ -119,7 +120,7 @@ class PostgresDisclosures:
         query = "SELECT salt, text FROM demur_disclosures.disclosures WHERE digest = %s"
         with self._told():
             row = self._db.execute(query, (digest,)).fetchone()
-        return None if row is None else Disclosure(digest, bytes(row[0]), bytes(row[1]))
+        return None if row is None else Disclosure(digest, stored_bytes(row[0]), stored_bytes(row[1]))
 
     def erase(self, digests: Sequence[str]) -> tuple[str, ...]:
         """Delete; return the digests that were there."""

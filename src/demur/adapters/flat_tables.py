@@ -170,10 +170,10 @@ def _parquet_columns(source: Source) -> dict[str, _Cell]:
         schema = pq.read_schema(source.path)
     except (pa.ArrowException, OSError):
         return {}
-    return {field.name: _cell(field.type) for field in schema} if len(set(schema.names)) == len(schema) else {}
+    return {field.name: _cell_kind(field.type) for field in schema} if len(set(schema.names)) == len(schema) else {}
 
 
-def _cell(kind: pa.DataType) -> _Cell:
+def _cell_kind(kind: pa.DataType) -> _Cell:
     import pyarrow as pa
 
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind

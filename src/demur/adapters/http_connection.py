@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 import httptools
 
 from demur.adapters.http_answer import ArrivingBody
-from demur.adapters.upstream import UpstreamAnswer, end_to_end
+from demur.adapters.upstream import UpstreamAnswer, end_to_end, header_values
 from demur.errors import UpstreamCutError, UpstreamError, UpstreamProtocolError, UpstreamTimeoutError
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ __all__ = ["Connection", "ConnectionOwner"]
 _NEVER = float("inf")
 _OK = 200
 _SWITCHING = 101
+_CHUNKED = ([b"chunked"], [b"Chunked"])
 _LINE_OVERHEAD = 4  # colon, space, line end
 _STATUS_LINE_BYTES = 4096
 _JOINED_BYTES = 64 * 1024
@@ -315,11 +316,13 @@ class Connection(asyncio.Protocol):
             return
         self._status = status
         headers = tuple(self._headers)
-        coding = [value.strip().lower() for name, value in headers if name == b"transfer-encoding"]
-        if coding and coding != [b"chunked"]:
-            raise UpstreamProtocolError("the provider's answer has a transfer coding other than chunked")
+        names = [name for name, _ in headers]
+        if b"transfer-encoding" in names:
+            if header_values(headers, b"transfer-encoding") not in _CHUNKED:
+                raise UpstreamProtocolError("the provider's answer has a transfer coding other than chunked")
+        else:
+            self._until_close = b"content-length" not in names
         self._keep = self._parser.should_keep_alive()
-        self._until_close = not coding and not any(name == b"content-length" for name, _ in headers)
         answer.head = UpstreamAnswer(status, end_to_end(headers), answer)
         answer.wake()
         self._resume_sending()

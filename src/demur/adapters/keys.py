@@ -38,6 +38,11 @@ class KeyFolder:
         """The list that a reader of the log is given."""
         return self._folder / _PUBLIC
 
+    @property
+    def exists(self) -> bool:
+        """Whether there is a key to sign with."""
+        return (self._folder / _PRIVATE).exists()
+
     def signer(self, now: str) -> Ed25519Signer:
         """Return the signer in force; where there is none yet, make it, valid from `now`."""
         path = self._folder / _PRIVATE

@@ -38,6 +38,7 @@ __all__ = [
     "line_of",
     "parted",
     "rate_key",
+    "stored_bytes",
 ]
 
 _OPENING = b'{"payload":"'
@@ -68,7 +69,7 @@ class StoredRow(NamedTuple):
     def of(cls, columns: Sequence[Any]) -> StoredRow:
         """Return the row that a store read: its place, the envelope in two parts, and the rest as they are here."""
         place, payload, rest, *others = columns
-        return cls(place, joined(bytes(payload), bytes(rest)), *others)
+        return cls(place, joined(stored_bytes(payload), stored_bytes(rest)), *others)
 
     @property
     def columns(self) -> tuple[object, ...]:
@@ -161,6 +162,11 @@ def line_of(envelope: bytes) -> Line:
     """Return an envelope, opened."""
     sealed = open_sealed(envelope)
     return Line(envelope, sealed.leaf, sealed.entry, sealed.key_id)
+
+
+def stored_bytes(value: object) -> bytes:
+    """Return the bytes of a column; one whose very type was damaged gives bytes that fit no hash."""
+    return bytes(value) if isinstance(value, bytes | memoryview) else str(value).encode(errors="replace")
 
 
 def parted(envelope: bytes) -> tuple[bytes, bytes]:

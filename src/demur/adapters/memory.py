@@ -38,7 +38,7 @@ def spool_rows(rows: object, path: Path) -> Path:
     with target.open("wb") as out:
         count = 0
         for count, row in enumerate(rows, 1):
-            out.write(_encoded(_row(row, count), count) + b"\n")
+            out.write(_encoded(_spooled_row(row, count), count) + b"\n")
     if not count:
         raise EmptyInputError("no rows in the run", hint="an empty run is never a pass")
     return target
@@ -65,7 +65,7 @@ def _encoded(row: object, number: int) -> bytes:
         raise UsageError(f"row {number} is no JSON ({str(exc)[:80].lower()})", hint=hint) from exc
 
 
-def _row(row: object, number: int) -> object:
+def _spooled_row(row: object, number: int) -> object:
     if isinstance(row, str) or row is None:
         return {"id": str(number), "response": row}
     if isinstance(row, Mapping):

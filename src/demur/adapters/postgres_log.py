@@ -198,7 +198,7 @@ class PostgresLog:
         query = "SELECT idx, hash FROM demur.nodes WHERE level = %s AND idx >= %s ORDER BY idx LIMIT %s"
         start = 0
         while rows := self._all(query, (level, start, _FETCH)):
-            for start, digest in rows:  # noqa: B007 — where the next page begins
+            for start, digest in rows:
                 yield start, bytes(digest)
             start += 1
 

@@ -45,7 +45,7 @@ class _Error(msgspec.Struct, frozen=True):
     message: str = ""
 
 
-class _Answer(msgspec.Struct, frozen=True):
+class _AnswerForm(msgspec.Struct, frozen=True):
     status: str
     claims: tuple[RemoteClaim, ...] = ()
     error: _Error | None = None
@@ -82,11 +82,11 @@ class RemoteAuditor:
         self.url = url
         self._sent = sent
         self._session: aiohttp.ClientSession | None = None
-        self._answers = msgspec.json.Decoder(_Answer)
+        self._answers = msgspec.json.Decoder(_AnswerForm)
 
     async def ask(self, subject: Subject) -> RemoteAnswer:
         """Return what the auditor answers about a subject."""
-        got = await self._exchange("POST", "/claims", _encoded(_request_body(subject, self._sent)))
+        got = await self._exchange("POST", "/claims", _json_of(_request_body(subject, self._sent)))
         return _unreached(got) if isinstance(got, Problem) else self._read(got)
 
     async def words(self) -> dict[Phase, dict[str, dict[str, object]]] | Problem:
@@ -172,7 +172,7 @@ async def _read_bounded(stream: aiohttp.StreamReader) -> bytes | Problem:
     return bytes(body)
 
 
-def _encoded(body: dict[str, object]) -> bytes:
+def _json_of(body: dict[str, object]) -> bytes:
     try:
         return msgspec.json.encode(body)
     except ValueError:

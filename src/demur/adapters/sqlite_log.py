@@ -12,7 +12,7 @@ import sqlite3
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from demur.adapters.log_growth import Line, Presence, RateKey, StoredRow, grown, line_of
+from demur.adapters.log_growth import Line, Presence, RateKey, StoredRow, grown, line_of, stored_bytes
 from demur.adapters.log_schema import StoreError, migrations, steps_from
 from demur.errors import ShapeError, UsageError
 from demur.record.checkpoint import read_checkpoint
@@ -194,14 +194,14 @@ class SqliteLog:
             row = self._db.execute("SELECT hash FROM nodes WHERE level = ? AND idx = ?", (level, index)).fetchone()
         if row is None:
             raise ShapeError(f"the tree has no node {index} on level {level}", hint="ask within the tree's size")
-        return bytes(row[0])
+        return stored_bytes(row[0])
 
     def level(self, level: int) -> Iterator[tuple[int, bytes]]:
         """Yield the nodes of a level: number and hash."""
         with self._told():
             cursor = self._db.execute("SELECT idx, hash FROM nodes WHERE level = ? ORDER BY idx", (level,))
             while rows := cursor.fetchmany(_FETCH):
-                yield from rows
+                yield from ((index, stored_bytes(digest)) for index, digest in rows)
 
     def session_tail(self, session: str) -> SessionTail | None:
         """Return the last passport of a session; None where it has none."""
@@ -212,14 +212,14 @@ class SqliteLog:
         """Keep a signed checkpoint; a later one of the same size that carries more signatures replaces the earlier."""
         with self._told(), _immediate(self._db):
             row = self._db.execute("SELECT note FROM checkpoints WHERE size = ?", (size,)).fetchone()
-            if row is None or _signatures(bytes(row[0])) < _signatures(note):
+            if row is None or _signatures(stored_bytes(row[0])) < _signatures(note):
                 self._db.execute("INSERT OR REPLACE INTO checkpoints VALUES (?, ?)", (size, note))
 
     def checkpoints(self, start: int = 0) -> Iterator[bytes]:
         """Yield the checkpoints of at least this size, smallest first."""
         with self._told():
             for (note,) in self._db.execute("SELECT note FROM checkpoints WHERE size >= ? ORDER BY size", (start,)):
-                yield bytes(note)
+                yield stored_bytes(note)
 
     def rollup(self) -> Iterator[tuple[RateKey, int]]:
         """Yield the hourly counts."""
@@ -343,7 +343,7 @@ def _run_script(db: sqlite3.Connection, script: str) -> None:
 
 
 def _frontier(db: sqlite3.Connection) -> Frontier:
-    return Frontier.from_bytes(bytes(db.execute("SELECT frontier FROM state").fetchone()[0]))
+    return Frontier.from_bytes(stored_bytes(db.execute("SELECT frontier FROM state").fetchone()[0]))
 
 
 def _tail(db: sqlite3.Connection, session: str) -> SessionTail | None:
@@ -352,7 +352,7 @@ def _tail(db: sqlite3.Connection, session: str) -> SessionTail | None:
         "WHERE session = ? ORDER BY seq DESC LIMIT 1",
         (session,),
     ).fetchone()
-    return None if row is None else SessionTail(row[0], bytes(row[1]).hex(), row[2])
+    return None if row is None else SessionTail(row[0], stored_bytes(row[1]).hex(), row[2])
 
 
 def _signatures(note: bytes) -> int:

@@ -93,7 +93,7 @@ class StoreCheck:
             pairs = _pairs(self._store.level(level))
             stored = self._store.level(level + 1)
             for (made_index, made), found in zip_longest(pairs, stored, fillvalue=(None, b"")):
-                if found[0] != made_index or bytes(found[1]) != made:
+                if found[0] != made_index or found[1] != made:
                     self._fault(f"the tree's nodes do not agree on level {level + 1}", None)
                     return
             level += 1
@@ -114,7 +114,7 @@ class _Leaves:
         """Return the hash at a place, None where there is none."""
         while self._next is not None and self._next[0] < place:
             self._next = next(self._leaves, None)
-        return bytes(self._next[1]) if self._next is not None and self._next[0] == place else None
+        return self._next[1] if self._next is not None and self._next[0] == place else None
 
 
 def _pairs(nodes: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int | None, bytes]]:
@@ -122,7 +122,7 @@ def _pairs(nodes: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int | None, byt
     left: bytes | None = None
     for index, digest in nodes:
         if index % 2 == 0:
-            left = bytes(digest)
+            left = digest
         elif left is not None:
-            yield index // 2, node_hash(left, bytes(digest))
+            yield index // 2, node_hash(left, digest)
             left = None

@@ -82,13 +82,13 @@ def pair_runs(
     _make_pairs(engine, runs[0].fields)
     repeats = _one(engine, "SELECT count(*) FROM pairs WHERE k > 1 AND base IS NOT NULL AND cand IS NOT NULL")
     cluster_field = _cluster_field(engine, cluster, repeats=repeats)
-    cells = _cells(engine)
+    cells = _pair_cells(engine)
     clusters = _clusters(engine, cluster_field)
     sliced = [s for field in slices for s in _slices(engine, field, cluster_field)]
     return PairTally(
         pairing,
         _counts(cells),
-        _missing(cells),
+        _missing_sides(cells),
         clusters,
         cluster_field if clusters else None,
         repeats,
@@ -100,7 +100,7 @@ def pair_runs(
 
 def abstained_of(engine: Engine, run: LoadedRun, counted: Sequence[str]) -> tuple[int, int]:
     """Return how many rows of a run abstained, and how many were judged at all."""
-    words = _words(counted)
+    words = _word_list(counted)
     query = f"SELECT count(*) FILTER (outcome IN {words}), count(*) FILTER (outcome <> 'failed') FROM {run.table}"
     abstained, judged = engine.ask(query)[0]
     return abstained, judged
@@ -201,7 +201,7 @@ def _make_sides(engine: Engine, runs: tuple[LoadedRun, LoadedRun], column: str, 
         distinct, rows = engine.ask(f"SELECT count(DISTINCT {name}), count({name}) FROM {run.table}")[0]
         # A window over a million rows is dear, and keys are unique in most runs.
         rank = "1" if distinct == rows else f"row_number() OVER (PARTITION BY {name} ORDER BY {_shuffle(name)}, rowid)"
-        state = f"CASE WHEN outcome = 'failed' THEN 'f' WHEN outcome IN {_words(counted)} THEN 'a' ELSE 'n' END"
+        state = f"CASE WHEN outcome = 'failed' THEN 'f' WHEN outcome IN {_word_list(counted)} THEN 'a' ELSE 'n' END"
         fields = "".join(f", {quoted(f'field:{field}')}" for field in run.fields)
         engine.ask(
             f"CREATE OR REPLACE TEMP TABLE {side} AS SELECT {name}::VARCHAR AS key, {rank} AS k, rowid AS place, "
@@ -228,7 +228,7 @@ def _make_pairs(engine: Engine, fields: Sequence[str]) -> None:
     )
 
 
-def _cells(engine: Engine) -> dict[tuple[str, str], int]:
+def _pair_cells(engine: Engine) -> dict[tuple[str, str], int]:
     rows = engine.ask("SELECT bs, cs, count(*) FROM pairs GROUP BY 1, 2")
     return {(b, c): n for b, c, n in rows}
 
@@ -237,7 +237,7 @@ def _counts(cells: dict[tuple[str, str], int]) -> PairCounts:
     return PairCounts(*(cells.get(cell, 0) for cell in (("a", "a"), ("a", "n"), ("n", "a"), ("n", "n"))))
 
 
-def _missing(cells: dict[tuple[str, str], int]) -> Missing:
+def _missing_sides(cells: dict[tuple[str, str], int]) -> Missing:
     def total(baseline: str, candidate: str) -> int:
         return sum(n for (b, c), n in cells.items() if b in baseline and c in candidate)
 
@@ -338,5 +338,5 @@ def _one(engine: Engine, query: str) -> Any:  # noqa: ANN401 — one number of a
     return engine.ask(query)[0][0]
 
 
-def _words(words: Sequence[str]) -> str:
+def _word_list(words: Sequence[str]) -> str:
     return "(" + ", ".join(map(literal, words)) + ")"

@@ -7,7 +7,7 @@ answer must be read; a header can never hold a line break; a redirect is an answ
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
@@ -54,6 +54,8 @@ _OURS_TO_SET = frozenset((b"host", b"content-length", b"expect"))
 _DROPPED_FROM_REQUESTS = _HOP_BY_HOP | _OURS_TO_SET
 _WITH_A_BODY = frozenset(("POST", "PUT", "PATCH"))
 _DEFAULT_PORTS = {"http": 80, "https": 443}
+_SPACES = 3
+"""Between method, target and version, and after `host:`."""
 
 
 class AnswerBody(Protocol):
@@ -139,13 +141,14 @@ class Origin:
     host: str
     port: int
     prefix: str = ""
+    authority: str = field(init=False)
+    """The `Host` header: the port stands where it is not the scheme's own."""
 
-    @property
-    def authority(self) -> str:
-        """The `Host` header: the port stands where it is not the scheme's own."""
+    def __post_init__(self) -> None:
+        """Write the authority down once, for every request names it."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         default = _DEFAULT_PORTS["https" if self.secure else "http"]
-        return host if self.port == default else f"{host}:{self.port}"
+        object.__setattr__(self, "authority", host if self.port == default else f"{host}:{self.port}")
 
 
 def origin_of(url: str) -> Origin:
@@ -173,9 +176,9 @@ def header_values(headers: Headers, name: bytes) -> list[bytes]:
 
 def end_to_end(headers: Headers, *, dropped: frozenset[bytes] = _HOP_BY_HOP) -> Headers:
     """Return the headers that go on: neither hop-by-hop ones nor those that `Connection` names."""
-    named = [value for key, value in headers if key == b"connection"]
-    if named:
-        dropped |= {token.strip().lower() for value in named for token in value.split(b",")}
+    for name, value in headers:
+        if name == b"connection":
+            dropped |= {token.strip().lower() for token in value.split(b",")}
     return tuple([pair for pair in headers if pair[0] not in dropped])
 
 
@@ -193,20 +196,17 @@ def readable_encoding(headers: Headers) -> Headers:
 
 def request_head(request: UpstreamRequest, origin: Origin) -> bytes:
     """Return the request line and the headers as they are sent; raise where one of them would break a line."""
-    names_and_values = end_to_end(
-        tuple([(name.lower(), value) for name, value in request.headers]), dropped=_DROPPED_FROM_REQUESTS
-    )
-    lines = [
-        f"{request.method} {origin.prefix}{request.target} HTTP/1.1".encode("latin-1", "replace"),
-        b"host: " + origin.authority.encode("ascii", "replace"),
-    ]
-    lines += [name + b": " + value for name, value in names_and_values]
+    lowered = tuple([(name.lower(), value) for name, value in request.headers])
+    kept = end_to_end(lowered, dropped=_DROPPED_FROM_REQUESTS)
+    first = f"{request.method} {origin.prefix}{request.target} HTTP/1.1\r\nhost: {origin.authority}"
+    lines = [first.encode("latin-1", "replace"), *[name + b": " + value for name, value in kept]]
     length = len(request.body) if isinstance(request.body, bytes) else request.size_bytes
     if length is None:
         lines.append(b"transfer-encoding: chunked")
     elif length or request.method in _WITH_A_BODY:
         lines.append(b"content-length: %d" % length)
     head = b"\r\n".join(lines)
-    if head.count(b"\n") != len(lines) - 1 or head.count(b"\r") != len(lines) - 1 or lines[0].count(b" ") != 2:  # noqa: PLR2004 — method, target, version
+    breaks = len(lines)
+    if head.count(b"\n") != breaks or head.count(b"\r") != breaks or lines[0].count(b" ") != _SPACES:
         raise UpstreamProtocolError("a header or the target holds a line break or a space", hint="refuse the request")
     return head + b"\r\n\r\n"

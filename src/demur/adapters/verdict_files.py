@@ -38,7 +38,7 @@ def write_verdicts(engine: Engine, runs: Sequence[LoadedRun], path: Path) -> Non
     for run in runs:
         fields = "".join(f", {quoted(f'field:{name}')} AS {quoted(_column(name))}" for name in run.fields)
         parts.append(
-            f"SELECT {literal(run.name)} AS run, {_source(run, 'source')} AS source, line, {_row(run, '')} AS row, id, session, "
+            f"SELECT {literal(run.name)} AS run, {_source(run, 'source')} AS source, line, {_place_in_file(run, '')} AS row, id, session, "
             f"outcome, score, reason, cause{fields} FROM {run.table}"
         )
     _copy(engine, " UNION ALL ".join(parts), path)
@@ -50,8 +50,8 @@ def write_pairs(engine: Engine, runs: tuple[LoadedRun, LoadedRun], path: Path) -
     query = (
         f"SELECT key, k AS repeat, b.outcome AS baseline_outcome, c.outcome AS candidate_outcome, "
         f"b.score AS baseline_score, c.score AS candidate_score, {_source(first, 'b.source')} AS baseline_source, "
-        f"b.line AS baseline_line, {_row(first, 'b.')} AS baseline_row, {_source(second, 'c.source')} AS candidate_source, "
-        f"c.line AS candidate_line, {_row(second, 'c.')} AS candidate_row FROM pairs LEFT JOIN {first.table} b ON b.rowid = base "
+        f"b.line AS baseline_line, {_place_in_file(first, 'b.')} AS baseline_row, {_source(second, 'c.source')} AS candidate_source, "
+        f"c.line AS candidate_line, {_place_in_file(second, 'c.')} AS candidate_row FROM pairs LEFT JOIN {first.table} b ON b.rowid = base "
         f"LEFT JOIN {second.table} c ON c.rowid = cand ORDER BY key, k"
     )
     _copy(engine, query, path)
@@ -72,7 +72,7 @@ def _source(run: LoadedRun, column: str) -> str:
     return f"([{names}])[{column} + 1]"
 
 
-def _row(run: LoadedRun, side: str) -> str:
+def _place_in_file(run: LoadedRun, side: str) -> str:
     """Return the place of a row among those of its file."""
     starts = ", ".join(map(str, run.starts))
     return f"{side}rowid - ([{starts}])[{side}source + 1] + 1"

@@ -55,7 +55,7 @@ class Workers:
     def call(self, work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
         """Return the result of one piece of work; threads may call this at once."""
         pool = self._started()
-        return work(*args, **kwargs) if pool is None else _result(pool.submit(work, *args, **kwargs))
+        return work(*args, **kwargs) if pool is None else _outcome_of(pool.submit(work, *args, **kwargs))
 
     def ordered(self, work: Callable[[_A], _T], pieces: Iterable[_A]) -> Iterator[_T]:
         """Yield the result of each piece of work, in order."""
@@ -67,12 +67,12 @@ class Workers:
         for piece in pieces:
             waiting.append(pool.submit(work, piece))
             if len(waiting) > _WAITING_EACH * self.count:
-                yield _result(waiting.popleft())
+                yield _outcome_of(waiting.popleft())
         while waiting:
-            yield _result(waiting.popleft())
+            yield _outcome_of(waiting.popleft())
 
 
-def _result(future: Future[_T]) -> _T:
+def _outcome_of(future: Future[_T]) -> _T:
     try:
         return future.result()
     except BrokenProcessPool as exc:

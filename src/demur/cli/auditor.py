@@ -39,7 +39,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     command.add_argument("--port", type=_port, default=8080, help="the port; 0 is any free one (8080)")
     command.add_argument("--host", default="127.0.0.1", help="the address to listen at (127.0.0.1)")
     command.add_argument(
-        "--max-bytes", type=_size, default=None, metavar="N", help="the longest body that is read (16777216)"
+        "--max-bytes", type=_body_size, default=None, metavar="N", help="the longest body that is read (16777216)"
     )
     command.set_defaults(run=run)
 
@@ -53,14 +53,18 @@ def run(args: argparse.Namespace) -> int:
         from demur.servers.auditor import serve_auditor
 
         serve_auditor(
-            auditor, host=args.host, port=args.port, limit=args.max_bytes, started=lambda url: _say(args.auditor, url)
+            auditor,
+            host=args.host,
+            port=args.port,
+            limit=args.max_bytes,
+            started=lambda url: _announce(args.auditor, url),
         )
     except ModuleNotFoundError as exc:
         raise UsageError(f"serving needs `{exc.name}`", hint="pip install 'demur[gateway]'") from exc
     return 0
 
 
-def _say(name: str, url: str) -> None:
+def _announce(name: str, url: str) -> None:
     print(f"{name} listens at {url}", flush=True)
 
 
@@ -70,7 +74,7 @@ def _port(given: str) -> int:
     return int(given)
 
 
-def _size(given: str) -> int:
+def _body_size(given: str) -> int:
     if not given.isdecimal() or int(given) == 0:
         raise argparse.ArgumentTypeError(f"`{given}` is no number of bytes")
     return int(given)

@@ -157,7 +157,7 @@ def run(args: argparse.Namespace) -> int:
     finally:
         if progress is not None:
             progress.close()
-    _show(comparison, args)
+    _show_diff(comparison, args)
     return _exit_code(comparison, args)
 
 
@@ -175,7 +175,7 @@ def _refuse_contradictions(args: argparse.Namespace) -> None:
     check_outputs((args.json, args.markdown, args.html, args.junit, args.out), inputs)
 
 
-def _show(comparison: Comparison, args: argparse.Namespace) -> None:
+def _show_diff(comparison: Comparison, args: argparse.Namespace) -> None:
     view = diff_view(comparison, show=args.show)
     if "-" not in (args.json, args.markdown):
         width = min(shutil.get_terminal_size((_MAX_COLUMNS, 24)).columns, _MAX_COLUMNS)

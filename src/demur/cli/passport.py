@@ -138,9 +138,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         _add_flags(name, _add_step(steps, name))
 
 
-def _add_step(
-    steps: argparse._SubParsersAction[argparse.ArgumentParser], name: str
-) -> argparse.ArgumentParser:
+def _add_step(steps: argparse._SubParsersAction[argparse.ArgumentParser], name: str) -> argparse.ArgumentParser:
     _, about, epilog = _STEPS[name]
     step = steps.add_parser(
         name,
@@ -188,7 +186,9 @@ def _add_flags(name: str, step: argparse.ArgumentParser) -> None:
             add("--older-than", metavar="DAYS", type=float, help="everything kept for longer")
             add("--reason", metavar="TEXT", required=True, help="goes on record")
         case "rates":
-            add("--by", metavar="FIELD", action="append", default=[], help="model, day, hour, decision (repeat, or a,b)")
+            add(
+                "--by", metavar="FIELD", action="append", default=[], help="model, day, hour, decision (repeat, or a,b)"
+            )
             add("--since", metavar="DAY", default="", help="from this day on, as 2026-01-31")
             add("--until", metavar="DAY", default="~", help="up to and including this day")
         case _:

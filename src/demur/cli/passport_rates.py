@@ -10,7 +10,7 @@ from demur.cli.passport_words import opened, place_of, print_object, print_said
 from demur.errors import EmptyInputError
 from demur.report.columns import padded, printable
 from demur.report.json_values import rate_object, safe_text
-from demur.report.numbers import percent
+from demur.report.numbers import UNKNOWN, percent
 
 if TYPE_CHECKING:
     import argparse
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["run_rates"]
 
-_GROUP, _COUNT, _RATE = 19, 10, 16
+_GROUP, _COUNT, _RATE = 18, 10, 16
 _HEADS = ("exchanges", "denied, %", "filtered, %", "refused, %")
 
 
@@ -46,8 +46,7 @@ def run_rates(args: argparse.Namespace) -> int:
     print()
     print_said(
         "denied: by the gateway, of all exchanges; filtered: by the provider, refused: by the model, "
-        f"of those answered by a provider ({whole[0].unanswered:,} were not). Below each rate its 95 % interval (Wilson)."
-        .replace("Below each rate", "Beside each rate")
+        f"of those that a provider answered ({whole[0].unanswered:,} were not). In brackets: 95 % intervals (Wilson)."
     )
     return 0
 
@@ -58,7 +57,9 @@ def _cells(group: GroupRates) -> tuple[str, ...]:
 
 
 def _cell(rate: Rate) -> str:
-    return f"{percent(rate.value)} {percent(rate.interval.low)}-{percent(rate.interval.high)}"
+    if rate.value is None:
+        return UNKNOWN
+    return f"{percent(rate.value)} ({percent(rate.interval.low)}–{percent(rate.interval.high)})"
 
 
 def _table_line(name: str, cells: Sequence[str]) -> str:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import sys
 from contextlib import contextmanager
 from pathlib import Path
-from textwrap import wrap
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from demur.adapters.log_location import LogPlace, log_place
 from demur.errors import UsageError
-from demur.report.columns import printable
+from demur.report.columns import wrapped
 from demur.report.json_values import safe_text
 
 if TYPE_CHECKING:
@@ -64,17 +63,14 @@ def print_object(value: object) -> None:
 
 def print_said(text: str, indent: str = "") -> None:
     """Print a text within the columns, without what could control a terminal."""
-    shown = printable(text, most=4000)
-    lines = wrap(shown, WIDTH, initial_indent=indent, subsequent_indent=indent + "  ", break_on_hyphens=False)
-    print("\n".join(lines) if lines else "")
+    for number, line in enumerate(wrapped(text, WIDTH - len(indent) - 2)):
+        print(f"{indent}{'  ' if number else ''}{line}")
 
 
 def print_row(label: str, text: str) -> None:
     """Print a label and what belongs to it, aligned and within the columns."""
-    lines = wrap(printable(text, most=4000), WIDTH - _LABEL, break_on_hyphens=False) or [""]
-    print(f"{label:<{_LABEL - 1}} {lines[0]}".rstrip())
-    for line in lines[1:]:
-        print(" " * _LABEL + line)
+    for number, line in enumerate(wrapped(text, WIDTH - _LABEL)):
+        print(f"{'' if number else label:<{_LABEL - 1}} {line}")
 
 
 def write_bytes(name: str, data: bytes) -> None:

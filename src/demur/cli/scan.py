@@ -85,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
     finally:
         if progress is not None:
             progress.close()
-    _show(found, args)
+    _show_scan(found, args)
     return 0
 
 
@@ -99,7 +99,7 @@ def _refuse_contradictions(args: argparse.Namespace) -> None:
     check_outputs((args.json, args.markdown, args.html, args.out), [*args.runs, *args.requests])
 
 
-def _show(found: Scan, args: argparse.Namespace) -> None:
+def _show_scan(found: Scan, args: argparse.Namespace) -> None:
     view = scan_view(found)
     if "-" not in (args.json, args.markdown):
         width = min(shutil.get_terminal_size((_MAX_COLUMNS, 24)).columns, _MAX_COLUMNS)

@@ -151,7 +151,9 @@ def _resampled_shifts(before: _Floats, after: _Floats, where: _Ints, *, seed: in
     rows = max(1, _CELLS_AT_ONCE // (len(count) + len(at)))
     return np.concatenate(
         [
-            _shifts(rng.multinomial(len(size), count / len(size), size=min(rows, _RESAMPLES - done)), sides, size[first])
+            _shifts(
+                rng.multinomial(len(size), count / len(size), size=min(rows, _RESAMPLES - done)), sides, size[first]
+            )
             for done in range(0, _RESAMPLES, rows)
         ]
     )

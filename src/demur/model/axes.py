@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from demur.model.axis import Severity
 from demur.model.comparison import Direction
 
 if TYPE_CHECKING:
-    from demur.model.axis import Flag
+    from demur.model.axis import Flag, Severity
     from demur.model.estimate import Interval
     from demur.model.exchange import Exchange
 

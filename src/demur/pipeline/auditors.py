@@ -49,7 +49,7 @@ class _Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _ClaimsMethod:
     """A method of an auditor, ready to be called; `straight` where it never awaits, `coroutine` where it is async."""
 
     name: str
@@ -137,7 +137,7 @@ class BoundAuditor:
 
     async def ask_later(self, subject: Subject) -> Stated:
         """Return what it states, awaiting the methods that ask for it one after the other."""
-        results: list[tuple[_Asked, object]] = []
+        results: list[tuple[_ClaimsMethod, object]] = []
         for method in self._methods[subject.phase]:
             guard = _ForeignCode()
             result: object = None
@@ -148,7 +148,7 @@ class BoundAuditor:
             results.append((method, guard.problem(method) or result))
         return self._stated(subject.phase, results)
 
-    def _stated(self, phase: Phase, results: Iterable[tuple[_Asked, object]]) -> Stated:
+    def _stated(self, phase: Phase, results: Iterable[tuple[_ClaimsMethod, object]]) -> Stated:
         return replace(self._words.stated(phase, _all_rows(results)), version=self.version)
 
     def _declared(self, auditor: ClaimsAuditor) -> Iterator[ClaimSpec]:
@@ -181,14 +181,14 @@ class _ForeignCode:
         self._raised = raised
         return isinstance(raised, Exception | SystemExit)
 
-    def problem(self, method: _Asked) -> Problem | None:
+    def problem(self, method: _ClaimsMethod) -> Problem | None:
         """Return what was raised, by its kind alone: its message may hold the user's text."""
         if self._raised is None:
             return None
         return Problem("auditor_error", f"`{method.name}` raised {type(self._raised).__name__}")
 
 
-def _all_rows(results: Iterable[tuple[_Asked, object]]) -> Iterator[Any]:
+def _all_rows(results: Iterable[tuple[_ClaimsMethod, object]]) -> Iterator[Any]:
     """Yield the rows of each method's result; a mapping that cannot be walked is a problem of its own."""
     for method, result in results:
         if isinstance(result, Problem):
@@ -202,7 +202,7 @@ def _all_rows(results: Iterable[tuple[_Asked, object]]) -> Iterator[Any]:
             yield problem
 
 
-def _called(method: _Asked, subject: Subject) -> object:
+def _called(method: _ClaimsMethod, subject: Subject) -> object:
     guard = _ForeignCode()
     result: object = None
     with guard:
@@ -226,7 +226,7 @@ def _finished(coroutine: Coroutine[object, None, object]) -> object:
     return coroutine
 
 
-def _methods_of(auditor: ClaimsAuditor) -> Iterator[_Asked]:
+def _methods_of(auditor: ClaimsAuditor) -> Iterator[_ClaimsMethod]:
     """Yield the methods under `@claims`, those of base classes first, each as its last class defines it."""
     kinds = reversed(type(auditor).__mro__)
     for name in dict.fromkeys(name for kind in kinds for name, value in vars(kind).items() if hasattr(value, _MARK)):
@@ -234,7 +234,7 @@ def _methods_of(auditor: ClaimsAuditor) -> Iterator[_Asked]:
         mark = getattr(method, _MARK, None)
         if isinstance(mark, _Mark):
             coroutine = inspect.iscoroutinefunction(method)
-            yield _Asked(name, method, mark, coroutine, _never_awaits(method, coroutine=coroutine))
+            yield _ClaimsMethod(name, method, mark, coroutine, _never_awaits(method, coroutine=coroutine))
 
 
 def _never_awaits(method: Callable[..., object], *, coroutine: bool) -> bool:

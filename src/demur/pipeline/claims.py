@@ -4,7 +4,7 @@ A `Wordbook` is one auditor's vocabulary: what it declared, or else what its fir
 phase is closed, a claim that is not declared in it is a problem; a type, once declared or learned, holds; a value that its
 type does not allow (wrong kind, not a number, out of range) is a problem and no claim; null states nothing; a problem names
 the claim and never its value, which may be the user's text; a claim that holds text counts as sensitive unless its
-declaration says that it does not quote.
+maker says that it does not quote.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}(\.[A-Za-z_][A-Za-z0-9_]{0,99}){
 
 @dataclass(frozen=True, slots=True)
 class ClaimRow:
-    """A claim as it was returned, unchecked."""
+    """A claim as it was returned, unchecked; `sensitive` is None where its maker did not say."""
 
     name: object
     value: object
     type: object = None
     confidence: object = 1.0
-    sensitive: bool = False
+    sensitive: bool | None = None
 
 
 class Wordbook:
@@ -102,12 +102,14 @@ class Wordbook:
         confidence = _confidence(row.confidence)
         if known is None:
             self._learn(phase, spec)
-        sensitive = spec.sensitive or row.sensitive
+        sensitive = spec.sensitive or row.sensitive is True
         return Claim(name, spec.type, value, phase, self.auditor, confidence=confidence, sensitive=sensitive)
 
     def _guess(self, phase: Phase, row: ClaimRow, name: str) -> ClaimSpec:
         kind = _type_of_value(row.value) if row.type is None else _type_named(row.type)
-        return ClaimSpec(name, kind, phase, self.auditor, sensitive=_holds_text(kind))
+        return ClaimSpec(
+            name, kind, phase, self.auditor, sensitive=_may_quote(kind) if row.sensitive is None else row.sensitive
+        )
 
     def _learn(self, phase: Phase, spec: ClaimSpec) -> None:
         if len(self._learned) >= MOST_CLAIMS:
@@ -146,14 +148,13 @@ def claim_rows(returned: object) -> Iterator[ClaimRow | Problem]:
 
 def _listed(item: object) -> ClaimRow | Problem:
     if isinstance(item, Claim):
-        return ClaimRow(item.name, item.value, item.type, item.confidence, item.sensitive)
+        return ClaimRow(item.name, item.value, item.type, item.confidence, item.sensitive or None)
     if isinstance(item, Mapping) and "name" in item:
         meta = item.get("metadata")
-        marked = item.get("sensitive") is True or (isinstance(meta, Mapping) and meta.get("sensitive") is True)
-        confidence = item.get("confidence")
-        return ClaimRow(
-            item["name"], item.get("value"), item.get("type"), 1.0 if confidence is None else confidence, marked
-        )
+        marked = item.get("sensitive", meta.get("sensitive") if isinstance(meta, Mapping) else None)
+        confidence = 1.0 if item.get("confidence") is None else item["confidence"]
+        sensitive = marked if isinstance(marked, bool) else None
+        return ClaimRow(item["name"], item.get("value"), item.get("type"), confidence, sensitive)
     return Problem("invalid_answer", "something in the list is no claim")
 
 
@@ -165,11 +166,11 @@ def _spec(name: object, said: object, *, phase: Phase, auditor: str) -> ClaimSpe
         kind = _type_named(more.get("type"))
     except ValueError as exc:
         raise UsageError(f"the claim `{name}` has {exc}", hint=f"choose from {', '.join(ClaimType)}") from exc
-    sensitive = bool(more.get("sensitive", _holds_text(kind)))
+    sensitive = bool(more.get("sensitive", _may_quote(kind)))
     return ClaimSpec(name, kind, phase, auditor, sensitive, str(more.get("description", "")))
 
 
-def _holds_text(kind: ClaimType) -> bool:
+def _may_quote(kind: ClaimType) -> bool:
     return cedar_kind(kind) in (CedarKind.TEXT, CedarKind.TEXTS)
 
 

@@ -56,6 +56,10 @@ class _Strand:
             self.pieces.clear()
         return self.text
 
+    def starts_with(self, text: str) -> bool:
+        """Return whether the text so far begins like this; short questions join nothing."""
+        return (self.text if len(self.text) >= len(text) else self.whole()).startswith(text)
+
 
 Extent = tuple[_Strand, int, int]
 """Where an event's text ends in its strand, and how many characters of the strand it brings."""
@@ -69,7 +73,7 @@ class Ledger:
         self._limits = limits
         self._strands: dict[_Key, _Strand] = {}
         self._choices: dict[int, _ChoiceCount] = {}
-        self._alone: dict[tuple[_Key, str], int] = {}
+        self._alone: dict[tuple[int, str], Extent] = {}
         self._asked: list[tuple[_Strand, int]] = []
         self._asked_choices: list[tuple[_ChoiceCount, int]] = []
         self.received = 0
@@ -140,19 +144,18 @@ class Ledger:
 
     def _stand(self, piece: Piece) -> Extent:
         """Return where a whole text stands: in the strand that it repeats, else in one for texts by themselves."""
+        name = (piece.choice, piece.text)
+        known = self._alone.get(name)
+        if known is not None:
+            return known
         size = len(piece.text)
         for key, strand in self._strands.items():
-            if key[0] == piece.choice and strand.received >= size and strand.whole().startswith(piece.text):
+            if key[0] == piece.choice and strand.received >= size and strand.starts_with(piece.text):
                 return strand, size, 0
-        key = (piece.choice, piece.channel, piece.place)
-        end = self._alone.get((key, piece.text))
-        if end is not None:
-            return self._strands[key], end, 0
-        # A line of its own, so that it makes no phrase with what stands before it.
         ended = self._choice(piece.choice).ended
         strand, end, size = self._grow(_line(piece))
         strand.choice.ended = ended
-        self._alone[key, piece.text] = end
+        self._alone[name] = strand, end, 0
         return strand, end, size
 
     def _open(self, piece: Piece) -> _Strand:
@@ -172,6 +175,7 @@ class Ledger:
 
 
 def _line(piece: Piece) -> Piece:
+    """Return the piece with a line end, which counts with it: so it makes no phrase with what follows."""
     return type(piece)(piece.choice, piece.channel, piece.place, f"{piece.text}\n")
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from demur.pipeline.guard_frames import Frame
 
-__all__ = ["READERS", "Body", "Piece", "Told", "read_body", "tell"]
+__all__ = ["READERS", "Body", "Piece", "Told", "index_in", "read_body", "tell"]
 
 Body = dict[str, object]
 
@@ -50,10 +50,22 @@ class Told(msgspec.Struct, frozen=True):
 
 _SILENT = frozenset(
     {
-        *("b64_json", "call_id", "created", "data", "encrypted_content", "expires_at", "fingerprint", "format"),
-        *("finish_reason", "id", "index", "item_id", "model", "name", "object", "obfuscation", "partial_image_b64"),
-        *("result", "role", "service_tier", "signature", "status", "stop_reason", "system_fingerprint", "type"),
-        *("tool_use_id", "logprobs", "usage", "content_filter_results", "prompt_filter_results", "timestamp"),
+        *("b64_json", "call_id", "category", "content_filter_results", "created", "data", "encrypted_content"),
+        *(
+            "expires_at",
+            "fingerprint",
+            "finish_reason",
+            "format",
+            "id",
+            "index",
+            "item_id",
+            "logprobs",
+            "model",
+            "name",
+        ),
+        *("native_finish_reason", "obfuscation", "object", "partial_image_b64", "phase", "prompt_filter_results"),
+        *("provider", "result", "role", "service_tier", "signature", "status", "stop_reason", "stop_sequence"),
+        *("system_fingerprint", "timestamp", "tool_use_id", "type", "usage"),
     }
 )
 """Names of fields that hold no words for the reader; log-probabilities stand in the event of the text they repeat."""
@@ -85,6 +97,13 @@ _BLOCK_DELTAS = {
     "thinking_delta": ("thinking", Channel.THINKING),
     "input_json_delta": ("partial_json", Channel.TOOL),
 }
+
+
+def index_in(body: Body, key: str = "index") -> int:
+    """Return a number that tells choices, blocks or items apart; 0 where there is none."""
+    found = body.get(key)
+    # `1.0` is how some servers write it.
+    return found if isinstance(found, int) else int(found) if isinstance(found, float) and found.is_integer() else 0
 
 
 def read_body(frame: Frame) -> Body | None:
@@ -135,8 +154,7 @@ def _read_chat(body: Body, _event: str | None) -> Told:
 
 
 def _read_chat_choice(choice: Body, pieces: list[Piece], closes: list[int]) -> None:
-    found = choice.get("index")
-    index = found if isinstance(found, int) else 0
+    index = index_in(choice)
     delta = choice.get("delta")
     if isinstance(delta, dict):
         _read_chat_delta(delta, index, pieces)
@@ -184,7 +202,7 @@ def _read_responses(body: Body, event: str | None) -> Told:
     response = body.get("response")
     if isinstance(response, dict):
         # The rest of the response repeats the request, instructions included: nothing that the model said.
-        said: object = {key: response.get(key) for key in ("output", "error", "incomplete_details")}
+        said: object = {key: response.get(key) for key in ("output", "error")}
     else:
         said = body
     known = isinstance(response, dict) or kind.endswith(_RESPONSES_WHOLES) or kind in ("error", "")

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from demur.model.passport import Coverage, StreamMode
-from demur.model.stream import Channel
+
+if TYPE_CHECKING:
+    from demur.model.stream import Channel
 
 __all__ = [
     "Denial",

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["BUILTIN_AUDITORS", "RefusalAuditor", "SafetyChecker", "builtin_auditor"]
 
 
-def _words(*names: str) -> Vocabulary:
+def _vocabulary_of(*names: str) -> Vocabulary:
     return Vocabulary(tuple(spec for spec in SAFETY_VOCABULARY.specs if spec.name in names))
 
 
@@ -37,7 +37,9 @@ class SafetyChecker(ClaimsAuditor):
 
     auditor_id = "safety-checker"
     version = __version__
-    vocabulary = _words("toxic_content", "refusal_category", "safety_flagged", "model_refused", "refusal_phrase")
+    vocabulary = _vocabulary_of(
+        "toxic_content", "refusal_category", "safety_flagged", "model_refused", "refusal_phrase"
+    )
 
     @claims(phase=Phase.REQUEST)
     def check_adversarial(self, request: Mapping[str, object]) -> dict[str, object]:
@@ -55,7 +57,7 @@ class SafetyChecker(ClaimsAuditor):
         verdict, text = _response_verdict(response)
         return {
             "model_refused": verdict.abstained,
-            "refusal_phrase": _phrase(verdict, text) if verdict.abstained else None,
+            "refusal_phrase": _heaviest_words(verdict, text) if verdict.abstained else None,
         }
 
 
@@ -64,7 +66,7 @@ class RefusalAuditor(ClaimsAuditor):
 
     auditor_id = "refusal-detector"
     version = __version__
-    vocabulary = _words(
+    vocabulary = _vocabulary_of(
         "adversarial_score",
         "adversarial_flagged",
         "harm_categories",
@@ -125,7 +127,7 @@ def _response_verdict(response: Mapping[str, object]) -> tuple[Verdict, str]:
     return check(text), text
 
 
-def _phrase(verdict: Verdict, text: str) -> str | None:
+def _heaviest_words(verdict: Verdict, text: str) -> str | None:
     """Return the words that weighed most, None where a signal decided without any."""
     best = max((f for f in verdict.findings if f.span.of(text)), key=lambda f: f.weight, default=None)
     return best.span.of(text) if best else None

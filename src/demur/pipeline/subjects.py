@@ -159,14 +159,14 @@ def _read_request(given: object, metadata: Mapping[str, str]) -> Request:
 
 def _messages(given: object, prompt: str) -> tuple[Message, ...]:
     """Return the turns of a mapping, if they say the same as its prompt; the prompt alone otherwise."""
-    if isinstance(given, list) and given and all(map(_is_turn, given)):
+    if isinstance(given, list) and given and all(map(_is_plain_turn, given)):
         messages = tuple(Message(turn["role"], (TextPart(turn["content"]),)) for turn in given)
         if Request("", messages).prompt == prompt:
             return messages
     return (_user(prompt),)
 
 
-def _is_turn(turn: object) -> bool:
+def _is_plain_turn(turn: object) -> bool:
     return isinstance(turn, dict) and isinstance(turn.get("role"), str) and isinstance(turn.get("content"), str)
 
 

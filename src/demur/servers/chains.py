@@ -138,7 +138,7 @@ class _RemotePort:
 
     async def ask_later(self, subject: Subject) -> Stated:
         answer = await self._remote.ask(subject)
-        stated = self._words.stated(subject.phase, (_row(claim) for claim in answer.claims))
+        stated = self._words.stated(subject.phase, (_unchecked(claim) for claim in answer.claims))
         problems = (*answer.problems, *stated.problems)
         return replace(stated, problems=problems, version=answer.version, reached=answer.reached)
 
@@ -164,8 +164,9 @@ class _RemotePort:
         await self._remote.close()
 
 
-def _row(claim: RemoteClaim) -> ClaimRow:
-    sensitive = (claim.metadata or {}).get("sensitive") is True
+def _unchecked(claim: RemoteClaim) -> ClaimRow:
+    said = (claim.metadata or {}).get("sensitive")
+    sensitive = said if isinstance(said, bool) else None
     return ClaimRow(
         claim.name, claim.value, claim.type, 1.0 if claim.confidence is None else claim.confidence, sensitive
     )

@@ -10,13 +10,14 @@ import importlib
 import logging
 import threading
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from demur.errors import UsageError
 from demur.pipeline.simulation import Simulator
 from demur.servers.asgi import listening_socket, run_app
 from demur.servers.simulator import SimulatorApp
+from demur.simulate.scenario import scenario_named
 
 if TYPE_CHECKING:
     import socket
@@ -49,6 +50,11 @@ class RunningSimulator:
         """Answer by another simulator from the next request on, and forget the truths so far."""
         self.app.simulator = simulator
         self.truths.clear()
+
+    def refuse_by(self, scenario: str) -> None:
+        """Answer by a scenario that ships with Demur, as `refuse-soft`, from the next request on."""
+        settings = replace(self.app.simulator.settings, scenario=scenario_named(scenario))
+        self.use(replace(self.app.simulator, settings=settings))
 
     def environment(self) -> dict[str, str]:
         """Return the variables by which the official clients find this server and do without real keys."""

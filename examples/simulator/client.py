@@ -1,0 +1,33 @@
+"""A client that copes with refusals: it reads the refusal field and the finish reason, and tells its user."""
+
+from __future__ import annotations
+
+import sys
+
+import openai
+
+
+def main() -> int:
+    """Ask one question and print the answer, or say in one line why there is none."""
+    client = openai.OpenAI(max_retries=0)
+    try:
+        completion = client.chat.completions.create(
+            model="gpt-4o", messages=[{"role": "user", "content": "How do I bake bread?"}]
+        )
+    except openai.OpenAIError as exc:
+        sys.stdout.write(f"no answer: {exc}\n")
+        return 1
+    choice = completion.choices[0]
+    if choice.message.refusal:
+        sys.stdout.write(f"the model refused: {choice.message.refusal}\n")
+    elif choice.finish_reason == "content_filter":
+        sys.stdout.write("a filter cut the answer off\n")
+    elif not choice.message.content:
+        sys.stdout.write("the model gave no answer\n")
+    else:
+        sys.stdout.write(f"{choice.message.content}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,296 @@
+"""`demur passport verify`: what was checked, what was not, and the first record that is bad.
+
+Laws: what is checked is never more than what is said; a source that cannot be opened at all is bad input, one that opens and
+turns out damaged is a failed check; keys that lie beside a log are used only for a store, and it is said that they were.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from demur.adapters.anchors import most_signed, read_notes
+from demur.adapters.log_schema import StoreError
+from demur.adapters.passport_exports import open_export
+from demur.adapters.store_checks import StoreCheck, StoreFault
+from demur.cli.passport_words import opened, place_of, print_object, print_row, print_said
+from demur.errors import InputError, UsageError
+from demur.model.passport import Check, FaultKind, Passport, PublicKey, Verification
+from demur.record.anchors import Witnesses
+from demur.record.bundle import check_bundle, read_bundle
+from demur.record.checkpoint import NoteKey, read_checkpoint
+from demur.record.keylist import read_keys
+from demur.record.seal import open_sealed
+from demur.record.verify import Evidence, Trust, verify
+from demur.report.diff_words import counted
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator, Mapping
+
+    from demur.record.commit import Disclose
+    from demur.record.replay import Replay
+
+__all__ = ["run_verify"]
+
+_MOST_SHOWN = 10
+_HARDWARE = "no record carries evidence from hardware: a signature says who, not on which machine"
+_BESIDE = "the keys were taken from beside the log: give --keys, had from its owner"
+_OWN_CHECKPOINTS = "every checkpoint comes from beside the log: give --checkpoint, one that you kept"
+
+
+@dataclass
+class _Findings:
+    """What a check came to, gathered for printing."""
+
+    what: str
+    origin: str
+    checked: Verification | None = None
+    faults: list[StoreFault] = field(default_factory=list)
+    limits: list[str] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        return not self.faults and (self.checked is None or self.checked.ok)
+
+
+def run_verify(args: argparse.Namespace) -> int:
+    """Return the exit code of one call: 0 holds, 1 does not."""
+    path = Path(args.store)
+    if path.suffix.lower() in (".jsonl", ".ndjson", ".parquet"):
+        found = _verify_export(path, args)
+    elif path.is_file() and path.suffix != ".db":
+        found = _verify_document(path, args)
+    else:
+        found = _verify_store(args)
+    (_print_findings_object if args.json else _print_findings)(found)
+    return 0 if found.ok else 1
+
+
+def _verify_store(args: argparse.Namespace) -> _Findings:
+    place = place_of(args)
+    limits = []
+    keys = _trusted(args)
+    if not keys:
+        keys = () if place.folder is None else place.keys().public()
+        limits.append(_BESIDE)
+    if not keys and not args.allow_unsigned:
+        raise UsageError("no keys to check with", hint="give --keys, or --allow-unsigned")
+    kept = [note for name in args.checkpoint for note in read_notes(Path(name))]
+    if not kept:
+        limits.append(_OWN_CHECKPOINTS)
+    if place.anchors is not None and place.anchors.exists():
+        kept += read_notes(place.anchors)
+    found = _Findings("store", place.shown, limits=limits)
+    with opened(place) as store:
+        found.origin = args.origin or store.origin
+        check = StoreCheck(store)
+        try:
+            with store.snapshot():
+                evidence = Evidence(most_signed((*store.checkpoints(), *kept)), _replays(args), _disclose(args))
+                found.checked = verify(check.envelopes(), _trust(args, keys, found.origin), evidence)
+                check.close()
+        except (StoreError, InputError) as exc:
+            check.faults.append(StoreFault(exc.what))
+        found.faults = check.faults
+    if not check.attested:
+        found.limits.append(_HARDWARE)
+    return found
+
+
+def _verify_export(path: Path, args: argparse.Namespace) -> _Findings:
+    keys = _required_keys(args)
+    export = open_export(path)
+    origin = args.origin or export.head.origin
+    found = _Findings("export", origin)
+    kept = [note for name in args.checkpoint for note in read_notes(Path(name))]
+    if not kept:
+        found.limits.append("every checkpoint comes from the export itself: give --checkpoint, one that you kept")
+    notes = most_signed((*(note.encode() for note in export.head.checkpoints), *kept))
+    envelopes = _compared(export.records, export.head.start, found)
+    try:
+        found.checked = verify(
+            envelopes, _trust(args, keys, origin), Evidence(notes, _replays(args), start=export.head.before)
+        )
+    except InputError as exc:
+        found.faults.append(StoreFault(exc.what))
+        return found
+    if found.checked.records != export.head.stop - export.head.start:
+        said = export.head.stop - export.head.start
+        found.faults.append(StoreFault(f"the export says {said:,} records and holds {found.checked.records:,}"))
+    found.limits.append(_HARDWARE)
+    return found
+
+
+def _compared(records: Iterator[tuple[bytes, str | None]], start: int, found: _Findings) -> Iterator[bytes]:
+    for index, (envelope, wrong) in enumerate(records, start=start):
+        if wrong is not None:
+            found.faults.append(StoreFault(wrong, index))
+        yield envelope
+
+
+def _verify_document(path: Path, args: argparse.Namespace) -> _Findings:
+    """Check a bundle, or an envelope that stands alone."""
+    keys = _required_keys(args)
+    data = path.read_bytes()
+    if b"payloadType" in data and b'"proof"' not in data:
+        return _verify_envelope(data.strip(), keys, args)
+    try:
+        bundle = read_bundle(data)
+    except InputError as exc:
+        raise exc.at(str(path)) from exc
+    found = _Findings("bundle", args.origin or "")
+    try:
+        found.origin = args.origin or read_checkpoint(bundle.checkpoint.encode()).checkpoint.origin
+        fault = check_bundle(bundle, keys, origin=found.origin)
+    except InputError as exc:
+        found.faults.append(StoreFault(exc.what, bundle.index))
+        return found
+    if fault is not None:
+        found.faults.append(StoreFault(f"{fault.what} ({fault.kind})", fault.index))
+    found.limits += ["the records before and after it, and so its place in the session", "its decision (no replay)"]
+    entry = open_sealed(bundle.envelope).entry
+    if not isinstance(entry, Passport) or entry.attestation is None:
+        found.limits.append(_HARDWARE)
+    return found
+
+
+def _verify_envelope(envelope: bytes, keys: tuple[PublicKey, ...], args: argparse.Namespace) -> _Findings:
+    found = _Findings("envelope", args.origin or "a log unknown")
+    found.checked = verify([envelope], _trust(args, keys, found.origin), Evidence((), _replays(args)))
+    # Alone, a record is neither the first of its session nor in any tree: those checks say nothing here.
+    meant = (Check.SIGNATURE, Check.GAPS, Check.REPLAY)
+    faults = tuple(fault for fault in found.checked.faults if fault.kind is not FaultKind.SEQUENCE)
+    tallies = tuple(tally for tally in found.checked.tallies if tally.check in meant)
+    found.checked = Verification(1, tallies, faults, found.checked.root)
+    found.limits += ["whether any log holds it: ask for a bundle of `demur passport prove`", _HARDWARE]
+    return found
+
+
+def _trusted(args: argparse.Namespace) -> tuple[PublicKey, ...]:
+    if not args.keys:
+        return ()
+    try:
+        return read_keys(Path(args.keys).read_bytes())
+    except OSError as exc:
+        raise InputError((exc.strerror or "cannot be read").lower(), source=args.keys, hint="check the path") from exc
+
+
+def _required_keys(args: argparse.Namespace) -> tuple[PublicKey, ...]:
+    keys = _trusted(args)
+    if not keys and not args.allow_unsigned:
+        raise UsageError("whose keys?", hint="give --keys, the list of `demur passport keys`, had from the log's owner")
+    return keys
+
+
+def _trust(args: argparse.Namespace, keys: tuple[PublicKey, ...], origin: str) -> Trust:
+    witnesses = tuple(NoteKey.from_text(text) for text in args.witness)
+    return Trust(
+        origin,
+        keys,
+        Witnesses(witnesses, len(witnesses)),
+        allow_unsigned=args.allow_unsigned,
+        clock_slack_s=args.clock_slack,
+    )
+
+
+def _replays(args: argparse.Namespace) -> Mapping[str, Replay]:
+    """Return the policy of each set given, by its digest; every --policy is a set of its own."""
+    if not args.policy:
+        return {}
+    from demur.adapters.policies import read_policies, read_vocabulary
+    from demur.policy.gate import load_gate
+    from demur.policy.vocabulary import SAFETY_VOCABULARY
+
+    vocabulary = read_vocabulary(args.vocabulary) if args.vocabulary else SAFETY_VOCABULARY
+    sets = [read_policies([name]).sources for name in args.policy]
+    gates = [load_gate(sources, default=args.default, vocabulary=vocabulary) for sources in sets]
+    return {gate.digest: gate.replay for gate in gates}
+
+
+def _disclose(args: argparse.Namespace) -> Disclose | None:
+    """Return the texts beside the log, which replaying withheld claims needs; None where there are none."""
+    from demur.adapters.log_writer import utc_now
+
+    if not args.policy:
+        return None
+    try:
+        return place_of(args).disclosures(utc_now).get
+    except StoreError:
+        return None
+
+
+def _bad(found: _Findings) -> list[tuple[int | None, str]]:
+    """Return every fault, records named exactly first, then stretches, then what is about the whole."""
+    exact = [(fault.index, fault.what) for fault in found.faults if fault.index is not None]
+    vague: list[tuple[int | None, str]] = [(None, fault.what) for fault in found.faults if fault.index is None]
+    stretches: list[tuple[int | None, str]] = []
+    for fault in found.checked.faults if found.checked else ():
+        if fault.until is None:
+            exact.append((fault.index, fault.what))
+        else:
+            stretches.append((None, f"records {fault.index} to {fault.until}: {fault.what} ({fault.kind})"))
+    return [*sorted(exact, key=lambda bad: bad[0]), *stretches, *vague]
+
+
+def _verdict(found: _Findings) -> str:
+    bad = _bad(found)
+    if found.ok:
+        return "holds, as far as it was checked"
+    if not bad:
+        return "nothing to check: the log is empty"
+    index, what = bad[0]
+    return f"does not hold; first: record {index}: {what}" if index is not None else f"does not hold; first: {what}"
+
+
+def _print_findings(found: _Findings) -> None:
+    records = f": {counted(found.checked.records, 'record')}, root {found.checked.root[:16]}…" if found.checked else ""
+    print_said(f"{found.what} of {found.origin}{records}")
+    for tally in found.checked.tallies if found.checked else ():
+        failed = f", {tally.failed:,} failed" if tally.failed else ""
+        if tally.passed or tally.failed:
+            print_row(f"  {tally.check}", f"{tally.passed:,} held{failed}")
+    if found.what == "store":
+        print_row("  store", "its tree, columns and counts " + ("differ" if found.faults else "agree with its records"))
+    if found.what == "bundle":
+        print_row("  bundle", "signature, checkpoint, inclusion" + (": failed" if found.faults else " hold"))
+    print("not checked")
+    for tally in found.checked.tallies if found.checked else ():
+        for why, count in tally.unchecked:
+            print_row(f"  {tally.check}", f"{count:,}: {why}")
+    for limit in found.limits:
+        print_said(f"- {limit}", "  ")
+    bad = _bad(found)
+    for index, what in bad[:_MOST_SHOWN]:
+        print_said(f"bad: record {index}: {what}" if index is not None else f"bad: {what}")
+    if len(bad) > _MOST_SHOWN:
+        print(f"bad: … and {len(bad) - _MOST_SHOWN:,} more")
+    print_said(_verdict(found))
+
+
+def _print_findings_object(found: _Findings) -> None:
+    bad = _bad(found)
+    tallies = found.checked.tallies if found.checked else ()
+    print_object(
+        {
+            "ok": found.ok,
+            "what": found.what,
+            "origin": found.origin,
+            "records": found.checked.records if found.checked else None,
+            "root": found.checked.root if found.checked else None,
+            "first_bad": bad[0][0] if bad else None,
+            "faults": [{"record": index, "what": what} for index, what in bad],
+            "checks": {
+                tally.check: {
+                    "held": tally.passed,
+                    "failed": tally.failed,
+                    "unchecked": [{"why": why, "count": count} for why, count in tally.unchecked],
+                }
+                for tally in tallies
+            },
+            "kinds": sorted({fault.kind for fault in (found.checked.faults if found.checked else ())}),
+            "not_checked": found.limits,
+            "verdict": _verdict(found),
+        }
+    )

@@ -1,0 +1,179 @@
+"""`demur simulate`: a model server that refuses in every provider's shape, or an exam for a client's command."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from demur.adapters.exam import run_command
+from demur.adapters.simulator_config import NUMBERS, SWITCHES, simulator_settings, simulator_variable
+from demur.cli.options import Once, pack_of_flag, whole_number, write_report
+from demur.errors import UsageError
+from demur.pipeline.prompt_packs import prompt_judge_of_pack
+from demur.pipeline.prompts import default_prompt_judge
+from demur.pipeline.simulation import Simulator
+from demur.simulate.exam import ExamCase, Ran, exam_cases, judge_ran
+from demur.simulate.exam_report import exam_json, exam_junit, exam_table
+from demur.simulate.scenario import builtin_scenarios, scenario_named
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from demur.servers.simulator_run import RunningSimulator
+    from demur.simulate.exam import ExamResult
+    from demur.simulate.truth import Truth
+
+__all__ = ["add_parser"]
+
+_HELP = {
+    "enable_safety_features": "refuse harmful prompts (on)",
+    "enable_jailbreak_detection": "refuse jailbreaks (on)",
+    "prepend_safety_message": "put a safety message before conversations that have no system message (off)",
+    "seed": "what ids and draws come from (0)",
+    "piece_chars": "characters of a streamed piece of text (16)",
+    "first_token_ms": "delay before an answer (0)",
+    "piece_ms": "delay between streamed pieces (0)",
+    "slow_ms": "delay of the fault `slow` (5000)",
+    "stall_ms": "silence of the fault `stall` (60000)",
+    "max_body_bytes": "the largest request that is read (16777216)",
+}
+_EXAMPLES = """\
+examples:
+  demur simulate                                   on http://127.0.0.1:8080
+  demur simulate --scenario refuse-soft-de         or a scenario.toml
+  demur simulate --truth truth.jsonl --seed 7      labels of every reply
+  demur simulate --exam -- python my_client.py     how does my client cope?
+
+per request: the header `x-demur-scenario: filter`, or the scenario as model
+every flag that is no exam's has a variable: DEMUR_SIMULATOR_SEED, …
+
+exit codes: 0 done, 1 the exam was not passed, 2 bad usage
+"""
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to the command line."""
+    command = commands.add_parser(
+        "simulate",
+        help="serve a model that refuses, in every provider's shape",
+        description="Serves a model that refuses in every provider's shape, or examines how a client copes with it.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    command.add_argument("--host", help="address to listen on (127.0.0.1)")
+    command.add_argument("--port", type=whole_number, help="port to listen on, 0 for a free one (8080)")
+    command.add_argument("--scenario", metavar="NAME|FILE", action=Once, help="how to refuse (default); see --list")
+    command.add_argument("--pack", metavar="NAME|FILE", action=Once, help="judge prompts by a phrase pack, as fakeai")
+    command.add_argument("--models", metavar="NAMES", help="accept these models only (any)")
+    for name in SWITCHES:
+        flag = f"--{name.replace('_', '-')}"
+        command.add_argument(flag, action=argparse.BooleanOptionalAction, default=None, help=_HELP[name])
+    for name in NUMBERS:
+        command.add_argument(f"--{name.replace('_', '-')}", metavar="N", type=whole_number, help=_HELP[name])
+    command.add_argument("--truth", metavar="FILE", help="append the truth of every reply to a JSONL file")
+    command.add_argument("--list", action="store_true", help="list the scenarios and stop")
+    command.add_argument("--exam", action="store_true", help="run the command after `--` against every refusal shape")
+    command.add_argument("--exam-faults", action="store_true", help="the exam has the faults of servers as well")
+    command.add_argument(
+        "--exam-timeout", metavar="S", type=whole_number, default=30, help="seconds a run may take (30)"
+    )
+    command.add_argument("--json", action="store_true", help="the exam's results as JSON")
+    command.add_argument("--junit", metavar="FILE", help="the exam's results as JUnit XML")
+    command.add_argument("client", nargs="*", metavar="CMD", help="the client's command, after `--`")
+    command.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Return the exit code of one call."""
+    if args.list:
+        width = max(map(len, builtin_scenarios()))
+        for name, scenario in builtin_scenarios().items():
+            print(f"{name:{width}}  {scenario.about}")
+        return 0
+    if bool(args.client) != args.exam:
+        hint = "as in `demur simulate --exam -- python my_client.py`"
+        raise UsageError("`--exam` and a command after `--` belong together", hint=hint)
+    simulator = _simulator(args)
+    return _examine(args, simulator) if args.exam else _serve(args, simulator)
+
+
+def _simulator(args: argparse.Namespace) -> Simulator:
+    pack = args.pack or simulator_variable("pack")
+    judge = prompt_judge_of_pack(pack_of_flag(pack)) if pack else default_prompt_judge()
+    return Simulator(simulator_settings(vars(args)), judge)
+
+
+def _serve(args: argparse.Namespace, simulator: Simulator) -> int:
+    from demur.servers.simulator import SimulatorApp
+    from demur.servers.simulator_run import serve_simulator
+
+    port = args.port if args.port is not None else whole_number(simulator_variable("port") or "8080")
+    host = args.host or simulator_variable("host") or "127.0.0.1"
+    with ExitStack() as stack:
+        note = _truth_log(args.truth, stack) if args.truth else None
+        # The pack is loaded before the port is named, so that the first answer is as quick as the others.
+        simulator.judge.judge("")
+        serve_simulator(SimulatorApp(simulator, note), host=host, port=port, ready=_say_where)
+    return 0
+
+
+def _say_where(url: str) -> None:
+    print(f"simulating at {url} (OpenAI: {url}/v1); stop with Ctrl-C", file=sys.stderr, flush=True)
+
+
+def _truth_log(name: str, stack: ExitStack) -> Callable[[Truth], None]:
+    """Return what writes a label, a line at a time, so that whoever follows the file reads whole lines."""
+    try:
+        log = stack.enter_context(Path(name).open("ab", buffering=0))  # noqa: SIM115 — closed with the stack
+    except OSError as exc:
+        what = (exc.strerror or "cannot be written").lower()
+        raise UsageError(f"`{name}` cannot be written: {what}", hint="check the folder") from exc
+
+    def note(truth: Truth) -> None:
+        log.write(truth.line())
+
+    return note
+
+
+def _examine(args: argparse.Namespace, simulator: Simulator) -> int:
+    from demur.servers.simulator_run import running_simulator
+
+    with running_simulator(simulator) as running:
+        results = list(_results(args, simulator, running))
+    print(exam_json(args.client, results) if args.json else exam_table(results))
+    if args.junit:
+        write_report(args.junit, exam_junit(results))
+    return 0 if all(result.passed for result in results) else 1
+
+
+def _results(args: argparse.Namespace, simulator: Simulator, running: RunningSimulator) -> Iterator[ExamResult]:
+    """Yield how the client coped with each case, the control first, which is no case."""
+
+    def ran_with(scenario: str) -> Ran:
+        running.use(replace(simulator, settings=replace(simulator.settings, scenario=scenario_named(scenario))))
+        code, output = run_command(args.client, running.environment(), timeout_s=args.exam_timeout)
+        return Ran(code, output, len(running.truths))
+
+    control = ran_with("answer")
+    shapes = frozenset(truth.shape for truth in running.truths)
+    _check_control(control, args.client)
+    cases: Sequence[ExamCase] = exam_cases(shapes, faults=args.exam_faults)
+    for case in cases:
+        yield judge_ran(case, control, ran_with(case.scenario))
+
+
+def _check_control(control: Ran, client: Sequence[str]) -> None:
+    name = " ".join(client)
+    if control.exit_code is None:
+        raise UsageError(f"`{name}` does not end, even where it is answered", hint="raise --exam-timeout")
+    if control.requests == 0:
+        hint = "let it read its base URL from the environment (OPENAI_BASE_URL, ANTHROPIC_BASE_URL, …)"
+        raise UsageError(f"`{name}` asked the simulator nothing", hint=hint)
+    if control.exit_code != 0:
+        said = control.output.strip().splitlines()[-1:] or ["nothing"]
+        raise UsageError(f"`{name}` fails where it is answered; it says `{said[0][:120]}`")

@@ -1,0 +1,147 @@
+"""Is a text JSON of the shape that was asked for? The part of JSON Schema (2020-12) that answers of models need.
+
+Laws: a schema is a value, read and checked by the adapter, which refuses any keyword that is not known here: a schema that is half
+understood would pass what it should not; what is told wrong is the first thing found, with its path; the verdict is that of a
+full validator for the keywords here.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["Schema", "schema_breach", "settled", "text_breach"]
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """What a value must be. None, and an empty tuple of `types`, ask nothing; `never` lets nothing pass.
+
+    `enum` holds values as `settled` JSON. `additional` is for properties that `properties` does not name.
+    """
+
+    types: tuple[str, ...] = ()
+    enum: tuple[str, ...] | None = None
+    properties: tuple[tuple[str, Schema], ...] = ()
+    required: tuple[str, ...] = ()
+    additional: Schema | None = None
+    items: Schema | None = None
+    counts: tuple[int, float] = (0, math.inf)
+    lengths: tuple[int, float] = (0, math.inf)
+    limits: tuple[float, float] = (-math.inf, math.inf)
+    pattern: str | None = None
+    all_of: tuple[Schema, ...] = ()
+    any_of: tuple[Schema, ...] = ()
+    one_of: tuple[Schema, ...] = ()
+    never: bool = False
+
+
+def text_breach(text: str, schema: Schema) -> str | None:
+    """Return why a text is not JSON of a schema, None where it is; a single fence of code about it does not count."""
+    bare = text.strip()
+    fenced = re.fullmatch(r"```(?:json)?\s*\n(.*?)\n?```", bare, re.DOTALL)
+    try:
+        value: object = json.loads(fenced[1] if fenced else bare)
+    except (ValueError, RecursionError):
+        return "the answer is not JSON"
+    return schema_breach(value, schema)
+
+
+def schema_breach(value: object, schema: Schema, path: str = "the answer") -> str | None:
+    """Return the first thing in which a JSON value breaks a schema, None where it keeps it."""
+    return next(_breaches(value, schema, path), None)
+
+
+def settled(value: object) -> str:
+    """Return a JSON value as text that is the same for equal values: 1 and 1.0 are equal, 1 and true are not."""
+    return json.dumps(_whole(value), sort_keys=True)
+
+
+def _whole(value: object) -> object:
+    match value:
+        case dict():
+            return {key: _whole(item) for key, item in value.items()}
+        case list():
+            return [_whole(item) for item in value]
+        case float() if value.is_integer():
+            return int(value)
+        case _:
+            return value
+
+
+def _breaches(value: object, schema: Schema, path: str) -> Iterator[str]:
+    if schema.never:
+        yield f"{path} is not allowed"
+    if schema.types and not any(_is(value, kind) for kind in schema.types):
+        yield f"{path} is no {' or '.join(schema.types)}"
+    if schema.enum is not None and settled(value) not in schema.enum:
+        yield f"{path} is none of the values allowed"
+    if isinstance(value, dict):
+        yield from _object_breaches(value, schema, path)
+    elif isinstance(value, list):
+        yield from _list_breaches(value, schema, path)
+    else:
+        yield from _scalar_breaches(value, schema, path)
+    yield from _joined_breaches(value, schema, path)
+
+
+def _is(value: object, kind: str) -> bool:  # noqa: PLR0911 - one a kind
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    match kind:
+        case "object":
+            return isinstance(value, dict)
+        case "array":
+            return isinstance(value, list)
+        case "string":
+            return isinstance(value, str)
+        case "boolean":
+            return isinstance(value, bool)
+        case "null":
+            return value is None
+        case "integer":
+            return number and (isinstance(value, int) or (isinstance(value, float) and value.is_integer()))
+        case _:
+            return number
+
+
+def _object_breaches(value: dict[str, object], schema: Schema, path: str) -> Iterator[str]:
+    for name in schema.required:
+        if name not in value:
+            yield f"{path} has no `{name}`"
+    known = dict(schema.properties)
+    for name, item in value.items():
+        inner = known.get(name, schema.additional)
+        if inner is not None:
+            yield from _breaches(item, inner, f"{path}.{name}")
+
+
+def _list_breaches(value: list[object], schema: Schema, path: str) -> Iterator[str]:
+    if not schema.counts[0] <= len(value) <= schema.counts[1]:
+        yield f"{path} has {len(value)} items"
+    for i, item in enumerate(value if schema.items is not None else ()):
+        yield from _breaches(item, schema.items or Schema(), f"{path}[{i}]")
+
+
+def _scalar_breaches(value: object, schema: Schema, path: str) -> Iterator[str]:
+    if isinstance(value, str):
+        if not schema.lengths[0] <= len(value) <= schema.lengths[1]:
+            yield f"{path} has {len(value)} characters"
+        if schema.pattern is not None and not re.search(schema.pattern, value):
+            yield f"{path} does not match `{schema.pattern}`"
+    elif _is(value, "number") and isinstance(value, int | float) and not schema.limits[0] <= value <= schema.limits[1]:
+        yield f"{path} is out of its limits"
+
+
+def _joined_breaches(value: object, schema: Schema, path: str) -> Iterator[str]:
+    for part in schema.all_of:
+        yield from _breaches(value, part, path)
+    if schema.any_of and all(schema_breach(value, part) for part in schema.any_of):
+        yield f"{path} fits none of the shapes allowed"
+    if schema.one_of and sum(schema_breach(value, part) is None for part in schema.one_of) != 1:
+        yield f"{path} does not fit exactly one of the shapes allowed"

@@ -1,0 +1,222 @@
+"""The writer: who waits for what, what a failure costs, and how time, numbers and keys are given."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.adapters.passport_logs import SYNC, decided, gate_in, small_log, ticking, writing
+
+from demur.adapters.anchors import AnchorFile, read_notes
+from demur.adapters.keys import KeyFolder
+from demur.adapters.log_location import log_place
+from demur.adapters.log_schema import StoreError
+from demur.adapters.log_writer import Durability, WriterSettings, issued_at
+from demur.errors import UsageError
+from demur.model.claim import Claim, ClaimType, Phase
+from demur.model.passport import KeyRotation, Passport
+from demur.record.checkpoint import read_checkpoint
+from demur.record.interface import SessionTail
+from demur.record.seal import open_sealed, seal
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from demur.adapters.log_location import LogPlace
+
+ASYNC = WriterSettings(Durability.ASYNC, interval_s=0.0, max_unsynced=8)
+
+
+def held_by_another(place: LogPlace) -> sqlite3.Connection:
+    """A connection of somebody else who is in the middle of writing: nothing can be committed until it ends."""
+    db = sqlite3.connect(place.store, isolation_level=None)
+    db.execute("BEGIN IMMEDIATE")
+    return db
+
+
+def test_nobody_waits_in_async_mode_until_the_bound_is_reached(tmp_path: Path) -> None:
+    """With the store held, the first `max_unsynced` records are acknowledged at once, every further one must wait."""
+    place = small_log(tmp_path, 1)
+    gate = gate_in(tmp_path / "policy")
+    with writing(place, settings=ASYNC) as writer:
+        other = held_by_another(place)
+        waits = [writer.submit(decided(gate, f"s{number}")).must_wait for number in range(10)]
+        other.execute("ROLLBACK")
+        other.close()
+    assert waits == [False] * 8 + [True] * 2
+
+
+def test_a_denial_waits_in_either_mode(tmp_path: Path) -> None:
+    """A durable submission must wait in `async` mode too, and is in the store once it was waited for."""
+    place = log_place(str(tmp_path))
+    gate = gate_in(tmp_path / "policy")
+    with writing(place, settings=ASYNC) as writer:
+        denial = writer.submit(decided(gate, score=0.9), durable=True)
+        assert denial.must_wait
+        receipt = denial.receipt.result(timeout=30)
+        store = place.open(read_only=True)
+        row = next(store.rows(receipt.index, receipt.index + 1))
+        store.close()
+    assert open_sealed(row.envelope).leaf.hex() == receipt.leaf
+
+
+def test_an_answer_is_acknowledged_on_the_event_loop(tmp_path: Path) -> None:
+    """`acknowledged` returns on an event loop when the record is durable, and raises where it cannot be sealed."""
+    gate = gate_in(tmp_path / "policy")
+
+    async def talk() -> None:
+        with writing(log_place(str(tmp_path))) as writer:
+            await writer.submit(decided(gate)).acknowledged()
+            secret = Claim("quote", ClaimType.CATEGORY, "text of a user", Phase.REQUEST, "safety", sensitive=True)
+            phase = replace(decided(gate).phases[0], claims=(secret,))
+            with pytest.raises(UsageError, match="still has its value"):
+                await writer.submit(replace(decided(gate), phases=(phase,))).acknowledged()
+            await writer.submit(decided(gate)).acknowledged()
+
+    asyncio.run(talk())
+
+
+def test_numbers_links_and_times_are_given_by_the_writer(tmp_path: Path) -> None:
+    """Records of one session count up and name the leaf before, whatever the submitted passport said."""
+    place = log_place(str(tmp_path))
+    gate = gate_in(tmp_path / "policy")
+    with writing(place) as writer:
+        pending = [writer.submit(replace(decided(gate), seq=7, previous="x")) for _ in range(3)]
+        receipts = [each.receipt.result(timeout=30) for each in pending]
+    store = place.open(read_only=True)
+    entries = [open_sealed(envelope).entry for envelope in store.read(0, 3)]
+    store.close()
+    assert [entry.seq for entry in entries if isinstance(entry, Passport)] == [0, 1, 2]
+    assert [entry.previous for entry in entries if isinstance(entry, Passport)] == [
+        None,
+        *(r.leaf for r in receipts[:2]),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("now", "expected"),
+    [
+        ("2026-01-01T00:00:05.000000Z", "2026-01-01T00:00:05.000000Z"),
+        ("2026-01-01T00:00:03.500000Z", "2026-01-01T00:00:04Z"),
+        ("2026-01-01T00:00:01.000000Z", "2026-01-01T00:00:01.000000Z"),
+    ],
+    ids=["later", "a little behind", "set back"],
+)
+def test_a_little_skew_is_evened_out_and_a_step_back_is_kept(now: str, expected: str) -> None:
+    """Within two seconds a session's record takes the time of the one before; a larger step back stays visible."""
+    assert issued_at(now, SessionTail(0, "", "2026-01-01T00:00:04Z")) == expected
+    assert issued_at(now, None) == now
+
+
+def test_records_already_acknowledged_survive_a_store_that_fails(tmp_path: Path) -> None:
+    """What was acknowledged in `async` mode is kept while the store is full, and written once it is not."""
+    place = small_log(tmp_path, 1)
+    gate = gate_in(tmp_path / "policy")
+    with writing(place, settings=ASYNC) as writer:
+        db = writer._store._db  # type: ignore[attr-defined]
+        other = held_by_another(place)
+        (pages,) = other.execute("PRAGMA page_count").fetchone()
+        pending = [writer.submit(decided(gate, f"{n}" * 3000)) for n in range(8)]
+        db.execute(f"PRAGMA max_page_count = {pages}")
+        other.execute("ROLLBACK")
+        other.close()
+        told = writer.submit(decided(gate, "x"), durable=True).receipt.exception(timeout=30)
+        assert isinstance(told, StoreError)
+        assert writer.submit(decided(gate, "y")).must_wait
+        db.execute("PRAGMA max_page_count = 1000000")
+        indices = [each.receipt.result(timeout=30).index for each in pending]
+    assert indices == sorted(indices)
+
+
+def test_a_writer_takes_the_key_that_replaced_its_own(tmp_path: Path) -> None:
+    """After a rotation on record by another process, the next record is signed by the new key, finished or not."""
+    place = log_place(str(tmp_path))
+    gate = gate_in(tmp_path / "policy")
+    clock = ticking(0.001)
+    with writing(place, clock=clock) as writer:
+        writer.submit(decided(gate)).receipt.result(timeout=30)
+        keys = KeyFolder(tmp_path)
+        old, new = keys.signer(clock()), keys.prepare_next(clock())
+        other = place.open(read_only=False)
+        other.append([seal(KeyRotation(clock(), new.public), old)])
+        other.close()
+        index = writer.submit(decided(gate)).receipt.result(timeout=30).index
+    store = place.open(read_only=True)
+    sealed = open_sealed(next(store.read(index, index + 1)))
+    store.close()
+    assert sealed.key_id == new.public.key_id
+    assert [key.not_after is None for key in keys.public()] == [False, True]
+
+
+def test_a_writer_whose_key_is_gone_refuses(tmp_path: Path) -> None:
+    """Where the key was retired and no other is to be had, records are refused with the reason."""
+    place = log_place(str(tmp_path))
+    gate = gate_in(tmp_path / "policy")
+    with writing(place) as writer:
+        writer.submit(decided(gate)).receipt.result(timeout=30)
+        other = place.open(read_only=False)
+        elsewhere = KeyFolder(tmp_path / "elsewhere").signer("2026-01-01T00:00:00Z")
+        other.append([seal(KeyRotation("2026-01-31T12:10:00Z", elsewhere.public), place.keys().signer(""))])
+        other.close()
+        told = writer.submit(decided(gate)).receipt.exception(timeout=30)
+    assert "was retired by a rotation" in str(told)
+
+
+def test_the_log_is_signed_every_so_many_records_and_at_the_end(tmp_path: Path) -> None:
+    """Checkpoints come every `checkpoint_records`, and one at closing covers the rest; all are in the file too."""
+    place = log_place(str(tmp_path))
+    gate = gate_in(tmp_path / "policy")
+    with writing(place, settings=replace(SYNC, checkpoint_records=2)) as writer:
+        for _ in range(5):
+            writer.submit(decided(gate)).receipt.result(timeout=30)
+    store = place.open(read_only=True)
+    sizes = [read_checkpoint(note).checkpoint.size for note in store.checkpoints()]
+    store.close()
+    assert sizes == [2, 4, 5]
+    assert place.anchors is not None
+    assert [read_checkpoint(note).checkpoint.size for note in read_notes(place.anchors)] == sizes
+
+
+def test_an_idle_log_is_signed_when_its_time_has_come(tmp_path: Path) -> None:
+    """Records that no others follow are covered by a checkpoint after `checkpoint_s`."""
+    place = log_place(str(tmp_path))
+    with writing(place, settings=replace(SYNC, checkpoint_s=0.01)) as writer:
+        writer.submit(decided(gate_in(tmp_path / "policy"))).receipt.result(timeout=30)
+        store = place.open(read_only=True)
+        while not list(store.checkpoints()):
+            pass
+        store.close()
+
+
+def test_a_log_that_was_cut_is_not_written_to(tmp_path: Path) -> None:
+    """A writer whose log does not fit the last anchored checkpoint refuses to start."""
+    place = small_log(tmp_path / "a")
+    other = small_log(tmp_path / "b", 3)
+    assert place.anchors is not None
+    assert other.anchors is not None
+    other.anchors.write_bytes(place.anchors.read_bytes())
+    with pytest.raises(StoreError, match="does not fit the checkpoint"), writing(other):
+        pass
+
+
+def test_a_closed_writer_takes_nothing(tmp_path: Path) -> None:
+    """Submitting to a closed writer is an error."""
+    with writing(log_place(str(tmp_path))) as writer:
+        pass
+    with pytest.raises(StoreError, match="closed"):
+        writer.submit(decided(gate_in(tmp_path / "policy")))
+
+
+def test_an_anchor_file_holds_what_it_was_given(tmp_path: Path) -> None:
+    """A file of several checkpoints is read back note by note, and one that is none is refused."""
+    place = small_log(tmp_path)
+    with writing(place):
+        pass
+    assert place.anchors is not None
+    notes = read_notes(place.anchors)
+    assert len(notes) == 2
+    assert b"".join(notes) == place.anchors.read_bytes()
+    assert AnchorFile(tmp_path / "none.txt")._last is None
