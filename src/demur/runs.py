@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from demur.adapters.excerpts import Excerpt
     from demur.adapters.ports import Progress
     from demur.adapters.tallies import PairTally
-    from demur.model.comparison import Comparison
+    from demur.model.comparison import Comparison, Direction
     from demur.model.scan import Scan
     from demur.pipeline.ports import TextJudge
 
@@ -133,7 +133,7 @@ def scan(
             groups = [g for g in groups if sum(other.field == g.field for other in groups) > 1]
         phrases, read = _evidence_of_refusals(engine, loaded, reading)
         summaries = tuple(run_summary(engine, run) for run in loaded)
-        found = scan_tally(ScanTally(summaries, tuple(groups), phrases, read))
+        found = scan_tally(ScanTally(summaries, tuple(groups), phrases, read, tuple(map(str, reading.counted))))
         if out is not None:
             write_verdicts(engine, loaded, Path(out))
         return found
@@ -221,6 +221,8 @@ def _paired_tally(
         repeats=paired.repeats,
         prompts_changed=paired.prompts_changed,
         slices=paired.slices,
+        values_left_out=paired.values_left_out,
+        counted=tuple(map(str, reading.counted)),
         flips=_flips(engine, runs, paired, reading),
         labelled=read_label_pairs(engine, labels, limits=input_limits()) if labels else (),
     )
@@ -237,6 +239,7 @@ def _unpaired_tally(engine: Engine, runs: tuple[LoadedRun, LoadedRun], reading: 
         missing=Missing(baseline_failed=runs[0].rows - before[1], candidate_failed=runs[1].rows - after[1]),
         unpaired_baseline=before,
         unpaired_candidate=after,
+        counted=tuple(map(str, reading.counted)),
     )
 
 
@@ -248,7 +251,12 @@ def _flips(engine: Engine, runs: tuple[LoadedRun, LoadedRun], paired: PairTally,
     asked = prompts_of(engine, reading.requests, ids, limits=limits)
     return tuple(
         _flip(
-            _shown_key(place.key, paired.pairing), before[place.baseline], after[place.candidate], reading, asked=asked
+            _shown_key(place.key, paired.pairing),
+            place.direction,
+            before[place.baseline],
+            after[place.candidate],
+            reading=reading,
+            asked=asked,
         )
         for place in places
         if place.baseline in before and place.candidate in after
@@ -260,11 +268,13 @@ def _shown_key(key: str, pairing: Pairing) -> str:
     return f"prompt {int(key) & (2**64 - 1):016x}" if pairing is Pairing.PROMPT else key
 
 
-def _flip(key: str, before: Excerpt, after: Excerpt, reading: Reading, *, asked: Mapping[str, str]) -> Flip:
+def _flip(
+    key: str, direction: Direction, before: Excerpt, after: Excerpt, *, reading: Reading, asked: Mapping[str, str]
+) -> Flip:
     request = before[2].exchange.request or after[2].exchange.request
     prompt = request.prompt if request else asked.get(before[2].exchange.id or "")
     sides = _side(before, reading.judge), _side(after, reading.judge)
-    return Flip(key, prompt, *sides, before[2].fields or after[2].fields)
+    return Flip(key, prompt, direction, *sides, before[2].fields or after[2].fields)
 
 
 def _side(excerpt: Excerpt, judge: TextJudge | None) -> FlipSide:

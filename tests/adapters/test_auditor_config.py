@@ -59,6 +59,7 @@ chain:
     python: safety-checker
     after: [a, b]
     version: "7"
+    breaker: false
 """)
     assert [[a.name for a in stage] for stage in chain.stages] == [["a"], ["b"], ["c"]]
     assert chain.budget_s == 0.5

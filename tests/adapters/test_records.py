@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tests.adapters.run_files import questions, zstd
 
 from demur.adapters.config import InputLimits
-from demur.adapters.records import line_blocks, read_records, sniff
+from demur.adapters.records import line_blocks, lines_at, read_records, sniff
 from demur.adapters.sources import Source, find_sources
 from demur.errors import EmptyInputError, EncodingError, InputError, JsonError, ShapeError, SizeLimitError
 
@@ -63,8 +63,10 @@ def test_blocks_and_lines_agree(tmp_path: Path, lines: list[bytes], limit: int, 
     source = source_of(path, data)
     limits = InputLimits(line_bytes=max(limit, 8))
     found: dict[int, bytes | None] = {}
-    for first, block in line_blocks(source, limits):
-        for number, line in enumerate([None] if isinstance(block, InputError) else block.split(b"\n"), first):
+    for block in line_blocks(source, limits):
+        kept = [None] if isinstance(block.lines, InputError) else block.lines.split(b"\n")
+        assert kept[0] is None or data[block.offset :].startswith(kept[0])
+        for number, line in enumerate(kept, block.first):
             assert number not in found
             found[number] = line
     for number, line in enumerate(data.split(b"\n"), 1):
@@ -72,12 +74,25 @@ def test_blocks_and_lines_agree(tmp_path: Path, lines: list[bytes], limit: int, 
         assert found.get(number, b"") == expected or (not line.strip() and number not in found)
 
 
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100)
+@given(st.integers(1, 40), st.sets(st.integers(1, 40)), st.sets(st.integers(2, 40)))
+def test_lines_are_found_from_their_marks(tmp_path: Path, rows: int, wanted: set[int], marked: set[int]) -> None:
+    """Lines read from the nearest mark are those read from the start, wherever the marks are."""
+    lines = [b'{"a": %d}' % number for number in range(1, rows + 1)]
+    source = source_of(tmp_path / "a.jsonl", b"\n".join(lines))
+    marks = [(n, sum(len(line) + 1 for line in lines[: n - 1])) for n in sorted({1, *marked}) if n <= rows]
+    asked = {n for n in wanted if n <= rows}
+    assert list(lines_at(source, asked, marks)) == list(read_records(source, LIMITS, only=asked))
+
+
 def test_a_line_longer_than_a_block_and_than_the_limit(tmp_path: Path) -> None:
     """Lines beyond the limit are errors whether or not they end within what is read at once; those after are read."""
     long, short = b'{"a": "' + b"x" * 17_000_000 + b'"}', b'{"a": 1}'
     fits = b'{"a": "' + b"y" * 9_000_000 + b'"}'
     source = source_of(tmp_path / "a.jsonl", b"\n".join([short, long, short, fits, long]))
-    blocks = [(n, None if isinstance(b, InputError) else b) for n, b in line_blocks(source, LIMITS)]
+    blocks = [(b.first, None if isinstance(b.lines, InputError) else b.lines) for b in line_blocks(source, LIMITS)]
+    starts = [b.offset for b in line_blocks(source, LIMITS)]
+    assert [source.path.read_bytes()[at : at + 2] for at in starts] == [b'{"'] * len(starts)
     assert [n for n, b in blocks if b is None] == [2, 5]
     kept = {n + i: line for n, b in blocks if b is not None for i, line in enumerate(b.split(b"\n")) if line}
     assert kept == {1: short, 3: short, 4: fits}

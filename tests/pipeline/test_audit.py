@@ -13,6 +13,8 @@ from demur.model.claim import Claim, ClaimType, ClaimValue, Phase
 from demur.model.decision import Effect
 from demur.model.passport import AuditorRun, AuditorStatus, EnforcementGap
 from demur.pipeline.audit import conclude, merge_claims
+from demur.policy.gate import Ask, load_gate
+from demur.policy.tokens import PolicySource
 
 
 def claim(value: ClaimValue, kind: ClaimType, auditor: str = "a", *, sensitive: bool = False) -> Claim:
@@ -48,6 +50,15 @@ def test_two_words_both_stand() -> None:
     made = [claim(word, ClaimType.CATEGORY, name) for word, name in (("b", "1"), ("a", "2"), ("b", "3"))]
     for order in permutations(made):
         assert sorted(str(c.value) for c in merge_claims(order)) == ["a", "b"]
+
+
+def test_the_gate_lets_rules_fire_on_two_words() -> None:
+    """A rule that reads a claim of two words fires, though neither word is the one that it looks for."""
+    rule = '@id("w") @decision("deny") forbid (principal, action, resource) when { context.claims.x_y == "weapons" };'
+    gate = load_gate([PolicySource("rule", rule)])
+    made = [claim("none", ClaimType.CATEGORY, "1"), claim("other", ClaimType.CATEGORY, "2")]
+    assert gate.decide(Ask(Phase.REQUEST, merge_claims(made[:1]))).effect is Effect.ALLOW
+    assert gate.decide(Ask(Phase.REQUEST, merge_claims(made))).effect is Effect.DENY
 
 
 def test_two_types_both_stand() -> None:

@@ -109,6 +109,7 @@ def _flip(at: int, *, refused_now: bool) -> Flip:
     return Flip(
         f"case-{at:03}",
         prompt,
+        Direction.INCREASE if refused_now else Direction.DECREASE,
         _side(sides[0], refused=not refused_now, line=at + 1, source="runs/baseline.jsonl"),
         _side(sides[1], refused=refused_now, line=at + 4, source="runs/candidate.jsonl"),
         (("category", "homonyms"), ("model", "gpt-x")),
@@ -261,7 +262,7 @@ def hostile() -> Comparison:
             None,
         )
         yes = FlipSide(text, Verdict(Outcome.PARTIAL, float("nan")), HOSTILE[at % 9], at)
-        flips.append(Flip(text or "k", text, no, yes, ((text or "f", text or "v"),)))
+        flips.append(Flip(text or "k", text, Direction.DECREASE, no, yes, ((text or "f", text or "v"),)))
     tally = replace(
         whole.tally,
         baseline=replace(

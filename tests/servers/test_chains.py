@@ -167,6 +167,45 @@ class Follower(ClaimsAuditor):
         return {"share": request["claims"]["toxic_content"] * self.factor}
 
 
+def test_a_remote_auditor_is_handed_earlier_claims() -> None:
+    """An auditor behind HTTP reads what an earlier stage stated, as one in the process does."""
+    with serving(AuditorApp(Follower(0.5))) as url:
+        stages = f"chain: [{{name: a, python: safety-checker}}, {{name: b, url: '{url}', after: a}}]"
+        audit, _ = audited(stages, subject_of_request(ATTACK))
+    assert values(audit)["share"] == 0.225
+
+
+def test_one_claim_of_two_types_is_refused_at_the_start() -> None:
+    """Auditors that declare the same claim differently cannot be in one chain."""
+    other = "{name: b, port: 1, vocabulary: {toxic_content: boolean}}"
+    with pytest.raises(UsageError, match="toxic_content"):
+        open_chain(parse_chain(f"chain: [{{name: a, python: safety-checker}}, {other}]"))
+
+
+def test_a_connection_that_was_closed_meanwhile_is_opened_anew() -> None:
+    """An auditor that closes its connection between two calls without an answer is asked again, once."""
+    answer = b'HTTP/1.1 200 OK\r\nContent-Length: 21\r\n\r\n{"status": "success"}'
+    seen: list[bytes] = []
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        seen.append(await reader.read(65536))
+        if len(seen) > 1:
+            writer.write(answer)
+        writer.close()
+
+    async def go() -> Audit:
+        server = await asyncio.start_server(handle, "127.0.0.1", 0)
+        chain = open_chain(parse_chain(f"chain: [{{name: a, port: {server.sockets[0].getsockname()[1]}}}]"))
+        try:
+            return await chain.audit(subject_of_request(ATTACK))
+        finally:
+            await chain.close()
+            server.close()
+
+    assert asyncio.run(go()).troubles == ()
+    assert len(seen) == 2
+
+
 def test_stages_and_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A later auditor is made with its `config` and reads what an earlier one stated."""
     monkeypatch.chdir(tmp_path)

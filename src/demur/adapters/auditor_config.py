@@ -133,8 +133,10 @@ def read_chain(name: str) -> ChainSettings:
 
 def parse_chain(text: str) -> ChainSettings:
     """Return the chain in a YAML text; raise `ShapeError` or `UsageError` with what is wrong in it."""
-    import yaml
-
+    try:
+        import yaml
+    except ModuleNotFoundError as exc:
+        raise UsageError("a chain needs a YAML reader", hint="pip install 'demur[gateway]'") from exc
     try:
         loaded = yaml.safe_load(text)
         if isinstance(loaded, dict) and loaded.get("chain") in (None, []):
@@ -190,8 +192,8 @@ def _auditor_url(row: _AuditorRow) -> str | None:
 
 
 def _breaker(row: _AuditorRow) -> BreakerSettings | None:
-    """Return the breaker: on by default where a call can hang, since what is asked in the process costs no waiting."""
-    if row.breaker is False or (row.breaker is None and row.python is not None and not row.blocking):
+    """Return the breaker, which is on unless the file says otherwise; only calls that do not come back open it."""
+    if row.breaker is False:
         return None
     said = row.breaker if isinstance(row.breaker, _BreakerRow) else _BreakerRow()
     if said.failures < 1:

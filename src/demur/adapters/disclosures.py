@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from demur.adapters.log_growth import stored_bytes
+from demur.adapters.log_schema import StoreError
 from demur.adapters.postgres_log import connect_postgres, postgres_failure
 from demur.adapters.sqlite_log import connect_sqlite, sqlite_failure
 from demur.record.commit import Disclosure
@@ -31,12 +32,13 @@ _POSTGRES_TABLE = """CREATE TABLE IF NOT EXISTS demur_disclosures.disclosures (
 class SqliteDisclosures:
     """Disclosures in a file of their own."""
 
-    def __init__(self, path: Path, *, clock: Callable[[], str]) -> None:
+    def __init__(self, path: Path, *, clock: Callable[[], str], read_only: bool = False) -> None:
         self._path, self._clock = path, clock
-        self._db = connect_sqlite(path, read_only=False)
-        with self._told():
-            self._db.execute("PRAGMA secure_delete = ON")
-            self._db.execute(_SQLITE_TABLE)
+        self._db = connect_sqlite(path, read_only=read_only)
+        if not read_only:
+            with self._told():
+                self._db.execute("PRAGMA secure_delete = ON")
+                self._db.execute(_SQLITE_TABLE)
 
     @contextmanager
     def _told(self) -> Iterator[None]:
@@ -89,9 +91,18 @@ class SqliteDisclosures:
 class PostgresDisclosures:
     """Disclosures in a schema of their own, so that a role can be kept out of it."""
 
-    def __init__(self, url: str, *, clock: Callable[[], str]) -> None:
+    def __init__(self, url: str, *, clock: Callable[[], str], read_only: bool = False) -> None:
         self._clock = clock
         self._db = connect_postgres(url)
+        with self._told():
+            found = self._db.execute("SELECT to_regclass('demur_disclosures.disclosures')").fetchone()
+        if read_only and found == (None,):
+            self._db.close()
+            raise StoreError("no texts were kept in this database", hint="the gateway keeps none by default")
+        if not read_only:
+            self._create()
+
+    def _create(self) -> None:
         with self._told(), self._db.transaction():
             self._db.execute("SELECT pg_advisory_xact_lock(%s)", (0x64656D7572_03,))
             self._db.execute("CREATE SCHEMA IF NOT EXISTS demur_disclosures")

@@ -47,13 +47,17 @@ _ERRORS_KEPT = 1000
 
 @dataclass(frozen=True, slots=True)
 class LoadedRun:
-    """A run in the engine: its table, its sources in order with the row each begins at, and what could not be read."""
+    """A run in the engine: its table, its sources in order with the row each begins at, and what could not be read.
+
+    `marks` are, for each source of lines, some of its lines with the bytes at which they begin.
+    """
 
     table: str
     name: str
     format: str
     sources: tuple[Source, ...]
     starts: tuple[int, ...]
+    marks: tuple[tuple[tuple[int, int], ...], ...]
     fields: tuple[str, ...]
     rows: int
     skipped: tuple[tuple[str, int], ...]
@@ -107,6 +111,7 @@ class Engine:
             chosen,
             sources,
             tuple(starts),
+            tuple(map(tuple, loading.marks)),
             port.fields,
             loading.rows,
             skipped,
@@ -191,6 +196,8 @@ class _Loading:
         self._port = port
         self._limits = limits
         self._progress = progress
+        self._marks: list[tuple[int, int]] = []
+        self.marks: list[list[tuple[int, int]]] = []
         self.rows = 0
         self.unreadable = 0
         self.errors: list[InputError] = []
@@ -205,14 +212,19 @@ class _Loading:
 
     def load(self, number: int, source: Source) -> None:
         """Read one source into the table."""
+        self._marks = []
+        self.marks.append(self._marks)
         columns = flat_columns(source, self._port.fields) if self._port.format == "flat" else None
         if columns is not None and self._load_table(number, source, columns):
             return
+        # One transaction: a commit for every batch of rows would wait for the disk each time.
+        self._engine.ask("BEGIN")
         for judged in self._judged(source):
             self._insert(number, judged.rows)
             self.skipped.update(judged.skipped)
             for error in judged.errors:
                 self._fail(error, source)
+        self._engine.ask("COMMIT")
 
     def _load_table(self, number: int, source: Source, columns: FlatColumns) -> bool:
         """Let DuckDB read a table; False where it cannot, and the exact reader must say what is wrong."""
@@ -242,13 +254,14 @@ class _Loading:
             yield from self._port.records(self._watched(records))
 
     def _blocks(self, source: Source) -> Iterator[tuple[int, bytes]]:
-        for first, block in line_blocks(source, self._limits):
-            if isinstance(block, InputError):
-                self._fail(block.at(source.name, first), source)
+        for block in line_blocks(source, self._limits):
+            self._marks.append((block.first, block.offset))
+            if isinstance(block.lines, InputError):
+                self._fail(block.lines.at(source.name, block.first), source)
                 continue
             if self._progress is not None:
-                self._progress.read(len(block) + 1)
-            yield first, block
+                self._progress.read(len(block.lines) + 1)
+            yield block.first, block.lines
 
     def _watched(self, records: Iterator[Record]) -> Iterator[Record]:
         for record in records:

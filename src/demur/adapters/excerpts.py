@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from demur.adapters.records import read_records
+from demur.adapters.records import lines_at, read_records
 from demur.adapters.sources import Kind
 from demur.errors import InputError
 from demur.model.run import Traced
@@ -62,18 +62,19 @@ def _by_line(
     places: dict[int, list[int]] = {}
     for place, line in rows:
         places.setdefault(line or 0, []).append(place)
-    last = max(places)
+    number = run.sources.index(source)
     found: dict[int, Excerpt] = {}
-    for line, record in read_records(source, limits, only=frozenset(places)):
+    marks = run.marks[number]
+    wanted = frozenset(places)
+    seekable = marks and source.compression is None
+    records = lines_at(source, wanted, marks) if seekable else read_records(source, limits, only=wanted)
+    for line, record in records:
         if line is None or isinstance(record, InputError):
             continue
-        number = run.sources.index(source)
         first = engine.ask(f"SELECT min(rowid) FROM {run.table} WHERE source = {number} AND line = {line}")[0][0]
         traced = list(_traced(reader, record))
         for place in places[line]:
             found[place] = (source.name, line, traced[place - first])
-        if line >= last:
-            break
     return found
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from threading import get_ident
 from typing import TYPE_CHECKING
 
 from demur.errors import InputError, UsageError
@@ -123,12 +124,17 @@ def read_private_key(path: Path) -> Ed25519PrivateKey:
 
 def replace_file(path: Path, data: bytes) -> None:
     """Put a file in place whole and durably."""
-    beside = path.with_name(f"{path.name}.{os.getpid()}")
+    beside = _beside(path)
     with beside.open("wb") as stream:
         stream.write(data)
         stream.flush()
         os.fsync(stream.fileno())
     beside.replace(path)
+
+
+def _beside(path: Path) -> Path:
+    """Return a name that nobody else writes to."""
+    return path.with_name(f"{path.name}.{os.getpid()}-{get_ident()}")
 
 
 def _new_key() -> Ed25519PrivateKey:
@@ -143,7 +149,7 @@ def _write_private(path: Path, key: Ed25519PrivateKey) -> None:
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
     data = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    beside = path.with_name(f"{path.name}.{os.getpid()}")
+    beside = _beside(path)
     handle = os.open(beside, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
     with os.fdopen(handle, "wb") as stream:
         stream.write(data)

@@ -70,16 +70,18 @@ class LogPlace:
 
         return SqliteLog(Path(self.store), origin=origin, read_only=read_only)
 
-    def disclosures(self, clock: Callable[[], str], *, create: bool = False) -> SqliteDisclosures | PostgresDisclosures:
+    def disclosures(
+        self, clock: Callable[[], str], *, create: bool = False, read_only: bool = False
+    ) -> SqliteDisclosures | PostgresDisclosures:
         """Return the store of salts and texts; refuse where none was ever kept, unless it is to be made."""
         from demur.adapters.disclosures import PostgresDisclosures, SqliteDisclosures
 
         if self.is_database:
-            return PostgresDisclosures(self.store, clock=clock)
+            return PostgresDisclosures(self.store, clock=clock, read_only=read_only)
         path = Path(self.store).with_name("disclosures.db")
         if not create and not path.exists():
             raise StoreError(f"no texts were kept beside `{self.store}`", hint="the gateway keeps none by default")
-        return SqliteDisclosures(path, clock=clock)
+        return SqliteDisclosures(path, clock=clock, read_only=read_only)
 
 
 def log_place(given: str, folder: str | None = None) -> LogPlace:

@@ -10,8 +10,11 @@ import csv
 import io
 import re
 import struct
+import sys
 import zipfile
 import zlib
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import IO, TYPE_CHECKING
 
 from demur.adapters.files import bounded_document, bounded_lines, too_large
@@ -21,14 +24,14 @@ from demur.wire.document import parse_json
 from demur.wire.traces.formats import format_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from collections.abc import Set as AbstractSet
 
     from demur.adapters.config import InputLimits
     from demur.adapters.sources import Source
     from demur.wire.interface import JsonObject
 
-__all__ = ["Record", "line_blocks", "read_records", "sniff"]
+__all__ = ["Block", "Record", "line_blocks", "lines_at", "read_records", "sniff"]
 
 Record = tuple[int | None, "JsonObject | InputError"]
 """A line (None where a source has none) and what stands there."""
@@ -57,49 +60,79 @@ def read_records(source: Source, limits: InputLimits, *, only: AbstractSet[int] 
         yield from _archive(source, limits)
 
 
-def line_blocks(source: Source, limits: InputLimits) -> Iterator[tuple[int, bytes | InputError]]:
-    """Yield blocks of whole lines, each with the number of its first line; a line beyond the limit is an error."""
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Some whole lines of a source: the number of the first, where it begins (in bytes, decompressed), and the lines."""
+
+    first: int
+    offset: int
+    lines: bytes | InputError
+
+
+def line_blocks(source: Source, limits: InputLimits) -> Iterator[Block]:
+    """Yield the lines of a source in blocks; a line beyond the limit is an error in its place."""
     with open_bytes(source) as stream:
-        number, rest = 1, b""
+        number, offset, rest = 1, 0, b""
         while piece := stream.read(_BLOCK_BYTES):
-            piece = piece.removeprefix(_BOM) if number == 1 and not rest else piece
             whole, newline, rest = (rest + piece).rpartition(b"\n")
             if newline:
-                yield from _within_limit(number, whole, limits)
+                yield from _within_limit(Block(number, offset, whole), whole, limits)
                 number += whole.count(b"\n") + 1
+                offset += len(whole) + 1
             if len(rest) > limits.line_bytes:
-                yield number, too_large("line", limits.line_bytes, "DEMUR_MAX_LINE_BYTES")
-                rest = _after_line(stream)
-                number += 1
+                yield Block(number, offset, too_large("line", limits.line_bytes, "DEMUR_MAX_LINE_BYTES"))
+                skipped, tail = _after_line(stream)
+                number, offset, rest = number + 1, offset + len(rest) + skipped, tail
         if rest.strip():
-            yield from _within_limit(number, rest, limits)
+            yield from _within_limit(Block(number, offset, rest), rest, limits)
 
 
-def _within_limit(first: int, block: bytes, limits: InputLimits) -> Iterator[tuple[int, bytes | InputError]]:
+def _within_limit(block: Block, lines: bytes, limits: InputLimits) -> Iterator[Block]:
     """Yield a block of whole lines, cut at those beyond the limit: most blocks are shorter than one such line."""
-    if len(block) <= limits.line_bytes:
-        yield first, block
+    if len(lines) <= limits.line_bytes:
+        yield replace(block, lines=lines.removeprefix(_BOM)) if block.offset == 0 else block
         return
-    kept: list[bytes] = []
-    for number, line in enumerate(block.split(b"\n"), first):
+    number, offset, kept = block.first, block.offset, list[bytes]()
+    for line in lines.split(b"\n"):
         if len(line) <= limits.line_bytes:
             kept.append(line)
             continue
         if kept:
-            yield number - len(kept), b"\n".join(kept)
-            kept = []
-        yield number, too_large("line", limits.line_bytes, "DEMUR_MAX_LINE_BYTES")
+            yield Block(number, offset, b"\n".join(kept).removeprefix(_BOM))
+        number, offset = number + len(kept), offset + sum(len(other) + 1 for other in kept)
+        yield Block(number, offset, too_large("line", limits.line_bytes, "DEMUR_MAX_LINE_BYTES"))
+        number, offset, kept = number + 1, offset + len(line) + 1, []
     if kept:
-        yield first + block.count(b"\n") + 1 - len(kept), b"\n".join(kept)
+        yield Block(number, offset, b"\n".join(kept).removeprefix(_BOM))
 
 
-def _after_line(stream: IO[bytes]) -> bytes:
-    """Return what follows the line that is being skipped, from what was read last."""
+def _after_line(stream: IO[bytes]) -> tuple[int, bytes]:
+    """Return how many bytes of a line are skipped, its end included, and what was read beyond it."""
+    skipped = 0
     while piece := stream.read(_BLOCK_BYTES):
-        _, newline, tail = piece.partition(b"\n")
+        line, newline, tail = piece.partition(b"\n")
+        skipped += len(line) + len(newline)
         if newline:
-            return tail
-    return b""
+            return skipped, tail
+    return skipped, b""
+
+
+def lines_at(source: Source, wanted: AbstractSet[int], marks: Sequence[tuple[int, int]]) -> Iterator[Record]:
+    """Yield the records at some lines of a source that is not compressed.
+
+    `marks` are lines with the bytes at which they begin, in order, the first line among them: from the nearest one on the lines
+    are counted, so that a large file is not read for a few of its lines.
+    """
+    with open_bytes(source) as stream:
+        for (first, offset), (beyond, _) in pairwise([*marks, (sys.maxsize, 0)]):
+            here = sorted(line for line in wanted if first <= line < beyond)
+            stream.seek(offset)
+            number = first
+            for line in here:
+                for _ in range(line - number):
+                    stream.readline()
+                yield line, _decoded(stream.readline().removeprefix(_BOM))
+                number = line + 1
 
 
 def sniff(source: Source, limits: InputLimits) -> str:

@@ -115,12 +115,19 @@ class RemoteAuditor:
 
         # Compressed answers are declined: a small one may unpack to anything.
         headers = {"Content-Type": "application/json", "Accept-Encoding": "identity", "Accept": "application/json"}
-        try:
-            session = self._open()
-            url = f"{self.url}{path}"
-            async with session.request(method, url, data=body, headers=headers, allow_redirects=False) as answer:
+        url = f"{self.url}{path}"
+
+        async def once() -> bytes | Problem:
+            async with self._open().request(method, url, data=body, headers=headers, allow_redirects=False) as answer:
                 problem = _problem_with(answer.status, answer.headers.get("Content-Encoding", "identity"))
                 return problem or await _read_bounded(answer.content)
+
+        try:
+            try:
+                return await once()
+            except aiohttp.ServerDisconnectedError:
+                # The other end may close an idle connection just as it is used again; asking twice changes nothing.
+                return await once()
         except aiohttp.ClientConnectorError:
             return Problem("unreachable", "nobody answers at its address")
         except (aiohttp.ClientError, OSError, ValueError) as exc:

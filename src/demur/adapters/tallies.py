@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from demur.adapters.sql import literal, quoted
 from demur.errors import EmptyInputError, ShapeError, UsageError
-from demur.model.comparison import ClusterSum, Missing, PairCounts, Pairing, SliceTally
+from demur.model.comparison import ClusterSum, Direction, Missing, PairCounts, Pairing, SliceTally
 from demur.model.run import RunSummary
 from demur.model.scan import GroupTally
 
@@ -42,6 +42,7 @@ class FlipPlace:
     """Where the two sides of a flipped pair stand: the row of each run."""
 
     key: str
+    direction: Direction
     baseline: int
     candidate: int
 
@@ -58,6 +59,7 @@ class PairTally:
     repeats: int
     prompts_changed: int
     slices: tuple[SliceTally, ...]
+    values_left_out: tuple[tuple[str, int], ...]
     flips: tuple[FlipPlace, ...]
 
 
@@ -84,7 +86,8 @@ def pair_runs(
     cluster_field = _cluster_field(engine, cluster, repeats=repeats)
     cells = _pair_cells(engine)
     clusters = _clusters(engine, cluster_field)
-    sliced = [s for field in slices for s in _slices(engine, field, cluster_field)]
+    sliced = {field: _slices(engine, field, cluster_field) for field in slices}
+    left_out = tuple((field, len(found) - _MAX_SLICE_VALUES) for field, found in sliced.items())
     return PairTally(
         pairing,
         _counts(cells),
@@ -93,7 +96,8 @@ def pair_runs(
         cluster_field if clusters else None,
         repeats,
         changed,
-        tuple(sliced),
+        tuple(each for found in sliced.values() for each in found[:_MAX_SLICE_VALUES]),
+        tuple((field, more) for field, more in left_out if more > 0),
         _flips(engine, show),
     )
 
@@ -300,7 +304,7 @@ def _slices(engine: Engine, field: str, cluster: str | None) -> list[SliceTally]
         cells.setdefault(value, {})[b, c] = n
     if len(cells) < 2:  # noqa: PLR2004 — one value is no slice
         return []
-    kept = sorted(cells, key=lambda v: (-sum(cells[v].values()), v))[:_MAX_SLICE_VALUES]
+    kept = sorted(cells, key=lambda v: (-sum(cells[v].values()), v))
     clusters = _slice_clusters(engine, column, cluster) if cluster else {}
     return [SliceTally(field, value, _counts(cells[value]), tuple(clusters.get(value, ()))) for value in kept]
 
@@ -320,12 +324,12 @@ def _slice_clusters(engine: Engine, column: str, cluster: str) -> dict[str, list
 def _flips(engine: Engine, show: int) -> tuple[FlipPlace, ...]:
     """Return the flips with the largest change of score, as many of each direction; increases first."""
     places: list[FlipPlace] = []
-    for before, after in (("n", "a"), ("a", "n")):
+    for direction, before, after in ((Direction.INCREASE, "n", "a"), (Direction.DECREASE, "a", "n")):
         query = (
             f"SELECT key, base, cand FROM pairs WHERE bs = '{before}' AND cs = '{after}' "
             f"ORDER BY round(abs(c_score - b_score), 6) DESC, key, k LIMIT {show}"
         )
-        places += [FlipPlace(key, base, cand) for key, base, cand in engine.ask(query)]
+        places += [FlipPlace(key, direction, base, cand) for key, base, cand in engine.ask(query)]
     return tuple(places)
 
 

@@ -12,11 +12,9 @@ import msgspec
 
 from demur.adapters.verdict_files import verdict_file
 from demur.cli.options import (
-    COUNTED,
     add_judge_flags,
     add_reading_flags,
     check_outputs,
-    counted_outcomes,
     fields_of_flag,
     name_bad_rows,
     reading_of_flags,
@@ -77,13 +75,6 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     _add_gate_flags(command)
     _add_pairing_flags(command)
     add_judge_flags(command)
-    command.add_argument(
-        "--count",
-        metavar="WORDS",
-        type=counted_outcomes,
-        default=COUNTED,
-        help="outcomes that count as saying no (refused,filtered)",
-    )
     add_reading_flags(command)
     _add_report_flags(command)
     command.set_defaults(run=run)
@@ -146,7 +137,7 @@ def run(args: argparse.Namespace) -> int:
             key=args.key,
             cluster=args.cluster,
             settings=settings,
-            reading=reading_of_flags(args, progress, counted=args.count),
+            reading=reading_of_flags(args, progress),
             labels=args.labels,
             unpaired=args.unpaired,
             show=args.show,

@@ -27,12 +27,10 @@ if TYPE_CHECKING:
     from demur.pipeline.ports import TextJudge
 
 __all__ = [
-    "COUNTED",
     "Once",
     "add_judge_flags",
     "add_reading_flags",
     "check_outputs",
-    "counted_outcomes",
     "fields_of_flag",
     "judge_of_flags",
     "name_bad_rows",
@@ -43,7 +41,6 @@ __all__ = [
     "write_report",
 ]
 
-COUNTED = (Outcome.REFUSED, Outcome.FILTERED)
 _MOST_NAMED = 10
 
 
@@ -76,6 +73,13 @@ def add_reading_flags(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--requests", metavar="FILE", action="append", default=[], help="the input file of a batch, for its prompts"
     )
+    command.add_argument(
+        "--count",
+        metavar="WORDS",
+        type=_counted_outcomes,
+        default=(Outcome.REFUSED, Outcome.FILTERED),
+        help="outcomes that count as saying no (refused,filtered)",
+    )
     command.add_argument("--verify", action="store_true", help="check the ids of .agentlog records")
     command.add_argument("--skip-bad", action="store_true", help="leave out and count rows that cannot be read")
     command.add_argument("--jobs", metavar="N", type=whole_number, help="processes to judge with (default: by size)")
@@ -91,15 +95,13 @@ def judge_of_flags(args: argparse.Namespace) -> TextJudge | None:
     return judge_of_pack(pack_of_flag(args.pack)) if args.pack else None
 
 
-def reading_of_flags(
-    args: argparse.Namespace, progress: Progress | None, *, counted: tuple[Outcome, ...] = COUNTED
-) -> Reading:
+def reading_of_flags(args: argparse.Namespace, progress: Progress | None) -> Reading:
     """Return how runs are to be read."""
     return Reading(
         format=args.format,
         requests=tuple(args.requests),
         judge=judge_of_flags(args),
-        counted=counted,
+        counted=args.count,
         skip_bad=args.skip_bad,
         verify=args.verify,
         jobs=args.jobs or None,
@@ -188,7 +190,7 @@ def write_report(name: str, text: str) -> None:
         raise UsageError(f"`{name}` cannot be written: {what}", hint="check the folder") from exc
 
 
-def counted_outcomes(given: str) -> tuple[Outcome, ...]:
+def _counted_outcomes(given: str) -> tuple[Outcome, ...]:
     """Return the outcomes that are to count as saying no."""
     words = [word.strip() for word in given.split(",")]
     if not words or not set(words) <= set(Outcome) - {Outcome.FAILED}:

@@ -44,7 +44,7 @@ def run_disclose(args: argparse.Namespace) -> int:
     wanted = {name: each for name, each in named.items() if args.what in (None, name)}
     if not wanted:
         raise UsageError(f"the record commits to no `{args.what}`", hint=f"choose from {', '.join(named) or 'nothing'}")
-    texts = place.disclosures(utc_now)
+    texts = place.disclosures(utc_now, read_only=True)
     rows: list[dict[str, object]] = []
     for name, commitment in wanted.items():
         kept = texts.get(commitment.digest)

@@ -6,6 +6,7 @@ turns out damaged is a failed check; keys that lie beside a log are used only fo
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -87,8 +88,8 @@ def _verify_store(args: argparse.Namespace) -> _Findings:
         found.origin = args.origin or store.origin
         check = StoreCheck(store)
         try:
-            with store.snapshot():
-                evidence = Evidence(most_signed((*store.checkpoints(), *kept)), _replays(args), _disclose(args))
+            with store.snapshot(), _disclosing(args) as disclose:
+                evidence = Evidence(most_signed((*store.checkpoints(), *kept)), _replays(args), disclose)
                 found.checked = verify(check.envelopes(), _trust(args, keys, found.origin), evidence)
                 check.close()
         except (StoreError, InputError) as exc:
@@ -209,16 +210,20 @@ def _replays(args: argparse.Namespace) -> Mapping[str, Replay]:
     return {gate.digest: gate.replay for gate in gates}
 
 
-def _disclose(args: argparse.Namespace) -> Disclose | None:
-    """Return the texts beside the log, which replaying withheld claims needs; None where there are none."""
+@contextmanager
+def _disclosing(args: argparse.Namespace) -> Iterator[Disclose | None]:
+    """Give the texts beside the log, which replaying withheld claims needs; None where there are none."""
     from demur.adapters.log_writer import utc_now
 
-    if not args.policy:
-        return None
     try:
-        return place_of(args).disclosures(utc_now).get
+        texts = place_of(args).disclosures(utc_now, read_only=True) if args.policy else None
     except StoreError:
-        return None
+        texts = None
+    try:
+        yield None if texts is None else texts.get
+    finally:
+        if texts is not None:
+            texts.close()
 
 
 def _bad(found: _Findings) -> list[tuple[int | None, str]]:

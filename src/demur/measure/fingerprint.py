@@ -60,12 +60,16 @@ _NUMBER = re.compile(r"^[^\w]*\d[\d.,:%/-]*[^\w]*$")
 
 @dataclass(frozen=True, slots=True)
 class DimensionShift:
-    """One feature: its means, the mean difference with its interval, p, and p held against the other features (max T)."""
+    """One feature: its means, the mean difference with its interval, p, and p held against the other features (max T).
+
+    `effect` runs from -1 to 1, where every pair moved by the same; its square is the feature's own T²/n.
+    """
 
     name: str
     baseline: float
     candidate: float
     interval: Interval
+    effect: float
     p: float
     p_adjusted: float
 
@@ -134,6 +138,7 @@ def fingerprint_shift(
             _mean(before[known[:, j], j]),
             _mean(after[known[:, j], j]),
             _mean_interval(sums[:, j], int(known[:, j].sum()), alpha),
+            float(units[:, j].sum()) / math.sqrt(max(1, len(units))),
             float(single[0][j]),
             float(single[1][j]),
         )

@@ -152,18 +152,14 @@ class FlipSide:
 
 @dataclass(frozen=True, slots=True)
 class Flip:
-    """A pair whose abstention changed, both sides beside each other."""
+    """A pair whose abstention changed, both sides beside each other; an increase where the candidate abstained."""
 
     key: str
     prompt: str | None
+    direction: Direction
     baseline: FlipSide
     candidate: FlipSide
     fields: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def direction(self) -> Direction:
-        """An increase where the candidate abstained."""
-        return Direction.INCREASE if self.candidate.verdict.abstained else Direction.DECREASE
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +185,8 @@ class Tally:
     """All that an engine counts for a comparison.
 
     `repeats` are pairs beyond the first of a key, `prompts_changed` pairs of one id that ask different prompts. `clusters` is empty where every pair stands alone. Where `pairing` is `none`, `counts` is empty and the two rates are those of
-    the runs (`unpaired_*`: abstained, judged).
+    the runs (`unpaired_*`: abstained, judged). `counted` are the outcomes that count as abstentions, `values_left_out` how many
+    further values a field has that were too many to slice by.
     """
 
     baseline: RunSummary
@@ -206,6 +203,8 @@ class Tally:
     unpaired_baseline: tuple[int, int] = (0, 0)
     unpaired_candidate: tuple[int, int] = (0, 0)
     labelled: tuple[LabelledPair, ...] = ()
+    counted: tuple[str, ...] = ("refused", "filtered")
+    values_left_out: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

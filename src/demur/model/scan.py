@@ -36,12 +36,16 @@ class PhraseCount:
 
 @dataclass(frozen=True, slots=True)
 class ScanTally:
-    """All that an engine counts for a scan; `read_for_phrases` refusals were read again for their evidence."""
+    """All that an engine counts for a scan; `read_for_phrases` refusals were read again for their evidence.
+
+    `counted` are the outcomes that count as abstentions.
+    """
 
     runs: tuple[RunSummary, ...]
     groups: tuple[GroupTally, ...] = ()
     phrases: tuple[PhraseCount, ...] = ()
     read_for_phrases: int = 0
+    counted: tuple[str, ...] = ("refused", "filtered")
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,7 @@ def counts_of(rows: Sequence[RateRow]) -> PairCounts:
     return PairCounts(*(sides.count(cell) for cell in ((True, True), (True, False), (False, True), (False, False))))
 
 
-def rate_result(
+def rate_result(  # noqa: PLR0913 - all but the rows are keywords with defaults
     axis: AxisName,
     name: str,
     rows: Sequence[RateRow],
@@ -75,7 +75,7 @@ def rate_result(
     difference, clustered = _rate_difference(rows, counts, alpha)
     low, high = percentile_interval(counts.baseline_only, counts.candidate_only, counts.n)
     n = max(1, counts.n)
-    raised = {
+    raised: dict[Flag | AxisFlag, bool] = {
         Flag.FEW_DISCORDANT: counts.discordant < _FEW_DISCORDANT_BELOW,
         Flag.CLUSTERED: clustered,
         AxisFlag.MISSING: bool(missing.total + lost),
@@ -101,7 +101,7 @@ def rate_result(
     )
 
 
-def value_result(  # noqa: PLR0913 - all but the rows are keywords
+def value_result(
     axis: AxisName,
     unit: AxisUnit,
     rows: Sequence[ValueRow],
@@ -117,7 +117,7 @@ def value_result(  # noqa: PLR0913 - all but the rows are keywords
         [row.baseline for row in rows], [row.candidate for row in rows], clusters=clusters, seed=seed, alpha=alpha
     )
     low, high = shift.interval.low, shift.interval.high
-    raised = {
+    raised: dict[Flag | AxisFlag, bool] = {
         Flag.CLUSTERED: len(set(clusters)) < len(rows),
         AxisFlag.ZERO_BASELINE: shift.baseline == 0,
         AxisFlag.MISSING: lost > 0,

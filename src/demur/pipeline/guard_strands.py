@@ -153,10 +153,16 @@ class Ledger:
             if key[0] == piece.choice and strand.received >= size and strand.starts_with(piece.text):
                 return strand, size, 0
         ended = self._choice(piece.choice).ended
-        strand, end, size = self._grow(_line(piece))
+        strand, end, size = self._grow(self._lined(piece))
         strand.choice.ended = ended
         self._alone[name] = strand, end, 0
         return strand, end, size
+
+    def _lined(self, piece: Piece) -> Piece:
+        """Return the piece on a line of its own, so that it makes no phrase with another; the line end counts too."""
+        if (piece.choice, piece.channel, piece.place) not in self._strands:
+            return piece
+        return type(piece)(piece.choice, piece.channel, piece.place, f"\n{piece.text}")
 
     def _open(self, piece: Piece) -> _Strand:
         if len(self._strands) >= self._limits.strands:
@@ -172,11 +178,6 @@ class Ledger:
                 raise SizeLimitError(f"the answer has more than {self._limits.choices} choices")
             choice = self._choices[index] = _ChoiceCount()
         return choice
-
-
-def _line(piece: Piece) -> Piece:
-    """Return the piece with a line end, which counts with it: so it makes no phrase with what follows."""
-    return type(piece)(piece.choice, piece.channel, piece.place, f"{piece.text}\n")
 
 
 def _order(strand: _Strand) -> tuple[int, str, bool, tuple[int, ...], str]:

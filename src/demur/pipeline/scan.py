@@ -1,6 +1,6 @@
 """How often do these runs say no, and which groups say it more? From a scan's tally to its rates.
 
-Laws: a rate counts judged rows, all but the failed ones; abstained is refused or filtered; groups without a judged row have a rate
+Laws: a rate counts judged rows, all but the failed ones; abstained is what the tally counts so; groups without a judged row have a rate
 without a value and are compared with nothing; no rows at all is an error. A field of two values gives one difference, the first
 against the second; one of more gives each of its hundred largest values against the rest of the field.
 """
@@ -29,7 +29,6 @@ __all__ = ["MOST_COMPARED", "REST", "scan_tally"]
 MOST_COMPARED = 100
 """Values of a field compared with its rest: a field of more is nearer to a key than to a group."""
 REST = "the rest"
-_ABSTAINED = {Outcome.REFUSED, Outcome.FILTERED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +41,12 @@ class _Contrast:
 
 def scan_tally(tally: ScanTally) -> Scan:
     """Return the rates that a scan's tally amounts to, and the differences between groups."""
-    counted = [_abstained_and_judged(run.outcomes) for run in tally.runs]
+    counted = [_abstained_and_judged(run.outcomes, tally.counted) for run in tally.runs]
     if not any(number for run in tally.runs for _, number in run.outcomes):
         raise EmptyInputError("the runs hold no rows", hint="check the files and their format")
     groups = tuple(
-        Group(g.field, g.value, wilson(*_abstained_and_judged(g.outcomes)), g.outcomes) for g in tally.groups
+        Group(g.field, g.value, wilson(*_abstained_and_judged(g.outcomes, tally.counted)), g.outcomes)
+        for g in tally.groups
     )
     contrasts = list(_contrasts(groups))
     discoveries = false_discovery([contrast.difference.p for contrast in contrasts])
@@ -62,9 +62,9 @@ def scan_tally(tally: ScanTally) -> Scan:
     )
 
 
-def _abstained_and_judged(outcomes: Iterable[tuple[str, int]]) -> tuple[int, int]:
+def _abstained_and_judged(outcomes: Iterable[tuple[str, int]], counted: Sequence[str]) -> tuple[int, int]:
     judged = [(name, number) for name, number in outcomes if name != Outcome.FAILED]
-    return sum(number for name, number in judged if name in _ABSTAINED), sum(number for _, number in judged)
+    return sum(number for name, number in judged if name in counted), sum(number for _, number in judged)
 
 
 def _contrasts(groups: Iterable[Group]) -> Iterator[_Contrast]:

@@ -18,6 +18,7 @@ from demur.report.diff_words import (
     capitalised,
     change_sentence,
     counted,
+    counted_words,
     difference_words,
     flip_words,
     meaning,
@@ -142,7 +143,7 @@ def _rates_plot(comparison: Comparison) -> IntervalPlot:
         "Refusal rates",
         Unit.PERCENT,
         rows,
-        "refused or filtered, % of answers",
+        f"{counted_words(comparison.tally.counted, ' or ')}, % of answers",
         f"with {level(names[0][1].interval)} intervals",
     )
 
@@ -302,6 +303,8 @@ def _read_notes(comparison: Comparison) -> Iterator[Note]:
         if run.unreadable:
             told = f"{counted(run.unreadable, 'row')} of the {name}, in no figure."
             yield Note(NoteKind.WARNING, "not readable", told)
+    for field, more in comparison.tally.values_left_out:
+        yield Note(NoteKind.WARNING, field, f"{counted(more, 'further value')}, the rarest, not sliced by.")
 
 
 def _methods(comparison: Comparison) -> str:
@@ -315,6 +318,6 @@ def _methods(comparison: Comparison) -> str:
     rate, difference = comparison.baseline.interval, comparison.difference.interval
     return (
         f"{how} Intervals are {level(difference)}: {capitalised(rate.method)} for the rates, {capitalised(difference.method)} for the difference. "
-        f"A change is called at p ≤ {comparison.settings.alpha:g}; refused and filtered answers count as refusals, failed "
+        f"A change is called at p ≤ {comparison.settings.alpha:g}; {counted_words(comparison.tally.counted)} answers count as refusals, failed "
         "ones as neither."
     )

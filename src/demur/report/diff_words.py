@@ -13,6 +13,8 @@ from demur.model.comparison import Change, Direction, Pairing
 from demur.report.numbers import PERCENT, chance_is, level, percent, points, points_range
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from demur.model.comparison import Comparison, Flip
     from demur.model.estimate import Difference
 
@@ -24,6 +26,7 @@ __all__ = [
     "capitalised",
     "change_sentence",
     "counted",
+    "counted_words",
     "difference_words",
     "flip_words",
     "meaning",
@@ -56,7 +59,7 @@ FLAG_WORDS = {
     Flag.BOUNDARY_RATE: "A rate is 0 or 100 %: the true one may still lie anywhere in its interval.",
     Flag.CLUSTERED: "Pairs come in groups that move together; the interval and p count groups, not pairs.",
     Flag.DETECTOR_UNCALIBRATED: (
-        "No labelled pairs correct for the detector's own errors: if a run refuses in words the detector knows less "
+        "Not enough labelled pairs (a hundred) correct for the detector's own errors: if a run refuses in words the detector knows less "
         "well, that shows here as a change."
     ),
     Flag.UNPAIRED: "The runs ask different questions, so a difference may come from the questions.",
@@ -72,6 +75,12 @@ _SAID = {
 def counted(count: int, noun: str) -> str:
     """Return `1 pair` or `1,200 pairs`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def counted_words(outcomes: Sequence[str], joint: str = " and ") -> str:
+    """Return the outcomes that count as saying no, in words."""
+    *most, last = outcomes
+    return f"{', '.join(most)}{joint}{last}" if most else last
 
 
 def capitalised(name: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from demur.report.diff_words import capitalised, counted
+from demur.report.diff_words import capitalised, counted, counted_words
 from demur.report.numbers import PERCENT, UNKNOWN, chance, level, percent, points, points_range
 from demur.report.view import Column, Fact, Headline, IntervalPlot, Note, NoteKind, PlotRow, Table, Tone, Unit, View
 
@@ -23,7 +23,6 @@ __all__ = ["scan_view"]
 
 _RUNS_NAMED = 3
 _SIGNIFICANT = 0.05
-_RATE_AXIS = "refused or filtered, % of answers"
 _RATE_COLUMNS = (
     Column("", number=False),
     Column("answers"),
@@ -46,16 +45,21 @@ def scan_view(scan: Scan) -> View:
     names = [run.name for run in scan.tally.runs]
     more = len(names) - _RUNS_NAMED
     named = ", ".join(names[:_RUNS_NAMED]) + (f" and {more:,} more" if more > 0 else "")
-    headline = Headline("REFUSALS", _sentence(scan.rate), Tone.NEUTRAL, tuple(_told_of_groups(scan)))
+    headline = Headline(
+        "REFUSALS",
+        _sentence(scan.rate, counted_words(scan.tally.counted, " or ")),
+        Tone.NEUTRAL,
+        tuple(_told_of_groups(scan)),
+    )
     return View("Refusal scan", named, headline, None, tuple(_figures_of(scan)), tuple(_scan_blocks(scan)))
 
 
-def _sentence(rate: Rate) -> str:
+def _sentence(rate: Rate, words: str) -> str:
     if rate.value is None:
         return "No answer could be judged, so no refusal rate is known (n = 0)."
     ends = f"{percent(rate.interval.low)} to {percent(rate.interval.high)}"
     share = f"{percent(rate.value)}{PERCENT} of {counted(rate.n, 'judged answer')}"
-    return f"{share} refused or filtered ({level(rate.interval)} {ends}): {rate.count:,}."
+    return f"{share} {words} ({level(rate.interval)} {ends}): {rate.count:,}."
 
 
 def _told_of_groups(scan: Scan) -> Iterator[str]:
@@ -71,20 +75,21 @@ def _figures_of(scan: Scan) -> Iterator[Fact]:
     rate = scan.rate
     ends = f"{level(rate.interval)}: {percent(rate.interval.low)} to {percent(rate.interval.high)}"
     yield Fact("Refusal rate", UNKNOWN if rate.value is None else f"{percent(rate.value)}{PERCENT}", ends)
-    yield Fact("Refused or filtered", f"{rate.count:,}", "answers")
+    yield Fact(capitalised(counted_words(scan.tally.counted, " or ")), f"{rate.count:,}", "answers")
     yield Fact("Judged", f"{rate.n:,}", "answers, failed ones left out")
     yield Fact("Rows", f"{sum(run.rows for run in scan.tally.runs):,}", counted(len(scan.tally.runs), "run"))
 
 
 def _scan_blocks(scan: Scan) -> Iterator[Block]:
-    runs = scan.tally.runs
+    runs, words = scan.tally.runs, counted_words(scan.tally.counted, " or ")
     yield from _shares("Outcomes", "% of rows", [run.outcomes for run in runs])
     if len(runs) > 1:
         names = [run.name for run in runs]
-        yield _rate_plot("By run", names, scan.runs)
+        yield _rate_plot("By run", names, scan.runs, words=words)
     for field in dict.fromkeys(group.field for group in scan.groups):
         of_field = [group for group in scan.groups if group.field == field]
-        yield _rate_plot(f"By {field}", [group.value for group in of_field], [group.rate for group in of_field])
+        values, rates = [group.value for group in of_field], [group.rate for group in of_field]
+        yield _rate_plot(f"By {field}", values, rates, words=words)
     yield from _difference_plots(scan.differences)
     yield from _shares("Reasons of refusals", "% of those with a reason", [run.reasons for run in runs])
     yield from _shares("Causes", "% of those with a cause", [run.causes for run in runs])
@@ -109,7 +114,7 @@ def _shares(title: str, axis: str, runs: Sequence[tuple[tuple[str, int], ...]]) 
     yield IntervalPlot(title, Unit.PERCENT, rows, axis, "", table)
 
 
-def _rate_plot(title: str, names: Sequence[str], rates: Sequence[Rate]) -> IntervalPlot:
+def _rate_plot(title: str, names: Sequence[str], rates: Sequence[Rate], *, words: str) -> IntervalPlot:
     named = list(zip(names, rates, strict=True))
     rows = tuple(PlotRow(name, r.value, r.interval.low, r.interval.high, r.n) for name, r in named)
     cells = tuple(
@@ -117,7 +122,9 @@ def _rate_plot(title: str, names: Sequence[str], rates: Sequence[Rate]) -> Inter
         for name, r in named
     )
     note = f"with {level(rates[0].interval)} intervals"
-    return IntervalPlot(title, Unit.PERCENT, rows, _RATE_AXIS, note, Table(title, _RATE_COLUMNS, cells, note))
+    return IntervalPlot(
+        title, Unit.PERCENT, rows, f"{words}, % of answers", note, Table(title, _RATE_COLUMNS, cells, note)
+    )
 
 
 def _difference_plots(differences: Sequence[GroupDifference]) -> Iterator[Block]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from demur.model.audit import Stated, Subject
-    from demur.model.claim import Claim
+    from demur.model.claim import Claim, ClaimValue
     from demur.pipeline.auditors import ClaimsAuditor
     from demur.servers.asgi import HttpAnswer, Receive, Scope, Send, Started
 
@@ -129,7 +130,7 @@ class AuditorApp:
         if not isinstance(data, dict):
             return error_answer(200, "invalid_input", "`data`: expected an object")
         try:
-            subject = read_subject(phase, data, trace=_trace(body))
+            subject = replace(read_subject(phase, data, trace=_trace(body)), claims=_earlier(body))
         except InputError as exc:
             return error_answer(200, "invalid_input", exc.what)
         return self._written(await self._ask(subject))
@@ -169,7 +170,18 @@ def _claim_row(claim: Claim, at: str) -> dict[str, object]:
     }
 
 
-def _trace(body: dict[str, Any]) -> str:
+def _context(body: dict[str, Any], name: str) -> object:
     context = body.get("lucid_context")
-    trace = context.get("trace_id") if isinstance(context, dict) else None
+    return context.get(name) if isinstance(context, dict) else None
+
+
+def _trace(body: dict[str, Any]) -> str:
+    trace = _context(body, "trace_id")
     return trace if isinstance(trace, str) else ""
+
+
+def _earlier(body: dict[str, Any]) -> dict[str, ClaimValue]:
+    """Return what auditors of earlier stages stated, as far as it can be a claim's value."""
+    given = _context(body, "claims")
+    rows = given.items() if isinstance(given, dict) else ()
+    return {name: tuple(map(str, v)) if isinstance(v, list) else v for name, v in rows if not isinstance(v, dict)}

@@ -7,6 +7,7 @@ the name that the chain gives its auditor, whatever that calls itself.
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -41,9 +42,10 @@ def open_chain(source: str | ChainSettings, *, clock: Callable[[], float] | None
 def build_chain(settings: ChainSettings, *, clock: Callable[[], float] | None = None) -> Chain:
     """Return the chain of some settings; raise `DemurError` where an auditor cannot be made."""
     stages = [[_link(auditor) for auditor in stage] for stage in settings.stages]
-    if clock is None:
-        return Chain(stages, conclude=conclude, budget_s=settings.budget_s)
-    return Chain(stages, conclude=conclude, budget_s=settings.budget_s, clock=clock)
+    chain = Chain(stages, conclude=conclude, budget_s=settings.budget_s, clock=clock or time.perf_counter)
+    # Two auditors that declare one claim as two types are refused here, not at the first exchange.
+    _ = chain.vocabulary
+    return chain
 
 
 async def learn_vocabularies(chain: Chain) -> tuple[Problem, ...]:

@@ -16,7 +16,7 @@ from demur.pipeline.simulation import Call, Simulator
 from demur.servers.asgi import ClientGoneError, is_json, read_body
 from demur.servers.simulator_checks import first_problem
 from demur.servers.simulator_errors import Problem, error_reply
-from demur.servers.simulator_http import Outgoing, broken, send_outgoing
+from demur.servers.simulator_http import JSON, Outgoing, broken, send_outgoing
 from demur.servers.simulator_lists import model_body, models_body, moderation_body, tokens_body
 from demur.servers.simulator_routes import Door, Route, route_of, shape_of_path
 from demur.simulate.scenario import Fault
@@ -146,10 +146,7 @@ class SimulatorApp:
         if self.note is not None:
             self.note(simulated.truth)
         outgoing = _written(simulated, knock, usage=_wants_usage(body, call))
-        label = simulated.truth.header().encode("ascii", "replace").translate(_ONE_LINE)
-        ids = ((_REQUEST_IDS.get(route.shape, b"x-request-id"), simulated.truth.id.encode()),)
-        outgoing = replace(outgoing, headers=(*outgoing.headers, (b"x-demur-truth", label), *ids))
-        return broken(outgoing, simulated.truth.fault)
+        return broken(outgoing, simulated.truth.fault) if simulated.truth.fault else outgoing
 
 
 _ONE_LINE = bytes(c if c not in b"\r\n\0" else ord(" ") for c in range(256))
@@ -164,7 +161,7 @@ def _call(route: Route, knock: _Knock, body: JsonObject) -> Call:
         raise UsageError(f"`x-demur-seed: {seed}` is no whole number")
     return Call(
         shape=route.shape,
-        request=replace(request, model=route.model or request.model),
+        request=replace(request, model=route.model) if route.model else request,
         key=(knock.path.encode(), knock.body, _attempt(knock.headers)),
         stream=stream,
         scenario=knock.headers.get("x-demur-scenario"),
@@ -213,25 +210,31 @@ def _wants_usage(body: JsonObject, call: Call) -> bool:
 
 
 def _written(simulated: Simulated, knock: _Knock, *, usage: bool) -> Outgoing:
-    """Return the bytes of a reply."""
-    shape, response, fault = simulated.shape, simulated.response, simulated.truth.fault
-    if fault in _FAULT_PROBLEMS:
-        return _failed(_FAULT_PROBLEMS[fault], shape)
-    codec = CODECS[shape]
-    if response.error is not None or not simulated.truth.stream:
-        return replace(_whole(codec.write_response(response)), status=response.status)
-    response = response if usage else replace(response, usage=None)
-    events = codec.write_stream(response, piece_chars=simulated.piece_chars)
-    if shape is Shape.BEDROCK:
-        kind, pieces = eventstream.MEDIA_TYPE.encode(), tuple(map(eventstream.frame, events))
-    elif shape is Shape.GEMINI and "alt=sse" not in knock.query:
+    """Return the bytes of a reply, its truth among the headers."""
+    shape, response, truth = simulated.shape, simulated.response, simulated.truth
+    label = truth.header().encode("ascii", "replace").translate(_ONE_LINE)
+    headers = ((b"x-demur-truth", label), (_REQUEST_IDS.get(shape, b"x-request-id"), truth.id.encode()))
+    problem = _FAULT_PROBLEMS.get(truth.fault) if truth.fault else None
+    if problem is not None:
+        status, more, body = error_reply(problem, shape)
+        return Outgoing(status, (*more, *headers), (body,))
+    if response.error is not None or not truth.stream:
+        return Outgoing(response.status, headers, (encode(CODECS[shape].write_response(response)),))
+    kind, pieces = _streamed(simulated if usage else replace(simulated, response=replace(response, usage=None)), knock)
+    return Outgoing(200, headers, pieces, kind, stream=True)
+
+
+def _streamed(simulated: Simulated, knock: _Knock) -> tuple[bytes, tuple[bytes, ...]]:
+    """Return the media type and the pieces of a stream."""
+    events = CODECS[simulated.shape].write_stream(simulated.response, piece_chars=simulated.piece_chars)
+    if simulated.shape is Shape.BEDROCK:
+        return eventstream.MEDIA_TYPE.encode(), tuple(map(eventstream.frame, events))
+    if simulated.shape is Shape.GEMINI and "alt=sse" not in knock.query:
         # Without `alt=sse` the API streams one JSON array.
         listed = [event.data.encode() for event in events]
         starts = (b"[", *[b",\r\n"] * (len(listed) - 1))
-        kind, pieces = b"application/json", (*(a + b for a, b in zip(starts, listed, strict=True)), b"]")
-    else:
-        kind, pieces = b"text/event-stream; charset=utf-8", tuple(map(sse.encode, events))
-    return Outgoing(200, (), pieces, kind, stream=True)
+        return JSON, (*(a + b for a, b in zip(starts, listed, strict=True)), b"]")
+    return b"text/event-stream; charset=utf-8", tuple(map(sse.encode, events))
 
 
 def _moderated(body: JsonObject, simulator: Simulator) -> Outgoing | Problem:

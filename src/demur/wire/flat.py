@@ -21,7 +21,7 @@ __all__ = ["FILTER_WORDS", "PROMPT_FIELDS", "RESPONSE_FIELDS", "read_flat", "rea
 PROMPT_FIELDS = ("prompt", "instruction", "question", "input")
 RESPONSE_FIELDS = ("response", "output", "completion", "answer", "text")
 _STOP_FIELDS = ("finish_reason", "stop_reason", "done_reason")
-_NOTHING = frozenset({"", "null", "none", "nan", "false"})
+_NOTHING = frozenset({"", "null", "none", "nan", "false", "0", "0.0", "no", "n"})
 """What tools write into a text column where there is nothing."""
 FILTER_WORDS = frozenset(
     {
@@ -55,8 +55,11 @@ def read_flat(body: JsonObject) -> Exchange:
         raise ShapeError("no response field", hint=f"name it one of {', '.join(RESPONSE_FIELDS)}")
     text = body[answer]
     response = _response(text, body)
-    session = _label(body, "session_id") or _label(body, "conversation_id")
-    return Exchange(None, response, read_prompt(body), _label(body, "id") or _label(body, "custom_id"), session)
+    key, session = (
+        next((label for name in names if (label := _label(body, name))), None)
+        for names in (("id", "custom_id"), ("session_id", "conversation_id"))
+    )
+    return Exchange(None, response, read_prompt(body), key, session)
 
 
 def read_prompt(body: JsonObject) -> Request | None:

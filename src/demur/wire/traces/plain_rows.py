@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 from demur.wire.flat import PROMPT_FIELDS, RESPONSE_FIELDS
-from demur.wire.traces.scalars import NAMES_OF_NORMAL_FIELDS, label_of
+from demur.wire.traces.scalars import label_of, other_homes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -109,7 +109,9 @@ def _first_key(record: JsonObject, names: tuple[str, ...]) -> str | Literal[Fals
 def _plan(names: tuple[str, ...], fields: tuple[str, ...]) -> _Plan | None:
     have = frozenset(names)
     response = next((name for name in RESPONSE_FIELDS if name in have), None)
-    if response is None or have & _SAYS_MORE or have & NAMES_OF_NORMAL_FIELDS or len(names) > _MAX_NAMES:
+    if response is None or have & _SAYS_MORE or len(names) > _MAX_NAMES or "day" in fields:
+        return None
+    if any(have & other_homes(field) for field in fields):
         return None
     prompt = next((name for name in PROMPT_FIELDS if name in have), None)
     ids, sessions = (tuple(name for name in pair if name in have) for pair in (_KEYS[:2], _KEYS[2:]))

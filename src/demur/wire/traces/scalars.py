@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from demur.wire.interface import JsonObject
 
-__all__ = ["NAMES_OF_NORMAL_FIELDS", "day_of", "fields_of", "key_of", "label_of", "request_of", "text_of"]
+__all__ = ["day_of", "fields_of", "key_of", "label_of", "other_homes", "request_of", "text_of"]
 
 _MAX_FIELDS = 64
 _MAX_LABEL_CHARS = 200
@@ -35,10 +35,8 @@ _TIMES = (
     *("day", "date", "timestamp", "ts", "time", "created", "created_at", "createdAt", "createTime"),
     *("startTime", "start_time", "started_at", "startTimeUnixNano", "start_time_unix_nano"),
 )
-NAMES_OF_NORMAL_FIELDS = frozenset(
-    {*_HOLDERS, *_TIMES, *(other for name, spellings in _NORMAL.items() for other in spellings if other != name)}
-)
-"""Names under which a row keeps what stands under a normal name, or a holder of further fields."""
+
+
 _UNITS = ((10**17, 10**9), (10**14, 10**6), (10**11, 10**3), (10**8, 1))
 """From which size on an epoch counts in ns, µs, ms and s; what is smaller (before March 1973) is some other number."""
 _DAY_CHARS = 8
@@ -57,6 +55,11 @@ def fields_of(record: JsonObject, *, skip: AbstractSet[str] = frozenset()) -> tu
     for name, label in found.items():
         fields.setdefault(name, label)
     return tuple(fields.items())[:_MAX_FIELDS]
+
+
+def other_homes(field: str) -> frozenset[str]:
+    """Return the names under which a row may keep a field, besides its own: other spellings, and holders of fields."""
+    return frozenset({*_HOLDERS, *(_TIMES if field == "day" else _NORMAL.get(field, ()))}) - {field}
 
 
 def label_of(value: object) -> str | None:

@@ -1,0 +1,47 @@
+"""What a judge said before, on disk, under the hash of what it was asked.
+
+Laws: a file holds the reply and its tokens, never the question; a file that cannot be read is no reply, and is written anew; a half-written
+file never takes the place of a whole one.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+
+import msgspec
+
+__all__ = ["CachedReply", "JudgeCache"]
+
+
+class CachedReply(msgspec.Struct, frozen=True):
+    """A judge's reply and the tokens that it took when it was asked."""
+
+    text: str
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
+class JudgeCache:
+    """A folder of replies, two levels deep."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self._folder = Path(folder)
+
+    def get(self, key: str) -> CachedReply | None:
+        """Return the reply under a key, None where there is none that can be read."""
+        try:
+            return msgspec.json.decode(self._path(key).read_bytes(), type=CachedReply)
+        except (OSError, msgspec.DecodeError, UnicodeError):
+            return None
+
+    def put(self, key: str, reply: CachedReply) -> None:
+        """Keep a reply."""
+        path = self._path(key)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with NamedTemporaryFile(dir=path.parent, delete=False) as half:
+            half.write(msgspec.json.encode(reply))
+        Path(half.name).replace(path)
+
+    def _path(self, key: str) -> Path:
+        return self._folder / key[:2] / f"{key}.json"

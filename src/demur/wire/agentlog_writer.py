@@ -1,0 +1,111 @@
+"""Exchanges → a Shadow `.agentlog`: one JSON record a line, each named by the hash of its payload.
+
+Laws: the first record is the metadata; a request's parent is the record before it, a response's parent its request; an id is
+`agentlog.record_id` of the payload, so that the seed's own check of ids passes; what a payload cannot hold (opaque parts, further
+choices) is left out; reading the log again gives the same prompts, texts, calls and stops. Times arrive as arguments.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from demur.errors import ShapeError
+from demur.model.exchange import Finish, RefusalPart, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
+from demur.wire.agentlog import record_id
+from demur.wire.fields import decode, encode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from demur.model.exchange import Choice, Exchange, Part, Request, Response
+    from demur.wire.interface import JsonObject
+
+__all__ = ["LoggedExchange", "write_agentlog"]
+
+LoggedExchange = tuple["Exchange", float | None]
+"""An exchange and its latency in milliseconds, None where that is not known."""
+
+_VERSION = "0.1"
+_STOPS = {
+    Finish.STOP: "end_turn",
+    Finish.LENGTH: "max_tokens",
+    Finish.TOOL: "tool_use",
+    Finish.CONTENT_FILTER: "content_filter",
+    Finish.REFUSAL: "refusal",
+    Finish.ERROR: "error",
+    Finish.UNKNOWN: "end_turn",
+}
+
+
+def write_agentlog(exchanges: Iterable[LoggedExchange], *, ts: str, tool: str = "demur") -> Iterator[bytes]:
+    """Yield the lines of a log; `ts` is the time of its records, as `2026-04-28T10:00:00.000Z`."""
+    head = _record("metadata", {"sdk": {"name": tool}}, ts=ts, parent=None, session=None)
+    yield _line(head)
+    last: str = head["id"]
+    for exchange, latency_ms in exchanges:
+        if exchange.request is not None:
+            asked = _record("chat_request", _asked(exchange.request), ts=ts, parent=last, session=exchange.session)
+            yield _line(asked)
+            last = asked["id"]
+        if exchange.response is not None:
+            kind, payload = _answered(exchange.response, latency_ms)
+            told = _record(kind, payload, ts=ts, parent=last, session=exchange.session)
+            yield _line(told)
+            last = told["id"]
+
+
+def _record(kind: str, payload: JsonObject, *, ts: str, parent: str | None, session: str | None) -> JsonObject:
+    meta = {} if session is None else {"meta": {"session_tag": session}}
+    named = {"version": _VERSION, "id": record_id(payload), "kind": kind, "ts": ts, "parent": parent}
+    return {**named, **meta, "payload": payload}
+
+
+def _line(record: JsonObject) -> bytes:
+    return encode(record) + b"\n"
+
+
+def _asked(request: Request) -> JsonObject:
+    messages = [{"role": m.role, "content": [p for part in m.parts for p in _part(part)]} for m in request.messages]
+    return {"model": request.model, "messages": messages, "params": {}}
+
+
+def _answered(response: Response, latency_ms: float | None) -> tuple[str, JsonObject]:
+    if response.error is not None:
+        return "error", {"source": "llm", "code": response.error.code or "error", "message": response.error.message}
+    choice = response.choices[0] if response.choices else None
+    usage = response.usage
+    spent = {} if usage is None else {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
+    return "chat_response", {
+        "model": response.model,
+        "content": [p for part in choice.parts for p in _part(part)] if choice else [],
+        "stop_reason": _stop(choice),
+        "latency_ms": 0 if latency_ms is None else latency_ms,
+        "usage": {"input_tokens": 0, "output_tokens": 0, "thinking_tokens": 0, **spent},
+    }
+
+
+def _stop(choice: Choice | None) -> str:
+    return _STOPS[(choice.finish if choice else None) or Finish.UNKNOWN]
+
+
+def _part(part: Part) -> Iterator[JsonObject]:
+    match part:
+        case TextPart(text):
+            yield {"type": "text", "text": text}
+        case RefusalPart(text):
+            yield {"type": "refusal", "refusal": text}
+        case ThinkingPart(text):
+            yield {"type": "thinking", "thinking": text}
+        case ToolCallPart(label, name, arguments):
+            yield {"type": "tool_use", "id": label, "name": name, "input": _input(arguments)}
+        case ToolResultPart(label, text):
+            yield {"type": "tool_result", "tool_use_id": label, "content": text}
+        case _:
+            return
+
+
+def _input(arguments: str) -> Any:
+    try:
+        return decode(arguments or "{}")
+    except ShapeError:
+        return arguments

@@ -1,0 +1,287 @@
+"""The shared store, on a real server: one log for many gateways, and every fault seen."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+from tests.adapters.passport_logs import ORIGIN, committed, decided, gate_in, ticking, writing
+from tests.cli.test_passport import asked, run
+from tests.record.logs import busy_log
+
+from demur.adapters.disclosures import PostgresDisclosures
+from demur.adapters.log_location import log_place
+from demur.adapters.log_schema import StoreError
+from demur.adapters.postgres_log import PostgresLog
+from demur.adapters.store_checks import StoreCheck
+from demur.errors import UsageError
+from demur.model.passport import Restart
+from demur.record.proof import inclusion_proof, is_included
+from demur.record.seal import open_sealed
+from demur.record.tree import leaf_hash
+from demur.record.verify import Evidence, Trust, verify
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parents[2]
+Capture = pytest.CaptureFixture[str]
+GATEWAY = """
+import sys
+from pathlib import Path
+from demur.adapters.log_location import log_place
+from demur.adapters.log_writer import utc_now
+from tests.adapters.passport_logs import decided, gate_in, writing
+
+address, folder, name, count = sys.argv[1:]
+gate = gate_in(Path(folder) / "policy")
+with writing(log_place(address, folder), clock=utc_now) as writer:
+    print("ready", flush=True)
+    sys.stdin.readline()
+    for number in range(int(count)):
+        writer.submit(decided(gate, f"{name}-{number % 3}" if number % 4 else "shared")).receipt.result()
+        print(number, flush=True)
+"""
+
+
+@contextmanager
+def gateway(address: str, folder: Path, name: str, count: int) -> Iterator[subprocess.Popen[str]]:
+    """A process with a key of its own that writes to the shared log once it is told to."""
+    with subprocess.Popen(  # noqa: S603 — our own interpreter
+        [sys.executable, "-c", GATEWAY, address, str(folder), name, str(count)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+            yield process
+        finally:
+            process.kill()
+
+
+def begin(process: subprocess.Popen[str]) -> None:
+    assert process.stdin is not None
+    process.stdin.write("go\n")
+    process.stdin.flush()
+
+
+def execute(address: str, *statements: str) -> None:
+    with psycopg.connect(address, autocommit=True) as connection:
+        for statement in statements:
+            connection.execute(statement.encode())
+
+
+def sound(address: str, folders: list[Path]) -> int:
+    """Return the size of a log, having verified all of it with the keys of these gateways."""
+    keys = tuple(key for folder in folders for key in log_place(address, str(folder)).keys().public())
+    store = PostgresLog(address, read_only=True)
+    with store.snapshot():
+        check = StoreCheck(store)
+        found = verify(check.envelopes(), Trust(ORIGIN, keys), Evidence(tuple(store.checkpoints())))
+        check.close()
+    store.close()
+    assert (found.faults, check.faults) == ((), [])
+    return found.records
+
+
+def test_the_store_keeps_the_port_of_the_record_stage(database: str) -> None:
+    """What is appended is read back byte for byte, with the frontier, nodes, tails and proofs of the same tree."""
+    made = busy_log(11)
+    store = PostgresLog(database, origin=ORIGIN)
+    assert store.append(made.envelopes[:4]) == range(4)
+    assert store.append(made.envelopes[4:]) == range(4, 11)
+    assert list(store.read(2, 7)) == made.envelopes[2:7]
+    assert store.frontier() == made.tree.frontier
+    tail = store.session_tail("a")
+    assert tail is not None
+    assert (tail.seq, tail.leaf) == made.tails["a"]
+    assert store.session_tail("nobody") is None
+    row = store.row_of("a", 1)
+    assert row is not None
+    assert row.place == 2
+    root, leaf = made.tree.frontier.root(), leaf_hash(made.envelopes[5])
+    assert is_included(leaf, 5, size=11, root=root, proof=inclusion_proof(5, 11, store.node))
+    note = made.checkpoint()
+    more = note + note.splitlines(keepends=True)[-1]
+    for given in (note, more, note):
+        store.add_checkpoint(11, given)
+    assert list(store.checkpoints()) == [more]
+    with pytest.raises(UsageError, match="does not follow"):
+        store.append([made.envelopes[0]])
+    assert store.frontier().size == 11
+    store.close()
+
+
+def test_a_log_keeps_its_name_and_version(database: str) -> None:
+    """A database without a log, one of another name and one of a later version are refused with the reason."""
+    with pytest.raises(StoreError, match="holds no log"):
+        PostgresLog(database, read_only=True)
+    PostgresLog(database, origin=ORIGIN).close()
+    PostgresLog(database, origin=ORIGIN).close()
+    with pytest.raises(UsageError, match="is called"):
+        PostgresLog(database, origin="other.example/log")
+    execute(database, "UPDATE demur.schema_version SET version = 99")
+    with pytest.raises(StoreError, match="later Demur"):
+        PostgresLog(database, origin=ORIGIN)
+
+
+def test_a_server_that_is_not_there_is_told_in_one_line(server: str) -> None:
+    """A wrong address is an error of the store, without the engine's traceback."""
+    with pytest.raises(StoreError, match="cannot be reached"):
+        PostgresLog(server.replace("DATABASE", "nowhere"), origin=ORIGIN)
+
+
+def test_many_open_an_empty_database_at_once(database: str) -> None:
+    """Of several that open a new log at once, one makes the tables and all find them."""
+    with ThreadPoolExecutor(6) as pool:
+        stores = list(pool.map(lambda _: PostgresLog(database, origin=ORIGIN), range(6)))
+    assert {store.frontier().size for store in stores} == {0}
+    for store in stores:
+        store.close()
+
+
+def test_many_gateways_write_one_log(database: str, tmp_path: Path) -> None:
+    """Three processes with a key each, a session shared among them, make one sound log with every record of each."""
+    folders = [tmp_path / name for name in "xyz"]
+    with (
+        gateway(database, folders[0], "x", 40) as x,
+        gateway(database, folders[1], "y", 40) as y,
+        gateway(database, folders[2], "z", 40) as z,
+    ):
+        for process in (x, y, z):
+            begin(process)
+        for process in (x, y, z):
+            assert process.stdout is not None
+            assert len(process.stdout.read().splitlines()) == 40
+            assert process.wait() == 0
+    assert sound(database, folders) == 120
+    store = PostgresLog(database, read_only=True)
+    shared = store.session_tail("shared")
+    store.close()
+    assert shared is not None
+    assert shared.seq == 29
+
+
+def test_a_gateway_killed_in_the_middle_loses_nothing_acknowledged(database: str, tmp_path: Path) -> None:
+    """After a kill the log is sound, holds all that was acknowledged, and the next start says that it was a crash."""
+    with gateway(database, tmp_path, "x", 100_000) as process:
+        begin(process)
+        assert process.stdout is not None
+        for _ in range(40):
+            process.stdout.readline()
+        process.send_signal(signal.SIGKILL)
+        acknowledged = 40 + process.stdout.read().count("\n")
+    # The server lets go of a dead client's locks once it notices: waiting for one that excludes all others is noticing.
+    execute(database, f"SELECT pg_advisory_lock({0x64656D7572_02})")
+    assert sound(database, [tmp_path]) >= acknowledged
+    place = log_place(database, str(tmp_path))
+    with writing(place, clock=ticking(start="2099-01-01T00:00:00.000000Z")):
+        pass
+    store = place.open(read_only=True)
+    size = store.frontier().size
+    last = open_sealed(next(store.read(size - 1, size))).entry
+    store.close()
+    assert isinstance(last, Restart)
+    assert not last.clean
+
+
+def test_a_writer_survives_a_lost_connection(database: str, tmp_path: Path) -> None:
+    """A connection that the server ends is told to who waits, and the next record is written over a new one."""
+    place = log_place(database, str(tmp_path))
+    gate = gate_in(tmp_path / "policy")
+    with writing(place) as writer:
+        writer.submit(decided(gate)).receipt.result(timeout=30)
+        execute(
+            database,
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND pid <> pg_backend_pid() AND query NOT LIKE '%disclosures%'",
+        )
+        assert isinstance(writer.submit(decided(gate)).receipt.exception(timeout=30), StoreError)
+        writer.submit(decided(gate)).receipt.result(timeout=30)
+    assert sound(database, [tmp_path]) == 2
+
+
+@pytest.fixture
+def shared(database: str, tmp_path: Path) -> tuple[str, Path]:
+    """A log of six exchanges of two sessions, its address and the folder of its keys."""
+    gate = gate_in(tmp_path / "policy")
+    with writing(log_place(database, str(tmp_path))) as writer:
+        for number in range(6):
+            score = 0.9 if number % 3 == 2 else 0.1
+            writer.submit(decided(gate, "ab"[number % 2], score=score)).receipt.result(timeout=30)
+    return database, tmp_path
+
+
+@pytest.mark.parametrize(
+    ("statements", "first_bad"),
+    [
+        ((), None),
+        (("UPDATE demur.records SET payload = set_byte(payload, 100, 65) WHERE idx = 3",), 3),
+        (("DELETE FROM demur.records WHERE idx = 2",), 2),
+        (
+            (
+                "UPDATE demur.records SET idx = 99 WHERE idx = 1",
+                "UPDATE demur.records SET idx = 1 WHERE idx = 3",
+                "UPDATE demur.records SET idx = 3 WHERE idx = 99",
+            ),
+            1,
+        ),
+        (("DELETE FROM demur.records WHERE idx >= 4",), None),
+        (("UPDATE demur.rollup SET n = n + 1",), None),
+    ],
+    ids=["sound", "changed byte", "deleted", "swapped", "truncated", "counts"],
+)
+def test_faults_are_seen_through_the_command(
+    capsys: Capture, shared: tuple[str, Path], statements: tuple[str, ...], first_bad: int | None
+) -> None:
+    """`demur passport verify` passes a sound log in a database and fails a changed one, naming the record."""
+    address, folder = shared
+    execute(address, *statements)
+    code, found = asked(capsys, "verify", address, "--folder", folder, "--policy", folder / "policy")
+    assert (code, found["ok"], found["first_bad"]) == (int(bool(statements)), not statements, first_bad)
+
+
+def test_commands_work_on_a_database(capsys: Capture, shared: tuple[str, Path], tmp_path: Path) -> None:
+    """Showing, proving, exporting, counting and rotating work on a database as on a file."""
+    address, folder = shared
+    there = (address, "--folder", folder)
+    assert "hot (deny)" in run(capsys, "show", address, 2)[1]
+    assert run(capsys, "prove", address, 2, "--folder", folder, "--out", tmp_path / "b.json")[0] == 0
+    assert run(capsys, "verify", tmp_path / "b.json", "--keys", folder / "keys.json")[0] == 0
+    assert run(capsys, "export", address, "--out", tmp_path / "e.jsonl")[0] == 0
+    assert run(capsys, "verify", tmp_path / "e.jsonl", "--keys", folder / "keys.json")[0] == 0
+    code, found = asked(capsys, "rates", address)
+    assert (code, found["gateway_denied"]["count"], found["gateway_denied"]["n"]) == (0, 2, 6)
+    assert run(capsys, "rotate", *there)[0] == 0
+    assert run(capsys, "verify", *there)[0] == 0
+    assert "needs a folder" in run(capsys, "rotate", address)[1]
+
+
+def test_texts_are_kept_apart_and_erased(database: str) -> None:
+    """A text is found by its digest until it is erased; what is older than a time can be found."""
+    texts = PostgresDisclosures(database, clock=ticking())
+    first, second = committed("one", 1), committed("two", 2)
+    texts.put([first])
+    texts.put([second, first])
+    assert texts.get(first.digest) == first
+    assert texts.kept_before("2026-01-31T12:00:02.000000Z") == (first.digest,)
+    assert texts.erase([first.digest, "unknown"]) == (first.digest,)
+    assert (texts.get(first.digest), texts.get(second.digest)) == (None, second)
+    texts.close()
+
+
+def test_a_password_is_never_shown() -> None:
+    """A place is shown to people without its password."""
+    assert log_place("postgresql://me:secret@host/log").shown == "postgresql://me@host/log"
