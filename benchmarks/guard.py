@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from demur.model.exchange import Choice, Finish, Response, Shape, TextPart
@@ -34,9 +35,9 @@ def main() -> int:
     print(f"{'shape':17} {'mode':7} {'decoder':>8} {'guard':>7} {'ratio':>6} {'goal':>5}")
     for shape in SHAPES:
         chunks = _chunks(shape)
-        floor = _best(lambda chunks=chunks: _decode(chunks), len(chunks))
+        floor = _best(partial(_decode, chunks), len(chunks))
         for mode, goal in GOALS_US.items():
-            cost = _best(lambda chunks=chunks, shape=shape, mode=mode: _guard(chunks, shape, mode), len(chunks))
+            cost = _best(partial(_guard, chunks, shape, mode), len(chunks))
             missed |= cost > goal
             row = f"{shape:17} {mode:7} {floor:8.2f} {cost:7.2f} {cost / floor:6.2f} {goal:5.0f}"
             print(row + "  missed" * (cost > goal))

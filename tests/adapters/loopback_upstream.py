@@ -63,7 +63,7 @@ class Peer:
         head = await self.reader.readuntil(b"\r\n\r\n")
         body = b""
         if b"transfer-encoding: chunked" in head:
-            while size := int(await self.reader.readline(), 16):
+            while size := int(await self.reader.readuntil(b"\n"), 16):
                 body += (await self.reader.readexactly(size + 2))[:-2]
             await self.reader.readline()
         elif b"content-length: " in head:

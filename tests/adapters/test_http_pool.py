@@ -219,10 +219,11 @@ def test_an_answer_that_is_cut_off_is_said_to_be(raw: bytes) -> None:
         async with provider(always(raw, close=True)) as served, aclosing_pool(served.url) as pool:
             answer = await pool.send(ASKED)
             assert await anext(answer.body) == b"hel"
-            for _ in range(2):
-                with pytest.raises(UpstreamCutError) as caught:
-                    await anext(answer.body)
+            with pytest.raises(UpstreamCutError) as caught:
+                await anext(answer.body)
             assert caught.value.received
+            with pytest.raises(UpstreamCutError):
+                await anext(answer.body)
 
     run(main())
 
@@ -321,7 +322,7 @@ def test_a_slow_reader_of_ours_is_no_silence_of_the_provider() -> None:
             answer = await pool.send(ASKED)
             skip(1000)
             assert await anext(answer.body) == b"o"
-            skip(700)
+            skip(900)
             with pytest.raises(UpstreamTimeoutError, match="total timeout"):
                 while True:
                     await anext(answer.body)

@@ -201,12 +201,13 @@ def test_a_full_disk_is_told_and_nothing_acknowledged_is_lost(tmp_path: Path) ->
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         (pages,) = db.execute("PRAGMA page_count").fetchone()
         db.execute(f"PRAGMA max_page_count = {pages + 2}")
-        outcomes = [writer.submit(decided(gate)).receipt.exception(timeout=30) for _ in range(40)]
+        outcomes = [writer.submit(decided(gate, f"{n}" * 5000)).receipt.exception(timeout=30) for n in range(8)]
         failed = [str(outcome) for outcome in outcomes if outcome is not None]
         assert "cannot grow: the disk or the file's limit is full" in failed[0]
-        assert isinstance(writer.failure, StoreError)
+        during = writer.failure
         db.execute("PRAGMA max_page_count = 1000000")
         writer.submit(decided(gate)).receipt.result(timeout=30)
+    assert isinstance(during, StoreError)
     assert writer.failure is None
     written = len(outcomes) - len(failed)
     assert written > 0

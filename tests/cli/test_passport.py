@@ -17,10 +17,11 @@ from demur.adapters.keys import KeyFolder
 from demur.adapters.log_location import log_place
 from demur.cli import passport
 from demur.errors import DemurError
+from demur.model.claim import Phase
 from demur.model.decision import Decision, Effect
-from demur.model.passport import DeclineCause
+from demur.model.passport import AuditorRun, AuditorStatus, DeclineCause, EnforcementGap
 from demur.record.checkpoint import Checkpoint, NoteKey, issue_checkpoint
-from demur.record.commit import commit
+from demur.record.commit import commit, withhold
 from demur.record.tree import Frontier, grow, leaf_hash
 
 if TYPE_CHECKING:
@@ -455,3 +456,118 @@ def test_help_has_examples_and_fits(capsys: Capture, step: str, monkeypatch: pyt
     out = capsys.readouterr().out
     assert f"demur passport {step} " in out.split("examples:")[1]
     assert max(map(len, out.splitlines())) <= 80
+
+
+def test_records_of_every_kind_are_shown(capsys: Capture, tmp_path: Path) -> None:
+    """Rotations, erasures, restarts and gaps are told in words."""
+    place = with_texts(tmp_path)
+    run(capsys, "erase", tmp_path, "--session", "s", "--all", "--reason", "closed account")
+    run(capsys, "rotate", tmp_path)
+    gate = gate_in(tmp_path / "policy")
+    gap = EnforcementGap(Phase.RESPONSE, "failed_open", "slow")
+    failed = AuditorRun("slow", "2", AuditorStatus.TIMEOUT, 9000, "open")
+    base = decided(gate, score=0.9)
+    response = replace(base.phases[0], phase=Phase.RESPONSE, claims=(), auditors=(failed,))
+    with writing(place, clock=ticking(start="2099-01-01T00:00:00.000000Z")) as writer:
+        writer.submit(replace(base, phases=(*base.phases, response), gaps=(gap,))).receipt.result(timeout=30)
+    shown = [run(capsys, "show", tmp_path, index)[1] for index in range(5)]
+    assert "1 text" not in shown[1]
+    assert "2 texts: closed account" in shown[1]
+    assert "new key" in shown[2]
+    assert "3 records, left in order" in shown[3]
+    assert "failed_open (slow)" in shown[4]
+    assert "slow 2: timeout, 9,000 µs, applied open" in shown[4]
+    assert asked(capsys, "verify", tmp_path)[0] == 0
+
+
+def test_what_cannot_be_done_is_said_in_one_line(capsys: Capture, tmp_path: Path) -> None:
+    """Wrong places, ranges, formats and files are refused with what to do instead."""
+    place = small_log(tmp_path / "log", 2)
+    log = tmp_path / "log"
+    (tmp_path / "noise.json").write_text("{}")
+    (tmp_path / "noise.jsonl").write_text("{}\n")
+    (tmp_path / "noise.parquet").write_text("noise")
+    keys = ("--keys", log / "keys.json")
+    expected = {
+        "no bundle": ("verify", tmp_path / "noise.json", *keys),
+        "no export": ("verify", tmp_path / "noise.jsonl", *keys),
+        "cannot be read as Parquet": ("verify", tmp_path / "noise.parquet", *keys),
+        "no such file": ("verify", log, "--keys", tmp_path / "nowhere"),
+        "expected name+id+key": ("verify", log, "--witness", "somebody+1+AAAA"),
+        "names no format": ("export", log, "--out", tmp_path / "x.csv"),
+        "no records from 5 to 2": ("export", log, "--start", 5),
+        "cannot be written": ("export", log, "--out", tmp_path / "no" / "x.jsonl"),
+        "commits to no `request`": ("disclose", log, 0, "--what", "request"),
+        "erase what?": ("erase", log, "--reason", "none"),
+        "no key to rotate": ("rotate", tmp_path / "empty"),
+        "no key was made here": ("keys", tmp_path / "empty"),
+    }
+    for message, call in expected.items():
+        code, out = run(capsys, *call)
+        assert (code, message in out) == (2, True), out
+    for name in ("prove", "keys"):
+        record = (0,) if name == "prove" else ()
+        assert "cannot be written" in run(capsys, name, log, *record, "--out", tmp_path / "no" / "x")[1]
+    alter(place, "DELETE FROM checkpoints")
+    assert "no checkpoint covers record 1 yet" in run(capsys, "prove", log, 1)[1]
+
+
+def test_what_is_written_to_standard_output_can_be_read(
+    capsysbinary: pytest.CaptureFixture[bytes], tmp_path: Path
+) -> None:
+    """Without --out a bundle, the keys and an export go to standard output, whole."""
+    small_log(tmp_path, 3)
+    top = argparse.ArgumentParser(prog="demur")
+    passport.add_parser(top.add_subparsers())
+    for step, record in (("prove", ["1"]), ("keys", []), ("export", [])):
+        parsed = top.parse_args(["passport", step, str(tmp_path), *record, "--json"])
+        assert parsed.run(parsed) == 0
+        printed = capsysbinary.readouterr().out
+        lines = printed.splitlines() if step == "export" else [printed]
+        assert len([json.loads(line) for line in lines]) == (4 if step == "export" else 1)
+
+
+def test_a_changed_parquet_export_fails(capsys: Capture, tmp_path: Path) -> None:
+    """A column that says something else than its envelope fails the check and names the record."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    small_log(tmp_path / "log")
+    out = tmp_path / "export.parquet"
+    run(capsys, "export", tmp_path / "log", "--out", out)
+    table = pq.read_table(out)
+    models = table.column("model_asked").to_pylist()
+    other = table.set_column(table.schema.get_field_index("model_asked"), "model_asked", pa.array([*models[:4], "other", models[5]]))  # fmt: skip
+    pq.write_table(other.replace_schema_metadata(table.schema.metadata), out)
+    code, found = asked(capsys, "verify", out, "--keys", tmp_path / "log" / "keys.json")
+    assert (code, found["first_bad"]) == (1, 4)
+    out.write_bytes(out.read_bytes()[:-2000])
+    assert run(capsys, "verify", out, "--keys", tmp_path / "log" / "keys.json")[0] == 2
+
+
+def test_a_damaged_record_can_still_be_exported_and_is_named_there(capsys: Capture, tmp_path: Path) -> None:
+    """An envelope that cannot be opened leaves the log as it is, and the export fails where the log does."""
+    place = small_log(tmp_path / "log")
+    alter(place, "UPDATE records SET rest = CAST('noise' AS BLOB) WHERE idx = 1")
+    for ending in ("jsonl", "parquet"):
+        out = tmp_path / f"export.{ending}"
+        assert run(capsys, "export", tmp_path / "log", "--out", out)[0] == 0
+        code, found = asked(capsys, "verify", out, "--keys", tmp_path / "log" / "keys.json")
+        assert (code, found["first_bad"]) == (1, 1)
+    assert asked(capsys, "verify", tmp_path / "log")[1]["first_bad"] == 1
+
+
+def test_withheld_claims_are_replayed_where_their_texts_are_kept(capsys: Capture, tmp_path: Path) -> None:
+    """A decision on a sensitive claim is replayed with the kept text, and is said to be unchecked once it is erased."""
+    place = log_place(str(tmp_path))
+    gate = gate_in(tmp_path / "policy")
+    plain = decided(gate, score=0.9)
+    secret = tuple(replace(claim, sensitive=True) for claim in plain.phases[0].claims)
+    phase, texts = withhold(replace(plain.phases[0], claims=secret), iter([bytes(16)]))
+    with writing(place) as writer:
+        writer.submit(replace(plain, phases=(phase,)), disclosures=texts).receipt.result(timeout=30)
+    policy = ("--policy", tmp_path / "policy")
+    assert asked(capsys, "verify", tmp_path, *policy)[1]["checks"]["replay"]["held"] == 1
+    assert run(capsys, "erase", tmp_path, "--digest", texts[0].digest, "--reason", "asked")[0] == 0
+    code, found = asked(capsys, "verify", tmp_path, *policy)
+    assert (code, found["checks"]["replay"]["unchecked"][0]["count"]) == (0, 1)

@@ -170,7 +170,13 @@ def _chat_delta(piece: Said, *, is_new: bool) -> dict[str, Any]:
 def message_events(said: Iterable[Said]) -> Iterator[bytes]:
     """Yield the events of an Anthropic message, a block for every run of a strand, a ping in each."""
     usage = {"input_tokens": 1, "output_tokens": 1}
-    message = {"id": "msg_7", "type": "message", "role": "assistant", "model": "claude-x", "content": []}
+    message: dict[str, Any] = {
+        "id": "msg_7",
+        "type": "message",
+        "role": "assistant",
+        "model": "claude-x",
+        "content": [],
+    }
     message |= {"stop_reason": None, "stop_sequence": None, "usage": usage}
     yield on_wire({"type": "message_start", "message": message}, "message_start")
     for index, (strand, run) in enumerate(itertools.groupby(said, key=lambda piece: piece.strand)):
@@ -328,7 +334,7 @@ def _odd() -> Iterator[Case]:
     for shape in (Shape.OPENAI_RESPONSES, Shape.ANTHROPIC):
         seam = [Said(BEFORE + PHRASE[:9]), Said("{}", channel=Channel.TOOL), Said(PHRASE[9:] + AFTER)]
         yield make(f"{shape}-seam", shape, seam)
-    said = (Said(BEFORE + PHRASE + AFTER),)
+    said: tuple[Said, ...] = (Said(BEFORE + PHRASE + AFTER),)
     silent = tuple(response_events(said, deltas=False))
     yield Case("openai_responses-no-deltas", Shape.OPENAI_RESPONSES, silent, said)
     said = tuple(Said(p) for p in parts(BEFORE + PHRASE + AFTER, 9))
@@ -377,7 +383,7 @@ def _listen_chat(url: str, *, azure: bool) -> Heard:
                 heard.hear(delta.refusal, index, Channel.REFUSAL)
                 heard.hear((delta.model_extra or {}).get("reasoning_content"), index, Channel.THINKING)
                 for call in delta.tool_calls or ():
-                    heard.hear(call.function and call.function.arguments, index, Channel.TOOL, call.index)
+                    heard.hear(call.function.arguments if call.function else None, index, Channel.TOOL, call.index)
                 heard.finishes[index] = choice.finish_reason or heard.finishes.get(index)
     return heard
 
@@ -388,8 +394,8 @@ def _listen_responses(url: str) -> Heard:
     with openai.OpenAI(base_url=f"{url}/v1", api_key="k", max_retries=0) as client:
         last: Any = None
         for event in client.responses.create(model="gpt-x", input="hi", stream=True):
-            told += event.delta if event.type.endswith(".delta") else ""  # type: ignore[union-attr]
             last = event
+            told += last.delta if last.type.endswith(".delta") else ""
     response = last.response
     for index, item in enumerate(response.output):
         for channel, within in ((Channel.THINKING, "summary"), (Channel.TEXT, "content")):

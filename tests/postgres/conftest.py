@@ -53,7 +53,7 @@ def server() -> Iterator[str]:
     if who:
         os.chown(folder, who["user"], who["group"])
     try:
-        make = [
+        make: list[str | Path] = [
             bin_folder / "initdb",
             "-D",
             folder / "data",
@@ -66,7 +66,15 @@ def server() -> Iterator[str]:
         ]
         subprocess.run(make, check=True, capture_output=True, cwd=folder, **who)  # noqa: S603 — a program found above
         # No port at all: the socket in the folder is free by being new.
-        run = [bin_folder / "postgres", "-D", folder / "data", "-k", folder, "-c", "listen_addresses="]
+        run: list[str | Path] = [
+            bin_folder / "postgres",
+            "-D",
+            folder / "data",
+            "-k",
+            folder,
+            "-c",
+            "listen_addresses=",
+        ]
         with subprocess.Popen(run, stderr=subprocess.PIPE, text=True, cwd=folder, **who) as process:  # noqa: S603 — as above
             assert process.stderr is not None
             try:
@@ -74,7 +82,7 @@ def server() -> Iterator[str]:
                 assert said is not None, "the server did not start"
                 yield f"postgresql://demur@/DATABASE?host={folder}"
             finally:
-                process.send_signal(signal.SIGINT)
+                process.send_signal(signal.SIGQUIT)
                 process.communicate()
     finally:
         shutil.rmtree(folder, ignore_errors=True)

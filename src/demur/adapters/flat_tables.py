@@ -16,7 +16,7 @@ from demur.adapters.sources import Kind, head_of
 from demur.adapters.sql import literal, quoted
 from demur.errors import InputError
 from demur.wire.flat import PROMPT_FIELDS, RESPONSE_FIELDS
-from demur.wire.traces.scalars import NAMES_OF_NORMAL_FIELDS, fields_of
+from demur.wire.traces.scalars import fields_of, other_homes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -137,7 +137,6 @@ def _is_plain(source: Source, columns: Mapping[str, _Cell]) -> bool:
         and max(map(len, columns)) <= _MAX_LABEL_CHARS
         and not columns.keys() & _SAYS_MORE
         and columns.get("label") is not _Cell.TRUTH
-        and not any(cell is _Cell.OTHER and name in NAMES_OF_NORMAL_FIELDS for name, cell in columns.items())
     )
 
 
@@ -145,7 +144,8 @@ def _are_direct(columns: Mapping[str, _Cell], fields: Sequence[str]) -> bool:
     """Return whether the fields are columns themselves, none of them also found under another name or in another form."""
     for field in fields:
         others = dict.fromkeys((name for name in columns if name != field or field == "day"), "2024-01-01")
-        if columns.get(field) is _Cell.OTHER or field in dict(fields_of(others)):
+        homes = {field, *other_homes(field)}
+        if any(columns.get(name) is _Cell.OTHER for name in homes) or field in dict(fields_of(others)):
             return False
     return True
 

@@ -54,10 +54,9 @@ def schema_of(given: object, path: str = "schema") -> Schema:
         pattern = None if row.pattern is None else re.compile(row.pattern).pattern
     except re.error as exc:
         raise ShapeError(f"`{path}.pattern` is no pattern: {exc}", hint="mend the pattern") from exc
-    values = row.enum if row.const is msgspec.UNSET else (row.const,)
     return Schema(
         types=(row.type,) if isinstance(row.type, str) else row.type,
-        enum=None if values is None else tuple(settled(value) for value in values),
+        enum=_allowed(row),
         properties=tuple((name, schema_of(part, f"{path}.{name}")) for name, part in row.properties.items()),
         required=row.required,
         additional=_inner(row.additional_properties, f"{path}.additionalProperties"),
@@ -70,6 +69,14 @@ def schema_of(given: object, path: str = "schema") -> Schema:
         any_of=tuple(schema_of(part, f"{path}.anyOf") for part in row.any_of),
         one_of=tuple(schema_of(part, f"{path}.oneOf") for part in row.one_of),
     )
+
+
+def _allowed(row: _SchemaRow) -> tuple[str, ...] | None:
+    listed = None if row.enum is None else tuple(settled(value) for value in row.enum)
+    if row.const is msgspec.UNSET:
+        return listed
+    const = settled(row.const)
+    return (const,) if listed is None or const in listed else ()
 
 
 def _inner(given: object, path: str) -> Schema | None:

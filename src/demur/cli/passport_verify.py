@@ -87,10 +87,12 @@ def _verify_store(args: argparse.Namespace) -> _Findings:
     with opened(place) as store:
         found.origin = args.origin or store.origin
         check = StoreCheck(store)
+        # What the call itself brings is read first: a mistake there is no fault of the log.
+        trust, replays = _trust(args, keys, found.origin), _replays(args)
         try:
             with store.snapshot(), _disclosing(args) as disclose:
-                evidence = Evidence(most_signed((*store.checkpoints(), *kept)), _replays(args), disclose)
-                found.checked = verify(check.envelopes(), _trust(args, keys, found.origin), evidence)
+                evidence = Evidence(most_signed((*store.checkpoints(), *kept)), replays, disclose)
+                found.checked = verify(check.envelopes(), trust, evidence)
                 check.close()
         except (StoreError, InputError) as exc:
             check.faults.append(StoreFault(exc.what))
@@ -109,11 +111,10 @@ def _verify_export(path: Path, args: argparse.Namespace) -> _Findings:
     if not kept:
         found.limits.append("every checkpoint comes from the export itself: give --checkpoint, one that you kept")
     notes = most_signed((*(note.encode() for note in export.head.checkpoints), *kept))
+    trust, replays = _trust(args, keys, origin), _replays(args)
     envelopes = _compared(export.records, export.head.start, found)
     try:
-        found.checked = verify(
-            envelopes, _trust(args, keys, origin), Evidence(notes, _replays(args), start=export.head.before)
-        )
+        found.checked = verify(envelopes, trust, Evidence(notes, replays, start=export.head.before))
     except InputError as exc:
         found.faults.append(StoreFault(exc.what))
         return found

@@ -134,7 +134,7 @@ def truth_along(formula: Formula, truth: Callable[[Atom, int], bool], length: in
     """Return the truth of a formula at each position, and last past the end."""
     known: dict[Formula, list[bool]] = {}
     waiting = [formula]
-    # An own stack: a formula may be nested deeper than calls may be.
+    # Parts before wholes, each once, however often it occurs.
     while waiting:
         part = waiting[-1]
         missing = [inner for inner in _parts(part) if inner not in known]

@@ -221,6 +221,9 @@ class StreamGuard:
         if self._mode is GuardMode.PASS:
             self._out.append(rest)
         if not rest.strip(_BLANK):
+            if rest and self._mode is not GuardMode.PASS:
+                # The LF of a last CRLF whose CR already ended its line.
+                self._held.append(_Held(rest, None, [], last=False))
             return reason
         frame = frame_of(rest + b"\n\n")
         whole = reason is FinishReason.END and (read_body(frame) is not None or frame.data in (b"[DONE]", "[DONE]"))

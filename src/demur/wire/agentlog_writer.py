@@ -2,7 +2,7 @@
 
 Laws: the first record is the metadata; a request's parent is the record before it, a response's parent its request; an id is
 `agentlog.record_id` of the payload, so that the seed's own check of ids passes; what a payload cannot hold (opaque parts, further
-choices) is left out; reading the log again gives the same prompts, texts, calls and stops. Times arrive as arguments.
+choices) is left out, and what is not known (latency, tokens) is not made up; reading the log again gives the same prompts, texts, calls and stops. Times arrive as arguments.
 """
 
 from __future__ import annotations
@@ -74,18 +74,21 @@ def _answered(response: Response, latency_ms: float | None) -> tuple[str, JsonOb
         return "error", {"source": "llm", "code": response.error.code or "error", "message": response.error.message}
     choice = response.choices[0] if response.choices else None
     usage = response.usage
-    spent = {} if usage is None else {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
+    known: JsonObject = {} if latency_ms is None else {"latency_ms": latency_ms}
+    if usage is not None:
+        known["usage"] = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
     return "chat_response", {
         "model": response.model,
         "content": [p for part in choice.parts for p in _part(part)] if choice else [],
         "stop_reason": _stop(choice),
-        "latency_ms": 0 if latency_ms is None else latency_ms,
-        "usage": {"input_tokens": 0, "output_tokens": 0, "thinking_tokens": 0, **spent},
+        **known,
     }
 
 
 def _stop(choice: Choice | None) -> str:
-    return _STOPS[(choice.finish if choice else None) or Finish.UNKNOWN]
+    finish = (choice.finish if choice else None) or Finish.UNKNOWN
+    said = choice.finish_raw if choice else None
+    return said if said and finish is Finish.UNKNOWN else _STOPS[finish]
 
 
 def _part(part: Part) -> Iterator[JsonObject]:

@@ -1,0 +1,76 @@
+"""Formulas as people write them."""
+
+from __future__ import annotations
+
+import pytest
+
+from demur.errors import UsageError
+from demur.measure.ltl import (
+    And,
+    Atom,
+    Constant,
+    Formula,
+    Next,
+    Not,
+    Or,
+    Until,
+    WeakNext,
+    eventually,
+    globally,
+    implies,
+    release,
+    weak_until,
+)
+from demur.measure.ltl_syntax import parse_formula
+
+R, C, T = Atom("refused"), Atom("called"), Atom("text", "not legal advice")
+
+
+@pytest.mark.parametrize(
+    ("text", "formula"),
+    [
+        ("refused", R),
+        ("true & false", And(Constant(value=True), Constant(value=False))),
+        ("!refused", Not(R)),
+        ("!!refused", Not(Not(R))),
+        ("not refused and called", And(Not(R), C)),
+        ("refused || called && refused", Or(R, And(C, R))),
+        ("refused -> called -> refused", implies(R, implies(C, R))),
+        ("G (called -> F refused)", globally(implies(C, eventually(R)))),
+        ("X WX refused", Next(WeakNext(R))),
+        ("refused U called & refused", And(Until(R, C), R)),
+        ("refused W called", weak_until(R, C)),
+        ("refused R called", release(R, C)),
+        ('F text("not legal advice")', eventually(T)),
+        ("F text('not legal advice')", eventually(T)),
+        ("call(refund)", Atom("call", "refund")),
+        (r'text("say \"no\"")', Atom("text", 'say "no"')),
+        ("((refused))", R),
+    ],
+)
+def test_reading(text: str, formula: Formula) -> None:
+    """Signs bind as the page says, and words may stand for them."""
+    assert parse_formula(text) == formula
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ("", "from character 1"),
+        ("refused called", "from character 8"),
+        ("(refused", "from character 9"),
+        ("G", "from character 2"),
+        ("refuzed", "atoms are"),
+        ("call", "expected `\\(`"),
+        ('call("")', "in quotes"),
+        ("call(->)", "in quotes"),
+        ('"refused"', "expected an atom"),
+        ("refused # called", "from character 8"),
+        ("!" * 300 + "refused", "nest no deeper"),
+        ("(" * 300 + "refused", "nest no deeper"),
+    ],
+)
+def test_what_is_no_formula_says_where(text: str, where: str) -> None:
+    """A slip of the pen is an error with its place, never a formula that passes anything."""
+    with pytest.raises(UsageError, match=where):
+        parse_formula(text)
