@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.adapters.passport_logs import SYNC, decided, gate_in, small_log, ticking, writing
@@ -14,7 +15,9 @@ from demur.adapters.anchors import AnchorFile, read_notes
 from demur.adapters.keys import KeyFolder
 from demur.adapters.log_location import log_place
 from demur.adapters.log_schema import StoreError
-from demur.adapters.log_writer import Durability, WriterSettings, issued_at
+from demur.adapters.log_sealing import issued_at
+from demur.adapters.log_writer import Durability, LogWriter, WriterSettings
+from demur.adapters.sqlite_log import SqliteLog
 from demur.errors import UsageError
 from demur.model.claim import Claim, ClaimType, Phase
 from demur.model.passport import KeyRotation, Passport
@@ -23,6 +26,7 @@ from demur.record.interface import SessionTail
 from demur.record.seal import open_sealed, seal
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from demur.adapters.log_location import LogPlace
@@ -219,3 +223,30 @@ def test_an_anchor_file_holds_what_it_was_given(tmp_path: Path) -> None:
     assert len(notes) == 2
     assert b"".join(notes) == place.anchors.read_bytes()
     assert AnchorFile(tmp_path / "none.txt")._last is None
+
+
+class LosesTheAnswer(SqliteLog):
+    """A store whose first batch is committed while the news of it is lost, as over a connection that breaks."""
+
+    lost = 0
+
+    @contextmanager
+    def exclusive(self) -> Iterator[Any]:
+        """Hold the log; the first to append is told that it failed."""
+        size = self.frontier().size
+        with super().exclusive() as held:
+            yield held
+        if self.frontier().size > size and not self.lost:
+            self.lost += 1
+            raise StoreError("the answer was lost")
+
+
+def test_a_record_is_not_written_twice_where_only_the_answer_was_lost(tmp_path: Path) -> None:
+    """An acknowledged record whose commit seemed to fail is found again, not appended again."""
+    store = LosesTheAnswer(tmp_path / "log.db", origin="gateway.example/log")
+    writer = LogWriter(store, None, settings=ASYNC)
+    writer.start("c" * 64, "d" * 64)
+    receipt = writer.submit(decided(gate_in(tmp_path / "policy"))).receipt.result(timeout=30)
+    writer.close()
+    assert (store.lost, receipt.index, store.frontier().size) == (1, 0, 1)
+    store.close()

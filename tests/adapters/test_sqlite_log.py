@@ -37,7 +37,8 @@ import sys
 from contextlib import contextmanager
 from pathlib import Path
 from demur.adapters.log_location import log_place
-from demur.adapters.log_writer import Durability, WriterSettings, utc_now
+from demur.adapters.log_sealing import utc_now
+from demur.adapters.log_writer import Durability, WriterSettings
 from tests.adapters.passport_logs import decided, gate_in, writing
 
 folder, name, count, mode, unsynced = sys.argv[1:]

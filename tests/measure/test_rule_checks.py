@@ -54,7 +54,7 @@ CASES = [
     ("max_total_tokens: 1", (step(tokens=None),), NOT, ""),
     ("must_match_json_schema: {type: object}", (step("{}"), step("", "tool"), step("no")), BROKEN, "3"),
     ("must_match_json_schema: {type: object}", (step("", "tool"),), NOT, ""),
-    ("must_followup: {after: {text: sure?}, expect: {prompt: 'yes'}}", (step("Sure?"), step("ok", prompt="Yes")), KEPT, ""),
+    ("must_followup: {after: {text: 'sure?'}, expect: {prompt: 'yes'}}", (step("Sure?"), step("ok", prompt="Yes")), KEPT, ""),
     ("must_followup: {after: {call: a}, expect: {call: b}}", (step("", "a"), step("", "x"), step("", "b")), KEPT, ""),
     (
         "must_followup: {after: {call: a}, expect: {call: b}, within: 1}",

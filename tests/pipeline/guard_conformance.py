@@ -116,6 +116,28 @@ def joined(texts: dict[Strand, str]) -> dict[tuple[int, Channel], str]:
     return whole
 
 
+_WITHHELD = {Shape.ANTHROPIC: "refusal"}
+_FINISHED = {Shape.OPENAI_RESPONSES: "completed", Shape.ANTHROPIC: "end_turn"}
+
+
+def check_withheld(case: Case, heard: Heard, message: str) -> None:
+    """Nothing of the phrase was heard, all else as it was said, and the stream ended as the provider's filter ends it.
+
+    `message` is the sentence that stands in a chat refusal in place of the answer.
+    """
+    for strand, text in heard.texts.items():
+        assert (strand[1] is Channel.REFUSAL and text == message) or case.harmless[strand].startswith(text)
+    stop = _WITHHELD.get(case.shape, "content_filter")
+    assert stop in heard.finishes.values()
+    assert set(heard.finishes.values()) <= {stop, "stop"}
+
+
+def check_whole(case: Case, heard: Heard) -> None:
+    """All was heard, strand by strand, and the stream ended as it did at the provider."""
+    assert heard.texts == case.texts
+    assert set(heard.finishes.values()) == {_FINISHED.get(case.shape, "stop")}
+
+
 def forbids(due: ScanText) -> bool:
     """Return whether the phrase stands in what is due: the plainest auditor there is."""
     channels = {(s.choice, s.channel) for s in due.strands}

@@ -18,6 +18,8 @@ from tests.pipeline.guard_conformance import (
     Said,
     benign_cases,
     channels_of,
+    check_whole,
+    check_withheld,
     forbidden_cases,
     forbids,
     joined,
@@ -30,7 +32,7 @@ from tests.wire.loopback import answering
 from demur.model.exchange import Shape
 from demur.model.stream import Channel
 from demur.pipeline.guard import StreamGuard, open_guard
-from demur.pipeline.guard_values import Denial, FinishReason, GuardEnd, GuardMode, GuardStep
+from demur.pipeline.guard_values import CharCount, Denial, FinishReason, GuardEnd, GuardMode, GuardStep
 from demur.wire.sse import Decoder
 
 if TYPE_CHECKING:
@@ -40,8 +42,6 @@ FORBIDDEN = list(forbidden_cases())
 BENIGN = list(benign_cases())
 HOLDING = (GuardMode.WINDOW, GuardMode.BUFFER)
 DENIAL = Denial("forbidden_phrase", "This answer was withheld.", ("no-phrase",))
-STOPS = {Shape.ANTHROPIC: "refusal"}
-FINISHED = {Shape.OPENAI_RESPONSES: "completed", Shape.ANTHROPIC: "end_turn"}
 
 
 def opened(shape: Shape, mode: GuardMode, *, window: int = len(PHRASE), every: int = 5) -> StreamGuard:
@@ -124,12 +124,7 @@ READERS = {
 
 def check_denied(case: Case, heard: Heard) -> None:
     """Nothing of the phrase is heard, what is heard is what was said, and the end is the provider's own."""
-    for strand, text in heard.texts.items():
-        if strand[1] is not Channel.REFUSAL or text != DENIAL.message:
-            assert case.harmless[strand].startswith(text)
-    stop = STOPS.get(case.shape, "content_filter")
-    assert stop in heard.finishes.values()
-    assert set(heard.finishes.values()) <= {stop, "stop"}
+    check_withheld(case, heard, DENIAL.message)
     assert heard.demur is not None
     assert (heard.demur["end"], heard.demur["reason"]) == ("deny", DENIAL.reason)
 
@@ -178,9 +173,7 @@ def test_a_benign_answer_arrives_byte_for_byte(case: Case, mode: GuardMode) -> N
         steps = drive(guard, chunks)
         assert sent(steps) == case.payload
         assert steps[-1].end is GuardEnd.END
-        received, scanned, released, withheld = guard.account.of()
-        assert received == scanned == released == sum(len(text) for text in case.texts.values())
-        assert withheld == 0
+        assert guard.account.chars() == CharCount(*[sum(len(text) for text in case.texts.values())] * 3)
 
 
 @pytest.mark.parametrize("mode", HOLDING)
@@ -199,8 +192,7 @@ def test_the_real_clients_hear_a_benign_answer(case: Case, mode: GuardMode) -> N
     payload = sent(drive(opened(case.shape, mode), case.events))
     with answering(payload, content_type="text/event-stream") as stub:
         heard = listen(case.shape, stub.url)
-    assert heard.texts == case.texts
-    assert set(heard.finishes.values()) == {FINISHED.get(case.shape, "stop")}
+    check_whole(case, heard)
 
 
 @st.composite

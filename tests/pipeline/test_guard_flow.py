@@ -15,7 +15,16 @@ from demur.model.exchange import Shape
 from demur.model.passport import Coverage, StreamMode
 from demur.model.stream import Channel
 from demur.pipeline.guard import StreamGuard, open_guard
-from demur.pipeline.guard_values import Denial, FinishReason, GuardEnd, GuardLimits, GuardMode, GuardStep, ScanText
+from demur.pipeline.guard_values import (
+    CharCount,
+    Denial,
+    FinishReason,
+    GuardEnd,
+    GuardLimits,
+    GuardMode,
+    GuardStep,
+    ScanText,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -62,7 +71,7 @@ def test_text_flows_while_it_streams(shape: Shape) -> None:
     guard = open_guard(shape, mode=GuardMode.WINDOW, window_chars=30, scan_every_chars=20)
     for event in events_of(shape, [Said(piece) for piece in parts(LONG, 200)]):
         allowed(guard, guard.feed(event))
-        assert guard.account.of()[3] <= 30 + 20 + 5
+        assert guard.account.chars().withheld <= 30 + 20 + 5
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -73,7 +82,7 @@ def test_a_strand_at_rest_holds_nobody_up(shape: Shape) -> None:
     held = []
     for event in events_of(shape, said):
         allowed(guard, guard.feed(event))
-        held.append(guard.account.of()[3])
+        held.append(guard.account.chars().withheld)
     assert max(held) <= 2 * (30 + 20 + 18)
 
 
@@ -82,8 +91,8 @@ def test_a_choice_that_ended_holds_nobody_up() -> None:
     guard = chat(window=30)
     done = on_wire({"id": "c", "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
     fed(guard, [delta("a short answer"), done, *(delta(piece, 1) for piece in parts(LONG, 100))])
-    assert guard.account.of(0) == (14, 14, 14, 0)
-    assert guard.account.of(1)[3] <= 30 + 5 + 9
+    assert guard.account.chars(0) == CharCount(14, 14, 14)
+    assert guard.account.chars(1).withheld <= 30 + 5 + 9
 
 
 def test_a_choice_that_goes_on_after_its_end_is_held_again() -> None:
@@ -91,7 +100,7 @@ def test_a_choice_that_goes_on_after_its_end_is_held_again() -> None:
     guard = chat(window=30, every=1)
     done = on_wire({"id": "c", "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
     assert fed(guard, [delta("so far"), done, delta("and more")]) == delta("so far") + done
-    assert guard.account.of(0) == (14, 14, 6, 8)
+    assert guard.account.chars(0) == CharCount(14, 14, 6)
 
 
 def test_a_rest_is_not_taken_for_the_end() -> None:
@@ -179,7 +188,7 @@ def test_passing_on_is_byte_for_byte_even_when_cut() -> None:
     step = guard.finish(FinishReason.CUT)
     assert step.send == delta("half")[:-9]
     assert due(step).joined(0, Channel.TEXT) == "Hello" + PHRASE
-    assert guard.account.of() == (5 + len(PHRASE), 0, 5 + len(PHRASE), 0)
+    assert guard.account.chars() == CharCount(5 + len(PHRASE), 0, 5 + len(PHRASE))
     assert guard.verdict(allow=False) == GuardStep(end=GuardEnd.CUT)
     assert guard.account.denied
     assert guard.account.coverage.mode is StreamMode.PASSED
@@ -213,7 +222,18 @@ def test_a_client_that_is_gone_ends_everything() -> None:
     assert guard.feed(delta("Hello")).due is not None
     assert guard.finish(FinishReason.CLIENT_GONE) == GuardStep(end=GuardEnd.CLIENT_GONE)
     assert guard.verdict(allow=True) == GuardStep(end=GuardEnd.CLIENT_GONE)
-    assert guard.account.of() == (5, 0, 0, 5)
+    assert guard.account.chars() == CharCount(5, 0, 0)
+
+
+def test_the_end_may_come_before_the_verdict() -> None:
+    """Bytes that end while a scan runs wait for it, and then for the final one."""
+    guard = chat(every=3)
+    assert not due(guard.feed(delta("Hello"))).final
+    guard.feed(delta("there"))
+    assert guard.finish(FinishReason.END) == guard.finish(FinishReason.END) == GuardStep()
+    step = guard.verdict(allow=True)
+    assert (step.send, due(step).final, due(step).seen(0, Channel.TEXT)) == (delta("Hello"), True, 5)
+    assert guard.verdict(allow=True) == GuardStep(delta("there"), end=GuardEnd.END)
 
 
 def test_nothing_follows_the_end() -> None:
@@ -231,7 +251,7 @@ def test_text_behind_the_end_mark_gets_no_second_ending() -> None:
     fed(guard, chat_events([Said("Fine.")]))
     assert guard.feed(delta(PHRASE)).due is not None
     assert guard.verdict(allow=False) == GuardStep(end=GuardEnd.DENY)
-    assert guard.account.of()[3] == len(PHRASE)
+    assert guard.account.chars().withheld == len(PHRASE)
 
 
 def test_a_call_out_of_order_is_refused() -> None:
@@ -306,7 +326,7 @@ def test_the_account_is_the_passports_coverage() -> None:
     guard = chat(every=5, window=0)
     fed(guard, [delta("Söcret", refusal="No.")])
     guard.feed(delta("禁"))
-    assert guard.account.of() == (10, 9, 9, 1)
+    assert guard.account.chars() == CharCount(10, 9, 9)
     assert guard.account.coverage == Coverage(StreamMode.WINDOWED, 10, 13, (Channel.REFUSAL,))
 
 
@@ -322,7 +342,7 @@ def test_line_ends_of_every_kind_are_kept(pieces: list[str], size: int, data: st
     out = fed(guard, [payload[i : i + size] for i in range(0, len(payload), size)])
     out += allowed(guard, guard.finish(FinishReason.END))
     assert out == payload
-    assert guard.account.of() == (len("".join(pieces)),) * 3 + (0,)
+    assert guard.account.chars() == CharCount(*[len("".join(pieces))] * 3)
 
 
 def test_a_denial_needs_no_words() -> None:

@@ -38,7 +38,7 @@ GATEWAY = """
 import sys
 from pathlib import Path
 from demur.adapters.log_location import log_place
-from demur.adapters.log_writer import utc_now
+from demur.adapters.log_sealing import utc_now
 from tests.adapters.passport_logs import decided, gate_in, writing
 
 address, folder, name, count = sys.argv[1:]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from demur.adapters.log_growth import stored_bytes
 from demur.adapters.log_schema import StoreError
 from demur.adapters.postgres_log import connect_postgres, postgres_failure
-from demur.adapters.sqlite_log import connect_sqlite, sqlite_failure
+from demur.adapters.sqlite_files import connect_sqlite, immediate, sqlite_failure
 from demur.record.commit import Disclosure
 
 if TYPE_CHECKING:
@@ -51,14 +51,8 @@ class SqliteDisclosures:
         """Keep these, durably."""
         now = self._clock()
         rows = [(each.digest, each.salt, each.text, now) for each in disclosures]
-        with self._told():
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                self._db.executemany("INSERT OR IGNORE INTO disclosures VALUES (?, ?, ?, ?)", rows)
-                self._db.execute("COMMIT")
-            finally:
-                if self._db.in_transaction:
-                    self._db.execute("ROLLBACK")
+        with self._told(), immediate(self._db):
+            self._db.executemany("INSERT OR IGNORE INTO disclosures VALUES (?, ?, ?, ?)", rows)
 
     def get(self, digest: str) -> Disclosure | None:
         """Return what is behind a digest; None where it was erased or never kept."""

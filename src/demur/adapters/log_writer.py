@@ -14,35 +14,28 @@ import threading
 import time
 from collections import deque
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from demur.adapters.log_growth import Line
 from demur.adapters.log_schema import StoreError
+from demur.adapters.log_sealing import LineSealer, utc_now
 from demur.errors import DemurError
-from demur.model.passport import LogEntry, Passport, Restart, SigningMode
+from demur.model.passport import LogEntry, Passport, Restart
 from demur.record.checkpoint import Checkpoint, issue_checkpoint
-from demur.record.interface import SessionTail
-from demur.record.keys import moment
-from demur.record.seal import seal
-from demur.record.tree import leaf_hash
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from demur.adapters.anchors import AnchorFile
-    from demur.adapters.log_growth import HeldLog, LogStore
+    from demur.adapters.log_growth import LogStore
+    from demur.adapters.log_sealing import SignerSource
     from demur.record.commit import Disclosure
-    from demur.record.interface import DisclosureStore
-    from demur.record.keys import Signer
+    from demur.record.interface import DisclosureStore, SessionTail
     from demur.record.tree import Frontier
 
-__all__ = ["Durability", "LogWriter", "Receipt", "Submission", "WriterSettings", "issued_at", "utc_now"]
-
-_CLOCK_SLACK = timedelta(seconds=2)
-"""Clocks of several gateways differ; a larger step back is kept, for verification to show."""
+__all__ = ["Durability", "LogWriter", "Receipt", "Submission", "WriterSettings"]
 
 _RETRY_S = 0.25
 """How long a store that failed is left alone."""
@@ -90,34 +83,15 @@ class Submission:
             await asyncio.wrap_future(self.receipt)
 
 
-class _Keys(Protocol):
-    """Where the signer comes from, at first and after a rotation."""
-
-    def signer(self, now: str) -> Signer: ...
-
-    def renew(self, retired_id: str, now: str) -> Signer: ...
-
-
 @dataclass(slots=True)
-class _Item:
+class _Queued:
     entry: LogEntry
     disclosures: tuple[Disclosure, ...]
     submission: Submission
     kept: bool = False
     """Whether the disclosures are in their store already."""
-
-
-def utc_now() -> str:
-    """Return the time as records write it."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
-def issued_at(now: str, tail: SessionTail | None) -> str:
-    """Return the time for a session's next record: never before the last, unless the clock was set back for good."""
-    if tail is None or now >= tail.at:
-        return now
-    behind = moment(tail.at) - moment(now)
-    return tail.at if timedelta(0) < behind <= _CLOCK_SLACK else now
+    tried: Line | None = None
+    """What was sealed of it when a commit last failed."""
 
 
 class LogWriter:
@@ -126,7 +100,7 @@ class LogWriter:
     def __init__(
         self,
         store: LogStore,
-        keys: _Keys | None,
+        keys: SignerSource | None,
         *,
         settings: WriterSettings = WriterSettings(),  # noqa: B008 — a frozen value
         disclosures: DisclosureStore | None = None,
@@ -134,14 +108,14 @@ class LogWriter:
         clock: Callable[[], str] = utc_now,
     ) -> None:
         """Write to a store; `keys` None means `signing: none`, stamped on each record."""
-        self._store, self._keys, self._settings = store, keys, settings
+        self._store, self._settings = store, settings
         self._disclosures, self._anchor, self._clock = disclosures, anchor, clock
-        self._signer = keys.signer(clock()) if keys is not None else None
-        self._queue: deque[_Item] = deque()
+        self._sealer = LineSealer(keys, clock)
+        self._queue: deque[_Queued] = deque()
         self._unsynced = self._given_up = 0
         self._failure: StoreError | None = None
         self._unanchored: StoreError | None = None
-        self._in_flight: list[_Item] = []
+        self._in_flight: list[_Queued] = []
         self._changed = threading.Condition()
         self._closing = False
         self._last_commit = self._last_checkpoint_at = time.monotonic()
@@ -158,8 +132,8 @@ class LogWriter:
                 self._anchor.refuse_contradiction(self._checkpoint(frontier), self._store.node)
             if found.alone and frontier.size:
                 facts = (frontier.size, frontier.root().hex(), config_digest, policy_digest)
-                self._renew_key(held)
-                held.append([self._line(Restart(self._clock(), *facts, clean=found.clean))])
+                self._sealer.renew(held)
+                held.append([self._sealer.line(Restart(self._clock(), *facts, clean=found.clean))])
             self._frontier = held.frontier()
         self._last_commit = time.monotonic() - self._settings.interval_s
         self._thread.start()
@@ -174,7 +148,7 @@ class LogWriter:
             submission = Submission(Future(), must_wait)
             submission.receipt.set_running_or_notify_cancel()
             self._unsynced += not must_wait
-            self._queue.append(_Item(entry, tuple(disclosures), submission))
+            self._queue.append(_Queued(entry, tuple(disclosures), submission))
             self._changed.notify()
         return submission
 
@@ -221,7 +195,7 @@ class LogWriter:
         for item in left.values():
             _fail(item, self._failure or StoreError("the writer stopped on a fault of its own"))
 
-    def _next_batch(self) -> list[_Item]:
+    def _next_batch(self) -> list[_Queued]:
         """Wait until there is something to write and the interval has passed, or a checkpoint is due."""
         with self._changed:
             while not self._closing:
@@ -238,10 +212,12 @@ class LogWriter:
                 self._changed.wait(min(waits, default=None))
             return [self._queue.popleft() for _ in range(min(len(self._queue), self._settings.max_batch))]
 
-    def _write(self, batch: list[_Item]) -> None:
+    def _write(self, batch: list[_Queued]) -> None:
         try:
             self._keep_disclosures(batch)
-            done = self._append(batch)
+            before = [(item, self._found(item)) for item in batch]
+            done: list[tuple[_Queued, Receipt | DemurError]] = [(item, at) for item, at in before if at is not None]
+            done += self._append([item for item, at in before if at is None])
         except DemurError as exc:
             self._put_back(batch, exc if isinstance(exc, StoreError) else StoreError(exc.what, hint=exc.hint))
             return
@@ -254,7 +230,7 @@ class LogWriter:
             else:
                 item.submission.receipt.set_result(outcome)
 
-    def _put_back(self, batch: list[_Item], failure: StoreError) -> None:
+    def _put_back(self, batch: list[_Queued], failure: StoreError) -> None:
         self._failure = failure
         again = [item for item in batch if not item.submission.must_wait]
         with self._changed:
@@ -263,7 +239,7 @@ class LogWriter:
             if item.submission.must_wait:
                 _fail(item, failure)
 
-    def _keep_disclosures(self, batch: Sequence[_Item]) -> None:
+    def _keep_disclosures(self, batch: Sequence[_Queued]) -> None:
         """Keep texts before the records that speak of them: a text without its record is swept by its age."""
         new = [item for item in batch if item.disclosures and not item.kept]
         if new and self._disclosures is not None:
@@ -271,66 +247,28 @@ class LogWriter:
             for item in new:
                 item.kept = True
 
-    def _append(self, batch: Sequence[_Item]) -> list[tuple[_Item, Receipt | DemurError]]:
+    def _append(self, batch: Sequence[_Queued]) -> list[tuple[_Queued, Receipt | DemurError]]:
+        entries = [item.entry for item in batch]
         tails: dict[str, SessionTail | None] = {}
-        ahead = self._sealed(batch, self._store.session_tail, seen=tails)
+        sealed = self._sealer.lines(entries, self._store.session_tail, seen=tails)
         with self._store.exclusive() as held:
             stale = any(held.session_tail(session) != tail for session, tail in tails.items())
-            if self._renew_key(held) or stale:
-                ahead = self._sealed(batch, held.session_tail, seen={})
-            lines = [line for _, line in ahead if isinstance(line, Line)]
-            first = held.append(lines).start if lines else 0
+            if self._sealer.renew(held) or stale:
+                sealed = self._sealer.lines(entries, held.session_tail, seen={})
+            for item, line in zip(batch, sealed, strict=True):
+                item.tried = line if isinstance(line, Line) else None
+            places = iter(held.append([line for line in sealed if isinstance(line, Line)]))
             frontier = held.frontier()
         self._frontier = frontier
-        return [(item, _receipt(line, first + place)) for place, (item, line) in _placed(ahead)]
+        outcomes = (_receipt(line, next(places)) if isinstance(line, Line) else line for line in sealed)
+        return list(zip(batch, outcomes, strict=True))
 
-    def _sealed(
-        self,
-        batch: Sequence[_Item],
-        tail_of: Callable[[str], SessionTail | None],
-        *,
-        seen: dict[str, SessionTail | None],
-    ) -> list[tuple[_Item, Line | DemurError]]:
-        """Return each entry sealed after the tail before it, or why it cannot be; `seen` takes the tails looked up."""
-        tails: dict[str, SessionTail | None] = {}
-        sealed: list[tuple[_Item, Line | DemurError]] = []
-        for item in batch:
-            entry, now = item.entry, self._clock()
-            try:
-                if isinstance(entry, Passport):
-                    session = entry.session
-                    if session not in tails:
-                        tails[session] = seen[session] = tail_of(session)
-                    line = self._line(_continued(entry, tails[session], now))
-                    entry = line.entry
-                    if isinstance(entry, Passport):
-                        tails[session] = SessionTail(entry.seq, line.leaf.hex(), entry.at)
-                else:
-                    line = self._line(entry)
-            except StoreError:
-                raise
-            except DemurError as exc:
-                sealed.append((item, exc))
-            else:
-                sealed.append((item, line))
-        return sealed
-
-    def _line(self, entry: LogEntry) -> Line:
-        mode = SigningMode.NONE if self._signer is None else SigningMode.ED25519
-        entry = entry if entry.signing is mode else replace(entry, signing=mode)
-        envelope = seal(entry, self._signer)
-        key_id = None if self._signer is None else self._signer.public.key_id
-        return Line(envelope, leaf_hash(envelope), entry, key_id)
-
-    def _renew_key(self, held: HeldLog) -> bool:
-        """Take the new key where a rotation has retired ours; return whether it did."""
-        if self._signer is None or self._keys is None or not held.is_retired(self._signer.public.key_id):
-            return False
-        self._signer = self._keys.renew(self._signer.public.key_id, self._clock())
-        if held.is_retired(self._signer.public.key_id):
-            what = f"the key `{self._signer.public.key_id}` was retired by a rotation"
-            raise StoreError(what, hint="give this gateway the key that replaced it, or one of its own")
-        return True
+    def _found(self, item: _Queued) -> Receipt | None:
+        """Return where an entry stands that was tried before: the failure may have come after the commit."""
+        if item.tried is None or not isinstance(item.tried.entry, Passport):
+            return None
+        row = self._store.row_of(item.tried.entry.session, item.tried.entry.seq)
+        return _receipt(item.tried, row.place) if row is not None and row.envelope == item.tried.envelope else None
 
     def _checkpoint(self, frontier: Frontier) -> Checkpoint:
         return Checkpoint(self._store.origin, frontier.size, frontier.root())
@@ -342,9 +280,10 @@ class LogWriter:
 
     def _sign_log(self, frontier: Frontier) -> None:
         """Sign the log as it stands, keep the checkpoint and anchor it."""
-        if self._signer is not None and frontier.size > self._checkpointed:
+        signer = self._sealer.signer
+        if signer is not None and frontier.size > self._checkpointed:
             try:
-                note = issue_checkpoint(self._checkpoint(frontier), self._signer)
+                note = issue_checkpoint(self._checkpoint(frontier), signer)
                 if self._anchor is not None:
                     note = self._anchor.add(note, self._store.node)
                 self._store.add_checkpoint(frontier.size, note)
@@ -355,27 +294,9 @@ class LogWriter:
         self._last_checkpoint_at = time.monotonic()
 
 
-def _continued(passport: Passport, tail: SessionTail | None, now: str) -> Passport:
-    seq, previous = (0, None) if tail is None else (tail.seq + 1, tail.leaf)
-    return replace(passport, seq=seq, previous=previous, at=issued_at(now, tail))
-
-
-def _placed(
-    sealed: Sequence[tuple[_Item, Line | DemurError]],
-) -> list[tuple[int, tuple[_Item, Line | DemurError]]]:
-    """Return each with its place among those that were appended."""
-    placed, place = [], 0
-    for pair in sealed:
-        placed.append((place, pair))
-        place += isinstance(pair[1], Line)
-    return placed
-
-
-def _receipt(line: Line | DemurError, index: int) -> Receipt | DemurError:
-    if isinstance(line, DemurError):
-        return line
+def _receipt(line: Line, index: int) -> Receipt:
     return Receipt(index, line.leaf.hex(), line.entry.seq if isinstance(line.entry, Passport) else None)
 
 
-def _fail(item: _Item, error: DemurError) -> None:
+def _fail(item: _Queued, error: DemurError) -> None:
     item.submission.receipt.set_exception(error)

@@ -7,13 +7,13 @@ readers never wait for writers. Who is writing is known by a lock that dies with
 
 from __future__ import annotations
 
-import os
 import sqlite3
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from demur.adapters.log_growth import Line, Presence, RateKey, StoredRow, grown, line_of, stored_bytes
 from demur.adapters.log_schema import StoreError, migrations, steps_from
+from demur.adapters.sqlite_files import WriterPresence, connect_sqlite, immediate, sqlite_failure
 from demur.errors import ShapeError, UsageError
 from demur.record.checkpoint import read_checkpoint
 from demur.record.interface import SessionTail
@@ -23,70 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-__all__ = ["SqliteLog", "connect_sqlite", "sqlite_failure"]
+__all__ = ["SqliteLog"]
 
-_PAGE_BYTES = 16384
-"""Seven ordinary records fill a page; at 4,096 one would, and half of the file were air."""
-_BUSY_S = 30.0
 _FETCH = 256
-_FULL_HINT = "make room on the disk; nothing of this batch was written"
-
-
-def sqlite_failure(exc: sqlite3.Error, path: Path) -> StoreError:
-    """Return what a failure of the engine means for the user."""
-    code = (getattr(exc, "sqlite_errorcode", None) or 0) & 0xFF
-    where = f"`{path}`"
-    match code:
-        case sqlite3.SQLITE_FULL:
-            return StoreError(f"{where} cannot grow: the disk or the file's limit is full", hint=_FULL_HINT)
-        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
-            return StoreError(f"{where} is held by another process", hint="see who writes to it, and try again")
-        case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
-            return StoreError(f"{where} is damaged or no store of ours ({exc})", hint="go back to a copy")
-        case sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM:
-            return StoreError(f"{where} cannot be opened for this ({exc})", hint="check the path and its permissions")
-        case _:
-            return StoreError(f"{where}: {str(exc).lower()}", hint="see the engine's message")
-
-
-def connect_sqlite(path: Path, *, read_only: bool, timeout_s: float = _BUSY_S) -> sqlite3.Connection:
-    """Return a connection that commits durably; a store on a medium that cannot be written to is read as it stands."""
-    if read_only and not path.is_file():
-        raise StoreError(f"there is no store at `{path}`", hint="check the path")
-    if not read_only:
-        _make_private(path)
-    uri = path.resolve().as_uri() + ("?mode=ro" if read_only else "?mode=rwc")
-    try:
-        connection = _connected(uri, timeout_s)
-        try:
-            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        except sqlite3.OperationalError:
-            # Reading a write-ahead log wants to write beside it; without one the file cannot change under us.
-            if not read_only or path.with_name(path.name + "-wal").exists():
-                raise
-            connection.close()
-            connection = _connected(uri + "&immutable=1", timeout_s)
-        if not read_only:
-            connection.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("PRAGMA synchronous = FULL")
-    except sqlite3.Error as exc:
-        raise sqlite_failure(exc, path) from exc
-    return connection
-
-
-def _make_private(path: Path) -> None:
-    """Make the file, its folder too, for its owner alone; the engine gives the files beside it the same mode."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
-    except OSError as exc:
-        what = (exc.strerror or "cannot be written").lower()
-        raise StoreError(f"`{path}` cannot be opened: {what}", hint="check the path and its permissions") from exc
-
-
-def _connected(uri: str, timeout_s: float) -> sqlite3.Connection:
-    return sqlite3.connect(uri, uri=True, isolation_level=None, timeout=timeout_s, check_same_thread=False)
 
 
 class SqliteLog:
@@ -96,7 +35,7 @@ class SqliteLog:
         """Open the log; where there is none, make one of that name."""
         self._path = path
         self._db = connect_sqlite(path, read_only=read_only)
-        self._presence = _Presence(path.with_name(path.name + "-writers"))
+        self._presence = WriterPresence(path.with_name(path.name + "-writers"))
         try:
             with self._told():
                 self.origin = self._prepare(origin, read_only=read_only)
@@ -110,7 +49,7 @@ class SqliteLog:
             if steps_from(self._version(), steps):
                 raise StoreError(f"`{self._path}` is no store of this version", hint="open it with its gateway first")
         else:
-            with _immediate(self._db):
+            with immediate(self._db):
                 for step in steps_from(self._version(), steps):
                     _run_script(self._db, step.sql)
                     self._db.execute(f"PRAGMA user_version = {step.version}")
@@ -137,7 +76,7 @@ class SqliteLog:
     @contextmanager
     def exclusive(self) -> Iterator[_HeldSqlite]:
         """Hold the log: all that is appended inside becomes durable at the end, or nothing does."""
-        with self._told(), _immediate(self._db):
+        with self._told(), immediate(self._db):
             yield _HeldSqlite(self._db, self._presence)
 
     @contextmanager
@@ -210,7 +149,7 @@ class SqliteLog:
 
     def add_checkpoint(self, size: int, note: bytes) -> None:
         """Keep a signed checkpoint; a later one of the same size that carries more signatures replaces the earlier."""
-        with self._told(), _immediate(self._db):
+        with self._told(), immediate(self._db):
             row = self._db.execute("SELECT note FROM checkpoints WHERE size = ?", (size,)).fetchone()
             if row is None or _signatures(stored_bytes(row[0])) < _signatures(note):
                 self._db.execute("INSERT OR REPLACE INTO checkpoints VALUES (?, ?)", (size, note))
@@ -238,7 +177,7 @@ class SqliteLog:
 class _HeldSqlite:
     """The log inside one `BEGIN IMMEDIATE`; what was looked up once is not looked up again."""
 
-    def __init__(self, db: sqlite3.Connection, presence: _Presence) -> None:
+    def __init__(self, db: sqlite3.Connection, presence: WriterPresence) -> None:
         self._db, self._presence = db, presence
         self._tails: dict[str, SessionTail | None] = {}
 
@@ -283,53 +222,6 @@ class _HeldSqlite:
         """Count a writer out."""
         self._db.execute("UPDATE state SET writers = max(writers - 1, 0)")
         self._presence.close()
-
-
-class _Presence:
-    """Is any other writer alive? A shared lock on a small database of its own, which ends with its process.
-
-    Asked and taken only while the log is held, so that two who start at once see each other.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._db: sqlite3.Connection | None = None
-
-    def enter(self) -> bool:
-        """Take the shared lock; return whether nobody else had it."""
-        if self._db is None:
-            self._db = sqlite3.connect(self._path, isolation_level=None, timeout=0.0, check_same_thread=False)
-        alone = True
-        try:
-            self._db.execute("BEGIN EXCLUSIVE")
-            self._db.execute("CREATE TABLE IF NOT EXISTS here (nobody)")
-            self._db.execute("COMMIT")
-        except sqlite3.OperationalError as exc:
-            if exc.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
-                raise
-            alone = False
-        self._db.execute("BEGIN")
-        self._db.execute("SELECT count(*) FROM here").fetchone()
-        return alone
-
-    def close(self) -> None:
-        """Let the lock go."""
-        if self._db is not None:
-            self._db.close()
-            self._db = None
-
-
-@contextmanager
-def _immediate(db: sqlite3.Connection) -> Iterator[None]:
-    db.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        db.execute("COMMIT")
-    finally:
-        # The engine itself rolls back where a disk is full; there is nothing left to do then.
-        if db.in_transaction:
-            with suppress(sqlite3.Error):
-                db.execute("ROLLBACK")
 
 
 def _run_script(db: sqlite3.Connection, script: str) -> None:

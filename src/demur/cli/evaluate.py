@@ -59,7 +59,7 @@ _V = TypeVar("_V")
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
+class _LabelledRows:
     """What was read, and what was not."""
 
     rows: tuple[LabelledText, ...]
@@ -135,7 +135,7 @@ def _share(word: str) -> float:
     return value
 
 
-def _read(names: Sequence[str], wanted: str) -> _Rows:
+def _read(names: Sequence[str], wanted: str) -> _LabelledRows:
     rows: list[LabelledText] = []
     errors: list[InputError] = []
     left_out: Counter[str] = Counter()
@@ -149,7 +149,7 @@ def _read(names: Sequence[str], wanted: str) -> _Rows:
                 left_out[f"labelled as {item.label.side}s"] += 1
             else:
                 rows.append(item)
-    return _Rows(tuple(rows), left_out, tuple(errors))
+    return _LabelledRows(tuple(rows), left_out, tuple(errors))
 
 
 def _side_report(side: Side, rows: list[LabelledText], *, packs: Sequence[Pack], options: Options) -> SideReport:

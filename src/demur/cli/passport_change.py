@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from demur.adapters.anchors import AnchorFile
 from demur.adapters.log_growth import line_of
-from demur.adapters.log_writer import utc_now
+from demur.adapters.log_sealing import utc_now
 from demur.cli.passport_words import found_row, opened, place_of, print_object, print_row, print_said, write_bytes
 from demur.errors import UsageError
 from demur.model.passport import Commitment, Erasure, KeyRotation, Passport

@@ -214,7 +214,7 @@ def _replays(args: argparse.Namespace) -> Mapping[str, Replay]:
 @contextmanager
 def _disclosing(args: argparse.Namespace) -> Iterator[Disclose | None]:
     """Give the texts beside the log, which replaying withheld claims needs; None where there are none."""
-    from demur.adapters.log_writer import utc_now
+    from demur.adapters.log_sealing import utc_now
 
     try:
         texts = place_of(args).disclosures(utc_now, read_only=True) if args.policy else None

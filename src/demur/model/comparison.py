@@ -306,7 +306,7 @@ class Comparison:
         whole = {
             "field": None,
             "value": None,
-            **_row(self.tally.counts, self.baseline, self.candidate, difference=self.difference),
+            **_figures(self.tally.counts, self.baseline, self.candidate, difference=self.difference),
             "q": None,
             "decision": str(self.decision),
         }
@@ -314,7 +314,7 @@ class Comparison:
             {
                 "field": s.field,
                 "value": s.value,
-                **_row(s.counts, s.baseline, s.candidate, difference=s.difference),
+                **_figures(s.counts, s.baseline, s.candidate, difference=s.difference),
                 "q": s.q,
                 "decision": str(s.decision),
             }
@@ -323,7 +323,7 @@ class Comparison:
         return pa.Table.from_pylist(rows, schema=_arrow_schema())
 
 
-def _row(
+def _figures(
     counts: PairCounts, baseline: Rate, candidate: Rate, *, difference: Difference
 ) -> dict[str, float | int | None]:
     return {

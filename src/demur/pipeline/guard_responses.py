@@ -33,6 +33,13 @@ _PLACES = {
     "response.reasoning_summary_text": ("summary", "summary_index", "text"),
     "response.function_call_arguments": ("", "", "arguments"),
 }
+_PART_HEADS: dict[str, Body] = {
+    "response.output_text": {"type": "output_text", "annotations": []},
+    "response.refusal": {"type": "refusal"},
+    "response.reasoning_text": {"type": "reasoning_text"},
+    "response.reasoning_summary_text": {"type": "summary_text"},
+}
+"""What a part is where a server never announced it."""
 _PARTS = {"response.content_part": "content", "response.reasoning_summary_part": "summary"}
 _PART_STEMS = {"content": "response.content_part", "summary": "response.reasoning_summary_part"}
 _STARTS = frozenset({"response.created", "response.queued", "response.in_progress"})
@@ -52,7 +59,8 @@ class _Part:
 
     def whole(self) -> Body:
         name = _PLACES[self.stem][2] if self.stem else ""
-        return {**self.head, name: "".join(self.pieces)} if name else self.head
+        head = self.head or _PART_HEADS.get(self.stem, {})
+        return {**head, name: "".join(self.pieces)} if name else head
 
 
 @dataclass(slots=True)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from demur.model.stream import Channel
 
 __all__ = [
+    "CharCount",
     "Denial",
     "FinishReason",
     "GuardAccount",
@@ -140,6 +141,20 @@ class GuardStep:
 
 
 @dataclass(frozen=True, slots=True)
+class CharCount:
+    """Characters that came, that a scan saw, and that the client got."""
+
+    received: int
+    scanned: int
+    released: int
+
+    @property
+    def withheld(self) -> int:
+        """How many characters the client did not get."""
+        return self.received - self.released
+
+
+@dataclass(frozen=True, slots=True)
 class StrandAccount:
     """The characters of one strand, counted; the bytes are those of their UTF-8."""
 
@@ -151,11 +166,6 @@ class StrandAccount:
     released: int
     received_bytes: int
     scanned_bytes: int
-
-    @property
-    def withheld(self) -> int:
-        """How many characters the client did not get."""
-        return self.received - self.released
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,11 +180,10 @@ class GuardAccount:
     unread_bytes: int
     strands: tuple[StrandAccount, ...]
 
-    def of(self, choice: int | None = None) -> tuple[int, int, int, int]:
-        """Return the characters received, scanned, released and withheld, of one choice or of all."""
+    def chars(self, choice: int | None = None) -> CharCount:
+        """Return the characters of one choice, or of all."""
         mine = [s for s in self.strands if choice is None or s.choice == choice]
-        received, released = sum(s.received for s in mine), sum(s.released for s in mine)
-        return received, sum(s.scanned for s in mine), released, received - released
+        return CharCount(sum(s.received for s in mine), sum(s.scanned for s in mine), sum(s.released for s in mine))
 
     @property
     def coverage(self) -> Coverage:

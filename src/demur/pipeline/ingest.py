@@ -85,7 +85,7 @@ class Ingest:
     def lines(self, piece: tuple[int, bytes]) -> Judged:
         """Return the judged rows in a block of whole JSON lines whose records stand alone, from its first line on."""
         first, block = piece
-        rows = _Rows(self)
+        rows = _WaitingRows(self)
         if rows.take_plain(first, block):
             return rows.judged()
         reader = format_named(self.format).open_reader()
@@ -97,13 +97,13 @@ class Ingest:
     def records(self, records: Iterable[tuple[int | None, JsonObject | InputError]]) -> Iterator[Judged]:
         """Yield the judged rows of one file's records, a batch at a time."""
         reader = format_named(self.format).open_reader()
-        rows, last = _Rows(self), None
+        rows, last = _WaitingRows(self), None
         for line, record in records:
             rows.take(line, record, reader)
             last = line
             if len(rows) >= _ROWS_AT_ONCE:
                 yield rows.judged()
-                rows = _Rows(self)
+                rows = _WaitingRows(self)
         rows.finish(last, reader)
         yield rows.judged()
 
@@ -136,7 +136,7 @@ def _record(line: bytes) -> JsonObject | InputError:
     return record
 
 
-class _Rows:
+class _WaitingRows:
     """Rows on their way to a batch: what needs the text judged waits for all to be judged together."""
 
     def __init__(self, ingest: Ingest) -> None:

@@ -1,0 +1,130 @@
+"""How is an SQLite file opened, held and shared by processes, and what do its failures mean?
+
+Laws: a file is made for its owner alone; what is committed is on the disk; a transaction that fails leaves nothing behind; an
+error of the engine becomes one line that says what to do.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from demur.adapters.log_schema import StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+__all__ = ["WriterPresence", "connect_sqlite", "immediate", "sqlite_failure"]
+
+_PAGE_BYTES = 16384
+"""Seven ordinary records fill a page; at 4,096 one would, and half of the file were air."""
+_BUSY_S = 30.0
+_FULL_HINT = "make room on the disk; nothing of this batch was written"
+
+
+def sqlite_failure(exc: sqlite3.Error, path: Path) -> StoreError:
+    """Return what a failure of the engine means for the user."""
+    code = (getattr(exc, "sqlite_errorcode", None) or 0) & 0xFF
+    where = f"`{path}`"
+    match code:
+        case sqlite3.SQLITE_FULL:
+            return StoreError(f"{where} cannot grow: the disk or the file's limit is full", hint=_FULL_HINT)
+        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+            return StoreError(f"{where} is held by another process", hint="see who writes to it, and try again")
+        case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
+            return StoreError(f"{where} is damaged or no store of ours ({exc})", hint="go back to a copy")
+        case sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM:
+            return StoreError(f"{where} cannot be opened for this ({exc})", hint="check the path and its permissions")
+        case _:
+            return StoreError(f"{where}: {str(exc).lower()}", hint="see the engine's message")
+
+
+def connect_sqlite(path: Path, *, read_only: bool, timeout_s: float = _BUSY_S) -> sqlite3.Connection:
+    """Return a connection that commits durably; a store on a medium that cannot be written to is read as it stands."""
+    if read_only and not path.is_file():
+        raise StoreError(f"there is no store at `{path}`", hint="check the path")
+    if not read_only:
+        _make_private(path)
+    uri = path.resolve().as_uri() + ("?mode=ro" if read_only else "?mode=rwc")
+    try:
+        connection = _connected(uri, timeout_s)
+        try:
+            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        except sqlite3.OperationalError:
+            # Reading a write-ahead log wants to write beside it; without one the file cannot change under us.
+            if not read_only or path.with_name(path.name + "-wal").exists():
+                raise
+            connection.close()
+            connection = _connected(uri + "&immutable=1", timeout_s)
+        if not read_only:
+            connection.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+    except sqlite3.Error as exc:
+        raise sqlite_failure(exc, path) from exc
+    return connection
+
+
+def _make_private(path: Path) -> None:
+    """Make the file, its folder too, for its owner alone; the engine gives the files beside it the same mode."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    except OSError as exc:
+        what = (exc.strerror or "cannot be written").lower()
+        raise StoreError(f"`{path}` cannot be opened: {what}", hint="check the path and its permissions") from exc
+
+
+def _connected(uri: str, timeout_s: float) -> sqlite3.Connection:
+    return sqlite3.connect(uri, uri=True, isolation_level=None, timeout=timeout_s, check_same_thread=False)
+
+
+@contextmanager
+def immediate(db: sqlite3.Connection) -> Iterator[None]:
+    """Hold the file for writing: all that is done inside is committed at the end, or nothing is."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        db.execute("COMMIT")
+    finally:
+        # The engine itself rolls back where a disk is full; there is nothing left to do then.
+        if db.in_transaction:
+            with suppress(sqlite3.Error):
+                db.execute("ROLLBACK")
+
+
+class WriterPresence:
+    """Is any other writer alive? A shared lock on a small database of its own, which ends with its process.
+
+    Asked and taken only while the log is held, so that two who start at once see each other.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._db: sqlite3.Connection | None = None
+
+    def enter(self) -> bool:
+        """Take the shared lock; return whether nobody else had it."""
+        if self._db is None:
+            self._db = sqlite3.connect(self._path, isolation_level=None, timeout=0.0, check_same_thread=False)
+        alone = True
+        try:
+            self._db.execute("BEGIN EXCLUSIVE")
+            self._db.execute("CREATE TABLE IF NOT EXISTS here (nobody)")
+            self._db.execute("COMMIT")
+        except sqlite3.OperationalError as exc:
+            if exc.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+                raise
+            alone = False
+        self._db.execute("BEGIN")
+        self._db.execute("SELECT count(*) FROM here").fetchone()
+        return alone
+
+    def close(self) -> None:
+        """Let the lock go."""
+        if self._db is not None:
+            self._db.close()
+            self._db = None

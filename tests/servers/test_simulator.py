@@ -1,0 +1,257 @@
+"""The simulator over the bare wire: determinism, truth, bad input, faults."""
+
+from __future__ import annotations
+
+import http.client
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import openai
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.servers.simulating import HARM, HARMLESS, asked, knock, openai_client
+
+from demur.pipeline.simulation import Simulator
+from demur.servers.simulator_run import running_simulator
+from demur.simulate.scenario import builtin_scenarios, parse_scenario
+from demur.simulate.settings import SimulatorSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from demur.servers.simulator_run import RunningSimulator
+
+CHAT = "/v1/chat/completions"
+MESSAGES = "/v1/messages"
+GEMINI = "/v1beta/models/gemini-x:generateContent"
+CONVERSE = "/model/some.model/converse"
+BODIES: dict[str, Any] = {
+    CHAT: asked(HARM),
+    "/v1/responses": {"model": "m", "input": HARM},
+    "/openai/deployments/d/chat/completions?api-version=1": asked(HARM),
+    MESSAGES: asked(HARM, max_tokens=9),
+    GEMINI: {"contents": [{"parts": [{"text": HARM}]}]},
+    "/v1beta/models/gemini-x:streamGenerateContent": {"contents": [{"parts": [{"text": HARM}]}]},
+    CONVERSE: {"messages": [{"role": "user", "content": [{"text": HARM}]}]},
+    "/model/some.model/converse-stream": {"messages": [{"role": "user", "content": [{"text": HARM}]}]},
+}
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[RunningSimulator]:
+    quick = SimulatorSettings(slow_ms=20_000, stall_ms=20_000, max_body_bytes=100_000)
+    with running_simulator(Simulator(quick)) as started:
+        yield started
+
+
+@pytest.mark.parametrize("path", BODIES)
+def test_the_same_request_gives_the_same_bytes(running: RunningSimulator, path: str) -> None:
+    """Headers and body are the same the second time, and others under another seed."""
+    first = knock(running, path, BODIES[path])
+    assert first.status == 200
+    assert knock(running, path, BODIES[path]) == first
+    other = knock(running, path, BODIES[path], x_demur_seed="5")
+    assert other.headers["x-demur-truth"] == first.headers["x-demur-truth"]
+    assert other != first
+
+
+def test_the_truth_is_in_a_header_and_in_the_log(running: RunningSimulator) -> None:
+    """Each reply says what it is, and the log says the same, without a word of the prompt."""
+    running.truths.clear()
+    came = knock(running, CHAT, asked(HARM, model="refuse-soft-de"))
+    said = "refused; way=text; category=violence; style=soft; language=de; topic=violence; scenario=refuse-soft-de"
+    assert came.headers["x-demur-truth"] == said
+    (truth,) = running.truths
+    assert truth.header() == said
+    assert b"bomb" not in truth.line()
+
+
+@pytest.mark.parametrize("name", [name for name in builtin_scenarios() if "fault" not in name and name != "flaky"])
+@pytest.mark.parametrize("path", [path for path in BODIES if "tream" not in path])
+def test_every_scenario_answers_in_every_shape(running: RunningSimulator, name: str, path: str) -> None:
+    """A scenario has an answer for each provider, with its name in the truth."""
+    came = knock(running, path, BODIES[path], x_demur_scenario=name)
+    assert came.status in (200, 400)
+    assert came.headers["x-demur-truth"].endswith(f"scenario={name}")
+    assert came.json
+
+
+BAD_CHAT: list[tuple[Any, str | None, str | None]] = [
+    (b"{", None, None),
+    (b"[]", None, None),
+    (b"\xff", None, None),
+    ({"messages": []}, "model", "missing_required_parameter"),
+    ({"model": "m"}, "messages", "missing_required_parameter"),
+    ({"model": 1, "messages": []}, "model", "invalid_type"),
+    ({"model": "m", "messages": "hi"}, "messages", "invalid_type"),
+    ({"model": "m", "messages": []}, "messages", "empty_array"),
+    ({"model": "m", "messages": ["hi"]}, "messages[0]", "invalid_type"),
+    ({"model": "m", "messages": [{"content": "hi"}]}, "messages[0].role", "missing_required_parameter"),
+    ({"model": "m", "messages": [{"role": "wizard", "content": "hi"}]}, "messages[0].role", "invalid_value"),
+    ({"model": "m", "messages": [{"role": "user", "content": 3}]}, "messages[0].content", "invalid_type"),
+    ({"model": "m", "messages": [{"role": "user", "content": None}]}, "messages[0].content", "invalid_type"),
+    (asked([{"type": "text"}]), "messages[0].content[0].text", "missing_required_parameter"),
+    (asked([{"type": "smell"}]), "messages[0].content[0].type", "invalid_value"),
+    (asked("hi", n=0), "n", "integer_below_min_value"),
+    (asked("hi", n=129), "n", "integer_above_max_value"),
+    (asked("hi", n="2"), "n", "invalid_type"),
+    (asked("hi", n=True), "n", "invalid_type"),
+    (asked("hi", stream="yes"), "stream", "invalid_type"),
+    (asked("hi", temperature=3), "temperature", "integer_above_max_value"),
+    (asked("hi", max_tokens=0), "max_tokens", "integer_below_min_value"),
+    (asked("hi", stream_options={}, stream=1), "stream", "invalid_type"),
+]
+
+
+@pytest.mark.parametrize(("body", "param", "code"), BAD_CHAT)
+def test_bad_chat_requests_are_told_what_is_wrong(
+    running: RunningSimulator, body: Any, param: str | None, code: str | None
+) -> None:
+    """A bad request is a 400 with OpenAI's body: the parameter, the code and a sentence."""
+    came = knock(running, CHAT, body)
+    error = came.json["error"]
+    assert (came.status, error["type"]) == (400, "invalid_request_error")
+    assert (error["param"], error["code"]) == (param, code)
+    assert error["message"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "at"),
+    [
+        ("/v1/responses", {"model": "m"}, ("error", "code")),
+        ("/v1/responses", {"model": "m", "input": [{"role": "wizard", "content": "x"}]}, ("error", "code")),
+        ("/v1/moderations", {}, ("error", "code")),
+        ("/v1/moderations", {"input": [3]}, ("error", "code")),
+        (MESSAGES, asked("hi"), ("error", "type")),
+        (MESSAGES, asked("hi", max_tokens=0), ("error", "type")),
+        (
+            MESSAGES,
+            {"model": "m", "max_tokens": 9, "messages": [{"role": "system", "content": "x"}]},
+            ("error", "type"),
+        ),
+        (GEMINI, {}, ("error", "status")),
+        (GEMINI, {"contents": [{"role": "wizard", "parts": []}]}, ("error", "status")),
+        (GEMINI, {**BODIES[GEMINI], "generationConfig": {"candidateCount": 99}}, ("error", "status")),
+        (CONVERSE, {}, ("__type",)),
+        (CONVERSE, {"messages": [{"role": "user", "content": "x"}]}, ("__type",)),
+        (CHAT, b"{", ("error", "message")),
+    ],
+)
+def test_bad_requests_get_their_provider_s_error(
+    running: RunningSimulator, path: str, body: Any, at: tuple[str, ...]
+) -> None:
+    """A bad request is a 400 with the fields that its provider's errors have."""
+    came = knock(running, path, body)
+    found = came.json
+    for step in at:
+        found = found[step]
+    assert came.status == 400
+    assert found
+
+
+def test_the_role_developer_is_known(running: RunningSimulator) -> None:
+    """A developer message is no error and counts as a system message."""
+    turns = [{"role": "developer", "content": "Be brief."}, {"role": "user", "content": HARMLESS}]
+    assert knock(running, CHAT, asked("", messages=turns)).status == 200
+
+
+def test_wrong_doors(running: RunningSimulator) -> None:
+    """Unknown paths are 404, wrong methods 405, other media 415, large bodies 413, unknown scenarios 400."""
+    assert knock(running, "/v1/nothing", {}).status == 404
+    assert knock(running, "/v1/messages/nothing", {}).json["type"] == "error"
+    refused = knock(running, CHAT, method="GET")
+    assert (refused.status, refused.headers["allow"]) == (405, "POST")
+    assert knock(running, "/v1/models", {}, method="POST").status == 405
+    assert knock(running, CHAT, b"a=1", content_type="application/x-www-form-urlencoded").status == 415
+    assert knock(running, CHAT, asked("x" * 100_001)).status == 413
+    assert "no scenario" in knock(running, CHAT, asked("x"), x_demur_scenario="nothing").json["error"]["message"]
+    assert knock(running, CHAT, asked("x"), x_demur_seed="seven").status == 400
+    assert knock(running, "/health", method="GET").json == {"status": "ok"}
+
+
+def test_models_can_be_limited() -> None:
+    """Where models are named, any other is a 404 with OpenAI's code, and these are the list."""
+    with running_simulator(Simulator(SimulatorSettings(models=("one",)))) as started:
+        came = knock(started, CHAT, asked("hi"))
+        assert (came.status, came.json["error"]["code"]) == (404, "model_not_found")
+        assert knock(started, CHAT, asked("hi", model="one")).status == 200
+        listed = knock(started, "/v1/models", method="GET").json["data"]
+        assert [model["id"] for model in listed] == ["one"]
+        assert knock(started, "/v1/models/two", method="GET").status == 404
+
+
+@settings(max_examples=60)
+@given(
+    body=st.recursive(
+        st.none() | st.booleans() | st.integers(-5, 5) | st.text(max_size=5),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(["model", "messages", "role", "content", "input", "contents", "parts"]), inner
+            )
+        ),
+        max_leaves=12,
+    ),
+    path=st.sampled_from(sorted(BODIES)),
+)
+def test_no_body_is_a_fault_of_ours(running: RunningSimulator, body: Any, path: str) -> None:
+    """Whatever is sent, the answer is never a 500."""
+    assert knock(running, path, body).status in (200, 400)
+
+
+def test_faults_of_time_meet_the_client_s_patience(running: RunningSimulator) -> None:
+    """A late first byte and a stream that stalls end in the client's own timeout."""
+    with openai_client(running, timeout=0.3) as client:
+        with pytest.raises(openai.APITimeoutError):
+            client.chat.completions.create(**asked(HARMLESS, model="fault-slow"))
+        stalled = client.chat.completions.create(**asked(HARMLESS, model="fault-stall"), stream=True)
+        with pytest.raises(Exception, match=r"(?i)timed? ?out"):
+            list(stalled)
+
+
+def test_faults_of_the_wire_break_what_they_say(running: RunningSimulator) -> None:
+    """A cut answer ends early, a malformed one is no JSON, a wrong type is a web page."""
+    with pytest.raises(http.client.IncompleteRead):
+        knock(running, CHAT, asked(HARMLESS, model="fault-cut"))
+    with pytest.raises(http.client.IncompleteRead):
+        knock(running, CHAT, asked(HARMLESS, model="fault-cut", stream=True))
+    with pytest.raises(ValueError, match="Unterminated|Expecting|delimiter"):
+        _ = knock(running, CHAT, asked(HARMLESS, model="fault-malformed")).json
+    assert b'"delta"\n\n' in knock(running, CHAT, asked(HARMLESS, model="fault-malformed", stream=True)).body
+    assert (
+        knock(running, CHAT, asked(HARMLESS, model="fault-content-type"))
+        .headers["content-type"]
+        .startswith("text/html")
+    )
+    binary = "/model/fault-malformed/converse-stream"
+    whole = knock(running, binary.replace("fault-malformed", "m"), BODIES[CONVERSE])
+    assert len(knock(running, binary, BODIES[CONVERSE]).body) >= len(whole.body) - 64
+
+
+def test_a_retry_may_meet_with_better_luck() -> None:
+    """The attempt that a client counts is part of the request, so a rate of faults is a rate for retries too."""
+    flaky = parse_scenario("[faults]\nrate_limit = 0.5\n", source="flaky")
+    with running_simulator(Simulator(SimulatorSettings(scenario=flaky))) as started:
+        seen = {knock(started, CHAT, asked("hi"), x_stainless_retry_count=str(n)).status for n in range(12)}
+    assert seen == {200, 429}
+
+
+def test_rates_are_kept() -> None:
+    """A rule with a rate of one half refuses about half of many prompts: 150 to 250 of 400 (beyond 5 sigma)."""
+    half = parse_scenario('[[rules]]\non = ["any"]\nway = "text"\nrate = 0.5\n', source="half")
+    with running_simulator(Simulator(SimulatorSettings(scenario=half))) as started:
+        with httpx.Client(base_url=started.url) as client:
+            for number in range(400):
+                client.post(CHAT, json=asked(f"Question {number}"))
+        refused = sum(truth.outcome == "refused" for truth in started.truths)
+    assert 150 < refused < 250
+
+
+def test_latency_is_off_unless_asked_for(running: RunningSimulator) -> None:
+    """A profile of delays changes no byte."""
+    usual = knock(running, CHAT, asked(HARMLESS, stream=True))
+    slowed = Simulator(replace(running.app.simulator.settings, first_token_ms=1, piece_ms=1))
+    with running_simulator(slowed) as started:
+        assert knock(started, CHAT, asked(HARMLESS, stream=True)) == usual
