@@ -34,6 +34,11 @@ def label(name: str, reason: str = "because") -> str:
     return json.dumps({"label": name, "reason": reason})
 
 
+class _Server(ThreadingHTTPServer):
+    request_queue_size = 64
+    """Several questions at once must not wait for the next try of a connection."""
+
+
 @contextmanager
 def judging(truth: Truth) -> Iterator[JudgeServer]:
     """Yield a running judge; it is gone afterwards."""
@@ -62,7 +67,7 @@ def judging(truth: Truth) -> Iterator[JudgeServer]:
         def log_message(self, *_: object) -> None:
             """Say nothing."""
 
-    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    http = _Server(("127.0.0.1", 0), Handler)
     server = JudgeServer(f"http://127.0.0.1:{http.server_port}/v1")
     thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import datetime
+import datetime as dt
 import ipaddress
 import ssl
 from contextlib import asynccontextmanager
@@ -25,6 +25,7 @@ class SkippingLoop(asyncio.SelectorEventLoop):
         self.skipped_s = 0.0
 
     def time(self) -> float:
+        """Return the time, with what was skipped."""
         return super().time() + self.skipped_s
 
 
@@ -72,6 +73,7 @@ class Peer:
         return head + body
 
     async def say(self, raw: bytes) -> None:
+        """Send bytes as they are."""
         self.writer.write(raw)
         await self.writer.drain()
 
@@ -140,7 +142,7 @@ def certificate(folder: Path, *, name: str = "127.0.0.1") -> tuple[str, ssl.SSLC
 
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "loopback")])
-    begin = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
+    begin = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
     address = x509.IPAddress(ipaddress.ip_address(name))
     made = (
         x509.CertificateBuilder(subject, subject, key.public_key(), x509.random_serial_number())

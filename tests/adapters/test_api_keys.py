@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demur.adapters.api_keys import (
-    KeyRing,
+    ClientKeys,
     hash_key,
     new_client_key,
     parse_client_keys,
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 KEY = "demur_0123456789abcdefghij"
 
 
-def ring(*rows: str) -> KeyRing:
+def ring(*rows: str) -> ClientKeys:
     return parse_client_keys("\n".join(rows), source="keys.toml")
 
 
@@ -58,10 +58,9 @@ RING = ring(row("a", KEY))
 
 
 def test_the_hash_is_salted_sha256() -> None:
-    """Pinned: printf '\\0%.0s' {1..16} | cat - <(printf demur_0123456789abcdefghij) | sha256sum."""
-    import hashlib
-
-    expected = hashlib.sha256(bytes(16) + KEY.encode()).hexdigest()
+    """A hash is that of the salt and then the key, and no salt is used twice."""
+    # (head -c 16 /dev/zero; printf demur_0123456789abcdefghij) | sha256sum
+    expected = "647c6e2cad36e03ebe0b67f958687f8918bc7154dac38578fad7f725e88bac2d"
     assert hash_key(KEY, bytes(16)) == f"sha256:{'00' * 16}:{expected}"
     assert hash_key(KEY) != hash_key(KEY)
 
@@ -90,14 +89,10 @@ def test_a_key_that_could_be_guessed_is_not_hashed(key: str) -> None:
         (f'[[key]]\nname = "{KEY} x"\nhash = "{hash_key(KEY)}"\n', ShapeError),
         (f"[[key]]\nname = {KEY}\n", ShapeError),
         (row("a", KEY) + row("a", KEY + "x"), UsageError),
-        (row("a", KEY) + row("b", KEY).replace(row("b", KEY), row("a", KEY).replace('"a"', '"b"')), None),
     ],
 )
-def test_a_file_that_is_not_sound_is_refused_without_repeating_it(text: str, kind: type[DemurError] | None) -> None:
+def test_a_file_that_is_not_sound_is_refused_without_repeating_it(text: str, kind: type[DemurError]) -> None:
     """What is wrong is said, and a key that was written by mistake is not in the message."""
-    if kind is None:
-        assert ring(text).names == ("a", "b")
-        return
     with pytest.raises(kind) as caught:
         ring(text)
     assert KEY not in str(caught.value)

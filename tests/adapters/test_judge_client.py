@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from tests.adapters.judge_server import judging, label
@@ -12,15 +12,20 @@ from demur.adapters.judge_client import JudgeClient, JudgeEndpoint, JudgeKind, j
 from demur.errors import UsageError
 from demur.model.rubric import JudgeAsk, JudgeReply
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 ASK = JudgeAsk("judge this", "<answer-0123456789ab>\nfine\n</answer-0123456789ab>", ("safe", "unsafe"))
-BUSY = (503, {}, b"busy")
+BUSY: tuple[int, dict[str, str], bytes] = (503, {}, b"busy")
 
 
 def accepts(_: JudgeAsk, text: str) -> bool:
     return "label" in text
 
 
-def client(url: str, *, waited: list[float] | None = None, cache: JudgeCache | None = None, **more: object) -> JudgeClient:
+def client(
+    url: str, *, waited: list[float] | None = None, cache: JudgeCache | None = None, **more: object
+) -> JudgeClient:
     waits = [] if waited is None else waited
     return JudgeClient(JudgeEndpoint(url, "m", **{"backoff_s": 0.5, **more}), cache, sleep=waits.append)  # type: ignore[arg-type]
 
@@ -139,10 +144,20 @@ def test_prices() -> None:
 def test_settings() -> None:
     """No address, no judge; half a setting is an error; the key shows nowhere."""
     assert judge_from_environment({}) is None
-    full = {"DEMUR_JUDGE_URL": "http://x/v1/", "DEMUR_JUDGE_MODEL": "m", "DEMUR_JUDGE_KEY": "hidden"}
+    full = {"DEMUR_JUDGE_URL": "http://x/v1/", "DEMUR_JUDGE_MODEL": "m", "DEMUR_JUDGE_KEY_ENV": "K", "K": "hidden"}
     assert judge_from_environment({**full, "DEMUR_JUDGE_PRICE_INPUT": "1", "DEMUR_JUDGE_CACHE": "c"}) is not None
     assert "hidden" not in repr(JudgeEndpoint("http://x", "m", key="hidden"))
-    for bad in ({"DEMUR_JUDGE_MODEL": ""}, {"DEMUR_JUDGE_KIND": "gemini"}, {"DEMUR_JUDGE_PRICE_INPUT": "x"}, {"DEMUR_JUDGE_URL": "x"}):
+    with judging(lambda _: label("safe")) as server:
+        named = judge_from_environment({**full, "DEMUR_JUDGE_URL": server.url})
+        assert named is not None
+        ask(named)
+    assert server.headers[0]["Authorization"] == "Bearer hidden"
+    for bad in (
+        {"DEMUR_JUDGE_MODEL": ""},
+        {"DEMUR_JUDGE_KIND": "gemini"},
+        {"DEMUR_JUDGE_PRICE_INPUT": "x"},
+        {"DEMUR_JUDGE_URL": "x"},
+    ):
         with pytest.raises(UsageError):
             judge_from_environment({**full, **bad})
     with pytest.raises(UsageError, match="at least once"):

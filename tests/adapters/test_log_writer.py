@@ -16,7 +16,7 @@ from demur.adapters.keys import KeyFolder
 from demur.adapters.log_location import log_place
 from demur.adapters.log_schema import StoreError
 from demur.adapters.log_sealing import issued_at
-from demur.adapters.log_writer import Durability, LogWriter, WriterSettings
+from demur.adapters.log_writer import Durability, LogWriter, Submission, WriterSettings
 from demur.adapters.sqlite_log import SqliteLog
 from demur.errors import UsageError
 from demur.model.claim import Claim, ClaimType, Phase
@@ -249,4 +249,39 @@ def test_a_record_is_not_written_twice_where_only_the_answer_was_lost(tmp_path: 
     receipt = writer.submit(decided(gate_in(tmp_path / "policy"))).receipt.result(timeout=30)
     writer.close()
     assert (store.lost, receipt.index, store.frontier().size) == (1, 0, 1)
+    store.close()
+
+
+def test_records_that_had_to_be_given_up_are_counted_at_closing(tmp_path: Path) -> None:
+    """Where the store is full to the end, closing says how many acknowledged records were lost, and their futures fail."""
+    place = small_log(tmp_path, 1)
+    gate = gate_in(tmp_path / "policy")
+    pending: list[Submission] = []
+
+    def write_into_a_full_store() -> None:
+        with writing(place, settings=ASYNC) as writer:
+            writer._store._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # type: ignore[attr-defined]
+            writer._store._db.execute("PRAGMA max_page_count = 1")  # type: ignore[attr-defined]
+            pending.append(writer.submit(decided(gate, "x" * 90_000)))
+
+    with pytest.raises(StoreError, match="a record could not be written"):
+        write_into_a_full_store()
+    assert isinstance(pending[0].receipt.exception(timeout=30), StoreError)
+
+
+def test_a_checkpoint_that_cannot_be_anchored_is_told_at_closing(tmp_path: Path) -> None:
+    """Records are written where their checkpoint cannot be kept in the file, and the writer says so."""
+    place = log_place(str(tmp_path))
+    gate = gate_in(tmp_path / "policy")
+    assert place.anchors is not None
+
+    def write_without_the_file(anchors: Path) -> None:
+        with writing(place) as writer:
+            anchors.mkdir()
+            writer.submit(decided(gate)).receipt.result(timeout=30)
+
+    with pytest.raises(StoreError, match="cannot be kept"):
+        write_without_the_file(place.anchors)
+    store = place.open(read_only=True)
+    assert store.frontier().size == 1
     store.close()

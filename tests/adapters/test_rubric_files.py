@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from demur.adapters.rubric_files import builtin_rubrics, parse_rubric, read_rubric
 from demur.errors import DemurError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 GOOD = "name: r\ndomain: d\npolicy: be kind\nlabels:\n  kind: {score: 1, meaning: kind}\n  mean: {score: 0, meaning: mean, bad: true}\n"
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from demur.adapters.rule_files import parse_rules, read_rules
 from demur.errors import DemurError, EmptyInputError, ShapeError
 from demur.measure.rules import IncludeText, RuleScope
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def test_a_file_of_rules(tmp_path: Path) -> None:

@@ -6,10 +6,10 @@ from typing import Any
 
 import jsonschema
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from demur.adapters.schemas import schema_of
+from demur.adapters.schemas import json_schema_of
 from demur.errors import ShapeError
 from demur.measure.json_schema import schema_breach, text_breach
 
@@ -56,23 +56,34 @@ def _nested(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 SCHEMAS = st.recursive(st.one_of(LEAVES, st.booleans()), _nested, max_leaves=4)
 
 
+@settings(max_examples=500)
 @given(SCHEMAS, VALUES)
 def test_the_verdict_is_a_validators(schema: Any, value: Any) -> None:
     """A value keeps a schema here where `jsonschema` says that it does."""
     expected = jsonschema.Draft202012Validator(schema).is_valid(value)
-    assert (schema_breach(value, schema_of(schema)) is None) == expected
+    assert (schema_breach(value, json_schema_of(schema)) is None) == expected
+
+
+@given(
+    st.sampled_from(["minLength", "maxLength", "minimum", "maximum", "minItems", "maxItems"]), st.integers(0, 2), VALUES
+)
+def test_each_limit_is_a_validators(keyword: str, limit: int, value: Any) -> None:
+    """Alone as well, each limit lets through what `jsonschema` lets through, and so does a pattern."""
+    for schema in ({keyword: limit}, {"pattern": "^a"}):
+        expected = jsonschema.Draft202012Validator(schema).is_valid(value)
+        assert (schema_breach(value, json_schema_of(schema)) is None) == expected
 
 
 def test_a_breach_has_its_path() -> None:
     """What is wrong is said with the place."""
-    schema = schema_of({"properties": {"items": {"items": {"required": ["id"]}}}})
+    schema = json_schema_of({"properties": {"items": {"items": {"required": ["id"]}}}})
     assert schema_breach({"items": [{"id": 1}, {}]}, schema) == "the answer.items[1] has no `id`"
 
 
 @pytest.mark.parametrize(("text", "kept"), [('{"a": 1}', True), ('```json\n{"a": 1}\n```', True), ("a: 1", False)])
 def test_answers_are_json_or_not(text: str, kept: bool) -> None:  # noqa: FBT001 - a table
     """A fence of code about an answer does not count, prose is no JSON."""
-    assert (text_breach(text, schema_of({"type": "object"})) is None) == kept
+    assert (text_breach(text, json_schema_of({"type": "object"})) is None) == kept
 
 
 @pytest.mark.parametrize(
@@ -81,4 +92,4 @@ def test_answers_are_json_or_not(text: str, kept: bool) -> None:  # noqa: FBT001
 def test_half_a_schema_is_refused(schema: Any) -> None:
     """What is not understood is an error with its path, never passed over."""
     with pytest.raises(ShapeError, match="schema"):
-        schema_of(schema)
+        json_schema_of(schema)

@@ -21,7 +21,7 @@ from demur.measure.ltl import (
     eventually,
     first_breach,
     globally,
-    holds,
+    holds_on,
     implies,
     release,
     truth_along,
@@ -47,10 +47,10 @@ FORMULAS = st.recursive(
 
 
 def on(trace: Trace, formula: Formula) -> bool:
-    return holds(formula, lambda atom, i: atom.word in trace[i], len(trace))
+    return holds_on(formula, lambda atom, i: atom.word in trace[i], len(trace))
 
 
-def defined(trace: Trace, i: int, formula: Formula) -> bool:
+def defined(trace: Trace, i: int, formula: Formula) -> bool:  # noqa: PLR0911 - one a kind
     """The definition, position by position."""
     last = len(trace) - 1
     match formula:
@@ -70,7 +70,8 @@ def defined(trace: Trace, i: int, formula: Formula) -> bool:
             return i == last or defined(trace, i + 1, part)
         case Until(hold, goal):
             return any(
-                defined(trace, j, goal) and all(defined(trace, k, hold) for k in range(i, j)) for j in range(i, last + 1)
+                defined(trace, j, goal) and all(defined(trace, k, hold) for k in range(i, j))
+                for j in range(i, last + 1)
             )
 
 
@@ -92,7 +93,7 @@ def test_dualities(trace: Trace, a: Formula, b: Formula) -> None:
 
 @given(TRACES, FORMULAS, FORMULAS)
 def test_expansions(trace: Trace, a: Formula, b: Formula) -> None:
-    """What holds from now on holds now and from the next position on."""
+    """What holds_on from now on holds_on now and from the next position on."""
     assert on(trace, eventually(a)) == on(trace, Or(a, Next(eventually(a))))
     assert on(trace, globally(a)) == on(trace, And(a, WeakNext(globally(a))))
     assert on(trace, Until(a, b)) == on(trace, Or(b, And(a, Next(Until(a, b)))))
@@ -110,10 +111,17 @@ def test_repetition_adds_nothing(trace: Trace, a: Formula) -> None:
 
 @pytest.mark.parametrize(
     ("formula", "so"),
-    [(eventually(P), False), (globally(P), True), (Next(P), False), (WeakNext(P), True), (P, False), (Until(P, Q), False)],
+    [
+        (eventually(P), False),
+        (globally(P), True),
+        (Next(P), False),
+        (WeakNext(P), True),
+        (P, False),
+        (Until(P, Q), False),
+    ],
 )
 def test_the_empty_trace(formula: Formula, so: bool) -> None:  # noqa: FBT001 - a table
-    """On nothing, what must come fails and what must stay holds."""
+    """On nothing, what must come fails and what must stay holds_on."""
     assert on([], formula) is so
 
 

@@ -54,7 +54,12 @@ CASES = [
     ("max_total_tokens: 1", (step(tokens=None),), NOT, ""),
     ("must_match_json_schema: {type: object}", (step("{}"), step("", "tool"), step("no")), BROKEN, "3"),
     ("must_match_json_schema: {type: object}", (step("", "tool"),), NOT, ""),
-    ("must_followup: {after: {text: 'sure?'}, expect: {prompt: 'yes'}}", (step("Sure?"), step("ok", prompt="Yes")), KEPT, ""),
+    (
+        "must_followup: {after: {text: 'sure?'}, expect: {prompt: 'yes'}}",
+        (step("Sure?"), step("ok", prompt="Yes")),
+        KEPT,
+        "",
+    ),
     ("must_followup: {after: {call: a}, expect: {call: b}}", (step("", "a"), step("", "x"), step("", "b")), KEPT, ""),
     (
         "must_followup: {after: {call: a}, expect: {call: b}, within: 1}",
@@ -66,10 +71,10 @@ CASES = [
     ("must_remain_consistent: 'total (\\d+)'", (step("total 5"), step("x"), step("total 5")), KEPT, ""),
     ("must_remain_consistent: 'total (\\d+)'", (step("total 5"), step("total 6")), BROKEN, "2"),
     ("must_remain_consistent: 'total (\\d+)'", (step("x"),), NOT, ""),
-    ("ltl: G (called -> F text(\"done\"))", (step("", "a"), step("done")), KEPT, ""),
-    ("ltl: G (called -> F text(\"done\"))", (step("done"), step("", "a")), BROKEN, "2"),
+    ('ltl: G (called -> F text("done"))', (step("", "a"), step("done")), KEPT, ""),
+    ('ltl: G (called -> F text("done"))', (step("done"), step("", "a")), BROKEN, "2"),
     ("ltl: G (refused -> last)", (step(refused=True), step()), BROKEN, "1"),
-    ("ltl: F stop(tool_use) | F matches(\"^ok\")", (step("not ok"), step("ok")), KEPT, ""),
+    ('ltl: F stop(tool_use) | F matches("^ok")', (step("not ok"), step("ok")), KEPT, ""),
     ("{forbidden_text: x, when: {prompt: [lease, contract]}}", (step("x", prompt="My Lease?"),), BROKEN, "1"),
     ("{forbidden_text: x, when: {prompt: [lease, contract]}}", (step("x", prompt="The weather?"),), NOT, ""),
     ("{forbidden_text: x, when: {called: pay}}", (step("x"), step("", "pay")), BROKEN, "1"),
@@ -81,7 +86,9 @@ CASES = [
 def test_a_rule_is_kept_or_broken(rule: str, steps: tuple[Step, ...], outcome: RuleOutcome, key: str) -> None:
     """What comes of each kind of rule, and which exchange is to blame."""
     body = rule[1:-1] if rule.startswith("{") else rule
-    [read] = parse_rules(f"rules: [{{name: r, {body}}}]" if rule.startswith("{") else f"rules:\n  - name: r\n    {body}")
+    [read] = parse_rules(
+        f"rules: [{{name: r, {body}}}]" if rule.startswith("{") else f"rules:\n  - name: r\n    {body}"
+    )
     found = check_rule(read, session(*steps))
     assert (found.outcome, found.key) == (outcome, key)
     assert bool(found.why) == (outcome is BROKEN)

@@ -64,7 +64,7 @@ def test_the_mean_sees_what_the_median_does_not() -> None:
     edits = [call_edits(calls("a"), calls("b") if i < 9 else calls("a")) for i in range(20)]
     found = trajectory_summary(edits)
     assert (found.changed, found.n, found.median, found.mean) == (9, 20, 0.0, 0.45)
-    # statsmodels.stats.proportion.proportion_confint(9, 20, method="wilson")
+    # By `proportion_confint(9, 20, method="wilson")` of statsmodels 0.15.
     assert (found.interval.low, found.interval.high) == pytest.approx((0.25819786, 0.65791466), abs=1e-7)
 
 

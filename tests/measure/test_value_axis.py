@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -16,7 +14,7 @@ from demur.measure.value_axis import median_shift, value_severity
 VALUES = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), min_size=1, max_size=40)
 
 
-def plain_interval(before: np.ndarray, after: np.ndarray, seed: int) -> tuple[float, float]:  # type: ignore[type-arg]
+def plain_interval(before: np.ndarray, after: np.ndarray, seed: int) -> tuple[float, float]:
     """The same interval by drawing every pair of every resample."""
     drawn = np.random.default_rng(seed).integers(0, len(before), (4000, len(before)))
     shifts = np.median(after[drawn], axis=1) - np.median(before[drawn], axis=1)
@@ -47,15 +45,16 @@ def test_clusters_widen_the_interval_and_the_p() -> None:
     assert together.p > alone.p
 
 
-def test_a_hundred_thousand_pairs_take_two_seconds() -> None:
-    """A large run is resampled in at most two seconds of processor time."""
+def test_a_hundred_thousand_pairs() -> None:
+    """A large run keeps to the normal limit of two medians that move together."""
     rng = np.random.default_rng(1)
     before = rng.lognormal(5, 1, 100_000)
     after = before * rng.lognormal(0.01, 0.3, 100_000)
-    begun = time.process_time()
     shift = median_shift(before, after, seed=1)  # type: ignore[arg-type]  # an array is a sequence of floats here
-    assert time.process_time() - begun < 2
-    assert shift.interval.low < shift.difference < shift.interval.high
+    middle = rng.integers(0, 100_000, (60, 100_000))
+    spread = float(np.std([np.median(after[drawn]) - np.median(before[drawn]) for drawn in middle]))
+    ends = (shift.difference - 1.96 * spread, shift.difference + 1.96 * spread)
+    assert (shift.interval.low, shift.interval.high) == pytest.approx(ends, abs=0.6 * spread)
 
 
 @given(VALUES)

@@ -30,5 +30,5 @@ def pair(
     key: str, before: Exchange | str, after: Exchange | str, *, session: str | None = None, **more: Any
 ) -> PairedExchange:
     """A pair; a bare text is an answer."""
-    sides = [exchange(side) if isinstance(side, str) else side for side in (before, after)]
-    return PairedExchange(key, session, *sides, **more)
+    first, second = (exchange(side) if isinstance(side, str) else side for side in (before, after))
+    return PairedExchange(key, session, first, second, **more)

@@ -170,12 +170,30 @@ def test_an_ending_repeats_nothing_that_was_held() -> None:
     item = {"type": "message", "id": "m", "role": "assistant", "content": [{"type": "output_text", "text": PHRASE}]}
     response = {"id": "resp_9", "object": "response", "model": "m", "created_at": 5, "output": [item], "note": PHRASE}
     payload = denied(Shape.OPENAI_RESPONSES, [on_wire({"type": "response.completed", "response": response})])
-    assert PHRASE.encode() not in payload
+    assert PHRASE not in json.dumps(bodies(payload), ensure_ascii=False)
     assert [body["response"]["id"] for body in bodies(payload)] == ["resp_9", "resp_9"]
     start = {"type": "message_start", "message": {"id": "msg_9", "model": "m", "content": [{"text": PHRASE}]}}
     payload = denied(Shape.ANTHROPIC, [on_wire(start, "message_start")])
-    assert PHRASE.encode() not in payload
+    assert PHRASE not in json.dumps(bodies(payload), ensure_ascii=False)
     assert bodies(payload)[0]["message"]["id"] == "msg_9"
+
+
+def test_an_ending_can_repeat_half_a_character() -> None:
+    """Where a server parts a surrogate pair, the text that the ending repeats has both halves, and clients join them."""
+    events = list(events_of(Shape.OPENAI_RESPONSES, [Said(text) for text in ("A", "B", BEFORE, PHRASE)]))
+    parted = [
+        e.replace(b'"delta":"A"', b'"delta":"\\ud83d"').replace(b'"delta":"B"', b'"delta":"\\udeab"') for e in events
+    ]
+    last = bodies(denied(Shape.OPENAI_RESPONSES, parted))[-1]["response"]
+    assert last["output"][0]["content"][0]["text"] == "🚫"
+
+
+def test_a_part_that_was_never_announced_has_its_type() -> None:
+    """Where a server sends deltas alone, the ending says what they were deltas of."""
+    delta = {"type": "response.output_text.delta", "output_index": 0, "content_index": 0}
+    events = [on_wire({**delta, "delta": text}) for text in (BEFORE, BEFORE, PHRASE)]
+    last = bodies(denied(Shape.OPENAI_RESPONSES, events))[-1]["response"]
+    assert last["output"][0]["content"] == [{"type": "output_text", "annotations": [], "text": BEFORE}]
 
 
 def test_an_answer_that_had_stopped_only_stops() -> None:

@@ -136,6 +136,14 @@ def test_the_last_event_waits_for_the_final_scan() -> None:
         assert guard.finish(FinishReason.END) == GuardStep(end=GuardEnd.END)
 
 
+def test_the_end_mark_ends_every_choice() -> None:
+    """Where a server gives no finish reason, the end mark lets the tail go after the final scan, window or not."""
+    for mode in HOLDING:
+        guard = chat(mode, window=50)
+        events = [delta("Hello"), delta("there", 1), b"data: [DONE]\n\n"]
+        assert fed(guard, events) == b"".join(events)
+
+
 def test_a_buffer_sends_nothing_before_the_whole_was_decided() -> None:
     """In buffer mode not even an event without text goes early, and one scan decides."""
     guard = chat(GuardMode.BUFFER)
@@ -163,7 +171,7 @@ def test_an_event_without_its_blank_line_is_sent_whole_or_not_at_all() -> None:
     guard = chat()
     fed(guard, [delta("Hello"), b"data: [DONE]\n"])
     assert allowed(guard, guard.finish(FinishReason.END)) == delta("Hello") + b"data: [DONE]\n\n\n"
-    assert guard.account.end is GuardEnd.END
+    assert (guard.account.end, guard.account.unread_bytes) == (GuardEnd.END, 0)
     guard = chat()
     fed(guard, [delta("Hello"), delta("world")[:-9]])
     assert allowed(guard, guard.finish(FinishReason.END)) == delta("Hello")
@@ -232,8 +240,8 @@ def test_the_end_may_come_before_the_verdict() -> None:
     guard.feed(delta("there"))
     assert guard.finish(FinishReason.END) == guard.finish(FinishReason.END) == GuardStep()
     step = guard.verdict(allow=True)
-    assert (step.send, due(step).final, due(step).seen(0, Channel.TEXT)) == (delta("Hello"), True, 5)
-    assert guard.verdict(allow=True) == GuardStep(delta("there"), end=GuardEnd.END)
+    assert (step.send, due(step).final, due(step).seen(0, Channel.TEXT)) == (b"", True, 5)
+    assert guard.verdict(allow=True) == GuardStep(delta("Hello") + delta("there"), end=GuardEnd.END)
 
 
 def test_nothing_follows_the_end() -> None:
@@ -319,6 +327,20 @@ def test_a_scan_sees_what_is_new_and_all_before_it() -> None:
     assert (again.joined(1, Channel.THINKING), again.seen(1, Channel.THINKING)) == ("Hm.", 3)
     assert (again.joined(0, Channel.TEXT), again.seen(0, Channel.TEXT)) == (" there", 0)
     assert not again.final
+
+
+def test_halves_of_a_character_are_scanned_as_one() -> None:
+    """A surrogate pair that comes in two pieces is one character to a scan; a half that stays alone is a mark."""
+    halves = [
+        b'data: {"choices": [{"delta": {"content": "no \\ud83d"}}]}\n\n',
+        b'data: {"choices": [{"delta": {"content": "\\udeab way"}}]}\n\n',
+    ]
+    guard = chat(every=4)
+    first = due(guard.feed(halves[0]))
+    assert first.joined(0, Channel.TEXT) == "no \ufffd"
+    guard.verdict(allow=True)
+    again = due(guard.feed(halves[1]))
+    assert (again.joined(0, Channel.TEXT), again.seen(0, Channel.TEXT)) == ("no 🚫 way", 3)
 
 
 def test_the_account_is_the_passports_coverage() -> None:

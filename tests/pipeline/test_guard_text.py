@@ -12,7 +12,7 @@ from tests.wire.laws import JSON
 
 from demur.model.exchange import Shape
 from demur.model.stream import Channel
-from demur.pipeline.guard_frames import Frame, FrameSplitter, frame_of
+from demur.pipeline.guard_frames import FrameSplitter, RawEvent, frame_of
 from demur.pipeline.guard_text import Piece, Told, read_body, tell
 from demur.wire.sse import Decoder
 
@@ -142,7 +142,7 @@ def test_what_ends() -> None:
     assert told(MESSAGES, {"type": "message_delta", "delta": {"stop_reason": "end_turn"}}) == Told(closes=(0,))
     assert told(MESSAGES, {"type": "message_stop"}).last
     assert told(RESPONSES, {"type": "response.incomplete", "response": {}}).last
-    assert tell(Frame(b"", " [DONE]"), None, shape=CHAT) == Told(last=True)
+    assert tell(RawEvent(b"", " [DONE]"), None, shape=CHAT) == Told(last=True)
 
 
 def test_what_is_no_json_is_read_all_the_same() -> None:
@@ -161,7 +161,7 @@ def test_what_is_no_json_is_read_all_the_same() -> None:
 def test_reading_never_raises(junk: Any, shape: Shape, kind: str) -> None:
     """Whatever the JSON, there is an answer."""
     body = {"type": kind, "choices": [junk, {"delta": junk}], "delta": junk, "response": junk, "item": junk}
-    assert isinstance(tell(Frame(b"", "x"), body, shape=shape), Told)
+    assert isinstance(tell(RawEvent(b"", "x"), body, shape=shape), Told)
 
 
 BLOCKS = [b"data: a", b"event: e\ndata: b", b": note", b"data: c\ndata: d", b"id: 1", b"data:e", b"", b"data: \xc3\xb6"]

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import psycopg
 import pytest
 from tests.adapters.passport_logs import ORIGIN, committed, decided, gate_in, ticking, writing
 from tests.cli.test_passport import asked, run
@@ -78,6 +77,8 @@ def begin(process: subprocess.Popen[str]) -> None:
 
 
 def execute(address: str, *statements: str) -> None:
+    import psycopg
+
     with psycopg.connect(address, autocommit=True) as connection:
         for statement in statements:
             connection.execute(statement.encode())

@@ -62,7 +62,7 @@ def bedrock_client(running: RunningSimulator) -> Any:
     )
 
 
-def asked(text: str, **more: Any) -> Any:
+def asked(text: Any, **more: Any) -> Any:
     return {"model": "gpt-x", "messages": [{"role": "user", "content": text}], **more}
 
 

@@ -217,7 +217,7 @@ def test_faults_of_the_wire_break_what_they_say(running: RunningSimulator) -> No
         knock(running, CHAT, asked(HARMLESS, model="fault-cut"))
     with pytest.raises(http.client.IncompleteRead):
         knock(running, CHAT, asked(HARMLESS, model="fault-cut", stream=True))
-    with pytest.raises(ValueError, match="Unterminated|Expecting|delimiter"):
+    with pytest.raises(ValueError, match=r"Unterminated|Expecting|delimiter"):
         _ = knock(running, CHAT, asked(HARMLESS, model="fault-malformed")).json
     assert b'"delta"\n\n' in knock(running, CHAT, asked(HARMLESS, model="fault-malformed", stream=True)).body
     assert (

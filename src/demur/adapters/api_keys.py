@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ClientKey",
-    "KeyRing",
+    "ClientKeys",
     "hash_key",
     "new_client_key",
     "parse_client_keys",
@@ -68,10 +68,10 @@ def hash_key(key: str, salt: bytes | None = None) -> str:
             f"a key of fewer than {_SHORTEST} characters, or with blanks around it", hint="make a random one"
         )
     salt = secrets.token_bytes(_SALT_BYTES) if salt is None else salt
-    return f"sha256:{salt.hex()}:{_digest(salt, key.encode()).hex()}"
+    return f"sha256:{salt.hex()}:{_salted_digest(salt, key.encode()).hex()}"
 
 
-def _digest(salt: bytes, key: bytes) -> bytes:
+def _salted_digest(salt: bytes, key: bytes) -> bytes:
     return hashlib.sha256(salt + key).digest()
 
 
@@ -86,12 +86,12 @@ class _KeyFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     key: tuple[_KeyRow, ...] = ()
 
 
-def read_client_keys(name: str) -> KeyRing:
+def read_client_keys(name: str) -> ClientKeys:
     """Return the keys in a file."""
     return parse_client_keys(read_text(name), source=name)
 
 
-def parse_client_keys(text: str, *, source: str) -> KeyRing:
+def parse_client_keys(text: str, *, source: str) -> ClientKeys:
     """Return the keys in a text; no message repeats a value, which could be a key."""
     try:
         rows = msgspec.convert(tomllib.loads(text), _KeyFile).key
@@ -102,7 +102,7 @@ def parse_client_keys(text: str, *, source: str) -> KeyRing:
         raise ShapeError(f"no keys: {what}", source=source, hint="write [[key]] with name, hash and labels") from exc
     if not rows:
         raise EmptyInputError("no key in it", source=source, hint="nobody could ask; leave `keys.file` empty instead")
-    return KeyRing(_client_key(row, number, source) for number, row in enumerate(rows, start=1))
+    return ClientKeys(_client_key(row, number, source) for number, row in enumerate(rows, start=1))
 
 
 def _client_key(row: _KeyRow, number: int, source: str) -> ClientKey:
@@ -124,7 +124,7 @@ def presented_key(headers: Headers) -> str | None:
     return None
 
 
-class KeyRing:
+class ClientKeys:
     """All clients; `find` tells who shows a key."""
 
     def __init__(self, keys: Iterable[ClientKey]) -> None:
@@ -160,6 +160,6 @@ class KeyRing:
         """Return the client by trying every hash: to stop at the first would tell how far down the list it stands."""
         found = None
         for key in self._keys:
-            if hmac.compare_digest(_digest(key.salt, given), key.digest) and not key.disabled:
+            if hmac.compare_digest(_salted_digest(key.salt, given), key.digest) and not key.disabled:
                 found = key
         return found

@@ -32,11 +32,11 @@ def body_decoder(content_encoding: str, *, limit_bytes: int) -> BodyDecoder | No
     """Return the decoder for a `Content-Encoding`, None for one that we cannot decode (or several)."""
     coding = content_encoding.strip().lower()
     if coding in ("", "identity"):
-        return _Plain(limit_bytes)
-    return _Inflated(coding, limit_bytes) if coding in READABLE_CODINGS else None
+        return _PlainBody(limit_bytes)
+    return _InflatedBody(coding, limit_bytes) if coding in READABLE_CODINGS else None
 
 
-class _Plain:
+class _PlainBody:
     def __init__(self, limit_bytes: int) -> None:
         self._left = limit_bytes
 
@@ -50,7 +50,7 @@ class _Plain:
         return b""
 
 
-class _Inflated:
+class _InflatedBody:
     """gzip, of one member or several, and deflate, with the zlib header that RFC 9110 asks for or without it."""
 
     def __init__(self, coding: str, limit_bytes: int) -> None:

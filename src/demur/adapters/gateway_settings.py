@@ -14,6 +14,7 @@ from typing import Annotated
 
 from demur.adapters.upstream import origin_of
 from demur.errors import UsageError
+from demur.model.passport import SigningMode
 
 __all__ = [
     "AuditorsPart",
@@ -39,7 +40,6 @@ __all__ = [
     "SessionsPart",
     "Setting",
     "SigningPart",
-    "SigningWord",
     "StorePart",
     "StreamWord",
     "StreamingPart",
@@ -76,13 +76,6 @@ class Durability(StrEnum):
 
     SYNC = "sync"
     ASYNC = "async"
-
-
-class SigningWord(StrEnum):
-    """How records are signed."""
-
-    ED25519 = "ed25519"
-    NONE = "none"
 
 
 class OnFailure(StrEnum):
@@ -250,8 +243,8 @@ class StorePart:
 class SigningPart:
     """How records are signed."""
 
-    mode: Annotated[SigningWord, Setting("ed25519, or none, which is then stamped on every record")] = (
-        SigningWord.ED25519
+    mode: Annotated[SigningMode, Setting("ed25519, or none, which is then stamped on every record")] = (
+        SigningMode.ED25519
     )
     key_file: Annotated[str, Setting("the private key (PEM); empty: the one beside the records")] = ""
 

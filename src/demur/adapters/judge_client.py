@@ -84,13 +84,13 @@ class _OpenAiAnswer(msgspec.Struct, frozen=True):
     usage: _Tokens | None = None
 
 
-class _Block(msgspec.Struct, frozen=True):
+class _AnthropicBlock(msgspec.Struct, frozen=True):
     type: str
     text: str = ""
 
 
 class _AnthropicAnswer(msgspec.Struct, frozen=True):
-    content: tuple[_Block, ...]
+    content: tuple[_AnthropicBlock, ...]
     usage: _Tokens | None = None
 
 
@@ -168,10 +168,12 @@ class JudgeClient:
         return min(self._endpoint.longest_wait_s, max(doubled, asked or 0.0))
 
     def _call(self, ask: JudgeAsk) -> _Got:
-        request = _request(self._endpoint, ask)
+        request = _judge_request(self._endpoint, ask)
         try:
             with self._opener.open(request, timeout=self._endpoint.timeout_s) as answer:
                 body = answer.read(_MOST_BYTES + 1)
+                # A bounded read does not say that the connection ended early; what is left of the length does.
+                left = answer.length
         except urllib.error.HTTPError as exc:
             with exc:
                 return self._refused(exc)
@@ -179,6 +181,8 @@ class JudgeClient:
             return _Got(why=f"no answer ({type(exc).__name__})", again=True)
         if len(body) > _MOST_BYTES:
             return _Got(why=f"its answer is longer than {_MOST_BYTES} bytes")
+        if left:
+            return _Got(why="no answer (cut off)", again=True)
         return _read_answer(self._endpoint.kind, body)
 
     def _refused(self, exc: urllib.error.HTTPError) -> _Got:
@@ -192,7 +196,10 @@ class JudgeClient:
 
 
 def judge_from_environment(environ: Mapping[str, str]) -> JudgeClient | None:
-    """Return the judge that the settings `DEMUR_JUDGE_…` name, None where they name none."""
+    """Return the judge that the settings `DEMUR_JUDGE_…` name, None where they name none.
+
+    The key itself is no setting: `DEMUR_JUDGE_KEY_ENV` names the variable that holds it.
+    """
     url = environ.get("DEMUR_JUDGE_URL", "").strip()
     if not url:
         return None
@@ -207,7 +214,7 @@ def judge_from_environment(environ: Mapping[str, str]) -> JudgeClient | None:
         url.rstrip("/"),
         model,
         JudgeKind(said),
-        environ.get("DEMUR_JUDGE_KEY", ""),
+        environ.get(environ.get("DEMUR_JUDGE_KEY_ENV", ""), ""),
         price_input=_price(environ, "DEMUR_JUDGE_PRICE_INPUT"),
         price_output=_price(environ, "DEMUR_JUDGE_PRICE_OUTPUT"),
     )
@@ -224,7 +231,7 @@ def _price(environ: Mapping[str, str], name: str) -> float | None:
         raise UsageError(f"`{said}` is no price", hint=f"set {name} to a number, for a million tokens") from exc
 
 
-def _request(endpoint: JudgeEndpoint, ask: JudgeAsk) -> urllib.request.Request:
+def _judge_request(endpoint: JudgeEndpoint, ask: JudgeAsk) -> urllib.request.Request:
     shown: list[dict[str, str]] = [{"role": "user", "content": ask.user}]
     body: dict[str, Any] = {"model": endpoint.model, "max_tokens": endpoint.most_tokens, "temperature": 0}
     headers = {"Content-Type": "application/json", "Accept": "application/json"}

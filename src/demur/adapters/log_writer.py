@@ -162,7 +162,8 @@ class LogWriter:
         self._thread.join()
         if self._given_up:
             failure = self._failure or StoreError("the writer stopped on a fault of its own")
-            raise StoreError(f"{self._given_up} records could not be written: {failure.what}", hint=failure.hint)
+            lost = "a record" if self._given_up == 1 else f"{self._given_up:,} records"
+            raise StoreError(f"{lost} could not be written: {failure.what}", hint=failure.hint)
         self._sign_log(self._store.frontier())
         with self._store.exclusive() as held:
             held.leave()

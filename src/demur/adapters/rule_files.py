@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from demur.adapters.schemas import schema_of
+from demur.adapters.schemas import json_schema_of
 from demur.adapters.yaml_files import parse_yaml, read_yaml, typed_yaml
 from demur.errors import DemurError, EmptyInputError, InputError, ShapeError
 from demur.measure.ltl import And, Atom, Formula, Next, Not, Or, Until, WeakNext, globally
@@ -31,11 +31,11 @@ from demur.measure.rules import (
     MatchSchema,
     MaxTokens,
     MaxTurns,
-    Rule,
     RuleScope,
     StepFormula,
     StopReason,
     ToolCallsOrder,
+    TraceRule,
     call_before,
     call_once,
     followed_up,
@@ -101,7 +101,7 @@ _ABOUT = frozenset({"name", "scope", "when"})
 _KINDS = tuple(name for name in _RuleRow.__struct_fields__ if name not in _ABOUT)
 
 
-def read_rules(name: str) -> tuple[Rule, ...]:
+def read_rules(name: str) -> tuple[TraceRule, ...]:
     """Return the rules in a YAML file."""
     try:
         return _rules_in(read_yaml(name))
@@ -109,38 +109,38 @@ def read_rules(name: str) -> tuple[Rule, ...]:
         raise exc if exc.source else exc.at(name, exc.line) from exc
 
 
-def parse_rules(text: str) -> tuple[Rule, ...]:
+def parse_rules(text: str) -> tuple[TraceRule, ...]:
     """Return the rules in a YAML text."""
     return _rules_in(parse_yaml(text))
 
 
-def _rules_in(loaded: object) -> tuple[Rule, ...]:
+def _rules_in(loaded: object) -> tuple[TraceRule, ...]:
     rows = typed_yaml(loaded, _RulesFile, what="rules", hint=_HINT).rules
     if not rows:
         raise EmptyInputError("no rule in it", hint="an empty list would pass anything")
     twice = [name for name, count in Counter(row.name for row in rows).items() if count > 1]
     if twice:
         raise ShapeError(f"two rules are called `{twice[0]}`", hint="name each rule once")
-    return tuple(_rule(row) for row in rows)
+    return tuple(_rule_of_row(row) for row in rows)
 
 
-def _rule(row: _RuleRow) -> Rule:
+def _rule_of_row(row: _RuleRow) -> TraceRule:
     kinds = [kind for kind in _KINDS if getattr(row, kind) is not None]
     if len(kinds) != 1:
         said = " and ".join(f"`{kind}`" for kind in kinds) or "none"
         raise ShapeError(f"rule `{row.name}`: one kind is needed, there is {said}", hint=f"one of {', '.join(_KINDS)}")
     try:
-        check = _check(row, kinds[0])
+        check = _rule_check(row, kinds[0])
     except InputError as exc:
         raise ShapeError(f"rule `{row.name}`: {exc.what}", hint=exc.hint) from exc
     except (DemurError, re.error) as exc:
         hint = exc.hint if isinstance(exc, DemurError) else "mend the pattern"
         raise ShapeError(f"rule `{row.name}`: {exc.what if isinstance(exc, DemurError) else exc}", hint=hint) from exc
-    when = Condition(_texts(row.when.prompt), _texts(row.when.called), row.when.refused)
-    return Rule(row.name, check, row.scope, when)
+    when = Condition(_rule_texts(row.when.prompt), _rule_texts(row.when.called), row.when.refused)
+    return TraceRule(row.name, check, row.scope, when)
 
 
-def _check(row: _RuleRow, kind: str) -> RuleCheck:  # noqa: PLR0911 - one a kind
+def _rule_check(row: _RuleRow, kind: str) -> RuleCheck:  # noqa: PLR0911 - one a kind
     given: Any = getattr(row, kind)
     match kind:
         case "must_include_text" | "must_include_text_each":
@@ -150,10 +150,10 @@ def _check(row: _RuleRow, kind: str) -> RuleCheck:  # noqa: PLR0911 - one a kind
         case "max_turns" | "max_total_tokens":
             return MaxTurns(_positive(given)) if kind == "max_turns" else MaxTokens(_positive(given))
         case "required_stop_reason":
-            stop = given if isinstance(given, _Stop) else _Stop(_texts(given))
+            stop = given if isinstance(given, _Stop) else _Stop(_rule_texts(given))
             return StopReason(_some(stop.reasons), each=stop.each)
         case "must_match_json_schema":
-            return MatchSchema(schema_of(given))
+            return MatchSchema(json_schema_of(given))
         case "must_remain_consistent":
             return Consistent(re.compile(given).pattern)
         case _:
@@ -209,12 +209,12 @@ def _atoms(formula: Formula) -> Iterator[Atom]:
             yield from _atoms(right)
 
 
-def _texts(given: str | tuple[str, ...]) -> tuple[str, ...]:
+def _rule_texts(given: str | tuple[str, ...]) -> tuple[str, ...]:
     return (given,) if isinstance(given, str) else given
 
 
 def _some(given: str | tuple[str, ...]) -> tuple[str, ...]:
-    texts = _texts(given)
+    texts = _rule_texts(given)
     if not texts or not all(text.strip() for text in texts):
         raise ShapeError("an empty text is in every answer", hint="give at least one that is not empty")
     return texts

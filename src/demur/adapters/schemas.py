@@ -16,7 +16,7 @@ from demur.adapters.yaml_files import typed_yaml
 from demur.errors import ShapeError
 from demur.measure.json_schema import Schema, settled
 
-__all__ = ["schema_of"]
+__all__ = ["json_schema_of"]
 
 _COMMENTS = frozenset({"$schema", "$id", "$comment", "title", "description", "default", "examples"})
 _Type = Literal["array", "boolean", "integer", "null", "number", "object", "string"]
@@ -42,7 +42,7 @@ class _SchemaRow(msgspec.Struct, forbid_unknown_fields=True, frozen=True, rename
     one_of: tuple[Any, ...] = ()
 
 
-def schema_of(given: object, path: str = "schema") -> Schema:
+def json_schema_of(given: object, path: str = "schema") -> Schema:
     """Return the schema in plain values: an object of keywords, true (anything) or false (nothing)."""
     if isinstance(given, bool):
         return Schema(never=not given)
@@ -57,7 +57,7 @@ def schema_of(given: object, path: str = "schema") -> Schema:
     return Schema(
         types=(row.type,) if isinstance(row.type, str) else row.type,
         enum=_allowed(row),
-        properties=tuple((name, schema_of(part, f"{path}.{name}")) for name, part in row.properties.items()),
+        properties=tuple((name, json_schema_of(part, f"{path}.{name}")) for name, part in row.properties.items()),
         required=row.required,
         additional=_inner(row.additional_properties, f"{path}.additionalProperties"),
         items=_inner(row.items, f"{path}.items"),
@@ -65,9 +65,9 @@ def schema_of(given: object, path: str = "schema") -> Schema:
         lengths=(row.min_length, math.inf if row.max_length is None else row.max_length),
         limits=(row.minimum, row.maximum),
         pattern=pattern,
-        all_of=tuple(schema_of(part, f"{path}.allOf") for part in row.all_of),
-        any_of=tuple(schema_of(part, f"{path}.anyOf") for part in row.any_of),
-        one_of=tuple(schema_of(part, f"{path}.oneOf") for part in row.one_of),
+        all_of=tuple(json_schema_of(part, f"{path}.allOf") for part in row.all_of),
+        any_of=tuple(json_schema_of(part, f"{path}.anyOf") for part in row.any_of),
+        one_of=tuple(json_schema_of(part, f"{path}.oneOf") for part in row.one_of),
     )
 
 
@@ -80,4 +80,4 @@ def _allowed(row: _SchemaRow) -> tuple[str, ...] | None:
 
 
 def _inner(given: object, path: str) -> Schema | None:
-    return None if given is msgspec.UNSET else schema_of(given, path)
+    return None if given is msgspec.UNSET else json_schema_of(given, path)

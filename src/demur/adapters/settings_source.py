@@ -112,8 +112,8 @@ def load_settings(
         found, routes = _of_file(file or DEFAULT_FILE)
         given |= found
     given |= _of_environment(env) | _of_flags(flags or {})
-    values = {name: _read(declared_settings()[name], one) for name, one in given.items()}
-    settings = _built(values, routes)
+    values = {name: _setting_value(declared_settings()[name], one) for name, one in given.items()}
+    settings = _built_settings(values, routes)
     _check_names(env, settings)
     return LoadedSettings(settings, {name: one.origin for name, one in given.items()})
 
@@ -132,19 +132,20 @@ def _of_file(name: str) -> tuple[dict[str, _Given], tuple[RoutePart, ...]]:
         raise ShapeError(f"`{_TABLE}` is no table", source=name, hint=f"write [{_TABLE}]")
     routes = table.pop(_ROUTES, [])
     given = {
-        key: _Given(value, name, text=False, line=_line_of(text, key)) for key, value in _leaves(table, "", name, text)
+        key: _Given(value, name, text=False, line=_line_of(text, key))
+        for key, value in _settings_in(table, "", name, text)
     }
-    return given, _routes(routes, name)
+    return given, _routes_of(routes, name)
 
 
-def _leaves(table: dict[str, Any], before: str, name: str, text: str) -> Iterator[tuple[str, object]]:
+def _settings_in(table: dict[str, Any], before: str, name: str, text: str) -> Iterator[tuple[str, object]]:
     known = declared_settings()
     for key, value in table.items():
         dotted = f"{before}{key}"
         if dotted in known:
             yield dotted, value
         elif isinstance(value, dict) and any(each.startswith(f"{dotted}.") for each in known):
-            yield from _leaves(value, f"{dotted}.", name, text)
+            yield from _settings_in(value, f"{dotted}.", name, text)
         else:
             raise ShapeError(
                 f"`{dotted}` is no setting", source=name, line=_line_of(text, dotted), hint=_instead(dotted, known)
@@ -177,7 +178,7 @@ def _line_of(text: str, dotted: str) -> int | None:
     return None
 
 
-def _routes(rows: object, name: str) -> tuple[RoutePart, ...]:
+def _routes_of(rows: object, name: str) -> tuple[RoutePart, ...]:
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise ShapeError(f"`{_ROUTES}` is no list of tables", source=name, hint=f"write [[{_TABLE}.{_ROUTES}]]")
     known = {each.name: each for each in _declared_in(RoutePart, "")}
@@ -186,7 +187,7 @@ def _routes(rows: object, name: str) -> tuple[RoutePart, ...]:
         for key in row:
             if key not in known:
                 raise ShapeError(f"`{_ROUTES}.{key}` is no setting", source=name, hint=_instead(key, known))
-        values: dict[str, Any] = {key: _read(known[key], _Given(row[key], name, text=False)) for key in row}
+        values: dict[str, Any] = {key: _setting_value(known[key], _Given(row[key], name, text=False)) for key in row}
         made.append(RoutePart(**values))
     return tuple(made)
 
@@ -218,7 +219,7 @@ def _of_flags(flags: Mapping[str, str]) -> dict[str, _Given]:
     return {name: _Given(value, f"the flag for {name}", text=True) for name, value in flags.items()}
 
 
-def _read(declared: Declared, given: _Given) -> object:
+def _setting_value(declared: Declared, given: _Given) -> object:
     """Return the value in its own type; raise with its place where it is of another or out of bounds."""
     try:
         value = _typed(declared.kind, given.value, text=given.text)
@@ -275,7 +276,7 @@ def _plain_value(kind: type, value: object, *, text: bool) -> object:
     raise ValueError(_KINDS[kind])
 
 
-def _built(values: Mapping[str, object], routes: tuple[RoutePart, ...]) -> GatewaySettings:
+def _built_settings(values: Mapping[str, object], routes: tuple[RoutePart, ...]) -> GatewaySettings:
     parts: dict[str, dict[str, object]] = {}
     for name, value in values.items():
         part, _, last = name.rpartition(".")
@@ -296,11 +297,11 @@ def secret_of(variable: str, environ: Mapping[str, str] | None = None) -> str | 
     return value
 
 
-def _toml(value: object) -> str:
+def _toml_value(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, tuple):
-        return f"[{', '.join(map(_toml, value))}]"
+        return f"[{', '.join(map(_toml_value, value))}]"
     if isinstance(value, str):
         escaped = _PASSWORD.sub(r"\1:***@", str(value)).replace("\\", "\\\\").replace('"', '\\"')
         return f'"{escaped}"'
@@ -315,13 +316,13 @@ def shown_settings(loaded: LoadedSettings) -> str:
         value = getattr(getattr(loaded.settings, part) if part else loaded.settings, last)
         origin = loaded.origins.get(name)
         comment = f"  # from {origin}" if origin else ""
-        tables.setdefault(part, []).append(f"{last} = {_toml(value)}{comment}")
+        tables.setdefault(part, []).append(f"{last} = {_toml_value(value)}{comment}")
     blocks = [f"[{_TABLE}]", *tables.pop("")]
     for part, lines in tables.items():
         blocks += ["", f"[{_TABLE}.{part}]", *lines]
     for route in loaded.settings.routes:
         blocks += ["", f"[[{_TABLE}.{_ROUTES}]]"]
-        blocks += [f"{each.name} = {_toml(getattr(route, each.name))}" for each in fields(route)]
+        blocks += [f"{each.name} = {_toml_value(getattr(route, each.name))}" for each in fields(route)]
     return "\n".join(blocks) + "\n"
 
 
@@ -330,7 +331,7 @@ def settings_page() -> str:
     rows = ["| in `[gateway]` | variable | flag | default | meaning |", "|---|---|---|---|---|"]
     for each in declared_settings().values():
         flag = f"`{each.about.flag}`" if each.about.flag else ""
-        default = _toml(each.default).strip('"')
+        default = _toml_value(each.default).strip('"')
         rows.append(
             f"| `{each.name}` | `{each.variable}` | {flag} | {f'`{default}`' if default else ''} | {each.about.what} |"
         )

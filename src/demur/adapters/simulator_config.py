@@ -43,7 +43,7 @@ def simulator_settings(
     """Return the settings in force; flags that are None were not given."""
     given = {name: value for name, value in (flags or {}).items() if value is not None}
     safety = SafetySettings(**{name: _switch(name, given, environ) for name in SWITCHES})
-    number = {name: _number(name, given, environ) for name in NUMBERS}
+    number = {name: _setting_number(name, given, environ) for name in NUMBERS}
     settings = SimulatorSettings(
         safety=safety,
         seed=number["seed"],
@@ -79,7 +79,7 @@ def _switch(name: str, given: Mapping[str, object], environ: Mapping[str, str] |
     return word.lower() in _TRUE
 
 
-def _number(name: str, given: Mapping[str, object], environ: Mapping[str, str] | None) -> int:
+def _setting_number(name: str, given: Mapping[str, object], environ: Mapping[str, str] | None) -> int:
     word = given.get(name, simulator_variable(name, environ))
     if word is None:
         word = getattr(SimulatorSettings(), name)

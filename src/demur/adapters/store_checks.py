@@ -53,13 +53,13 @@ class StoreCheck:
         for row in self._store.rows(0, _NO_END):
             if row.place != expected:
                 last = row.place - 1
-                which = f"record {expected} is" if last == expected else f"records {expected} to {last} are"
-                self._fault(f"{which} missing from the store", expected)
+                more = "" if last == expected else f", and so are all up to {last}"
+                self._fault(f"missing from the store{more}", expected)
             expected = row.place + 1
             self._check_row(row)
             leaf = leaf_hash(row.envelope)
             if leaves.at(row.place) != leaf:
-                self._fault(f"record {row.place} is not the one that the tree was grown with", row.place)
+                self._fault("not the one that the tree was grown with", row.place)
             self._frontier, _ = grow(self._frontier, leaf)
             yield row.envelope
 
@@ -85,7 +85,7 @@ class StoreCheck:
             self._counts[rate_key(entry)] += 1
             self.attested += entry.attestation is not None
         if (row.kind, row.at, row.session, row.seq) != (entry_kind(entry), entry.at, session, seq):
-            self._fault(f"the columns of record {row.place} are not what its envelope says", row.place)
+            self._fault("its columns are not what its envelope says", row.place)
 
     def _check_levels(self, size: int) -> None:
         level = 0

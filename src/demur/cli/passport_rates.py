@@ -46,7 +46,7 @@ def run_rates(args: argparse.Namespace) -> int:
     print()
     print_said(
         "denied: by the gateway, of all exchanges; filtered: by the provider, refused: by the model, "
-        f"of those that a provider answered ({whole[0].unanswered:,} were not). In brackets: 95 % intervals (Wilson)."
+        f"of those that a provider answered ({whole[0].unanswered:,} were not). In brackets: 95% intervals (Wilson)."
     )
     return 0
 

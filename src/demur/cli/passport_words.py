@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["WIDTH", "found_row", "opened", "place_of", "print_object", "print_row", "print_said", "write_bytes"]
 
 WIDTH = 80
-_LABEL = 18
+_LABEL = 16
 
 
 def place_of(args: argparse.Namespace) -> LogPlace:
@@ -69,7 +69,8 @@ def print_said(text: str, indent: str = "") -> None:
 
 def print_row(label: str, text: str) -> None:
     """Print a label and what belongs to it, aligned and within the columns."""
-    for number, line in enumerate(wrapped(text, WIDTH - _LABEL)):
+    lines = list(wrapped(text, WIDTH - max(_LABEL, len(label) + 1)))
+    for number, line in enumerate(lines):
         print(f"{'' if number else label:<{_LABEL - 1}} {line}")
 
 

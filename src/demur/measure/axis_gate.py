@@ -22,11 +22,11 @@ _ORDER = tuple(Severity)
 
 def axis_gate(result: AxisResult, *, fail_on: Severity = Severity.MODERATE, alpha: float = 0.05) -> GateResult:
     """Return whether an axis fails, and why."""
-    failed, why = _judged(result, fail_on, alpha)
+    failed, why = _gate_reason(result, fail_on, alpha)
     return GateResult(GateMode.DEMUR, result.worse, fail_on, failed, f"{result.name}: {why}")
 
 
-def _judged(result: AxisResult, fail_on: Severity, alpha: float) -> tuple[bool, str]:
+def _gate_reason(result: AxisResult, fail_on: Severity, alpha: float) -> tuple[bool, str]:
     if fail_on is Severity.NONE or _ORDER.index(result.severity) < _ORDER.index(fail_on):
         return False, f"{result.severity}, below {fail_on}"
     if not _minded(result):

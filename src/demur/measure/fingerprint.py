@@ -130,7 +130,7 @@ def fingerprint_shift(
     scale = np.sqrt((sums**2).sum(axis=0))
     units = sums / np.where(scale > 0, scale, 1.0)
     white = units @ _root_of_inverse(units)
-    total, single = _tested(units, white, seed=seed)
+    total, single = _flip_tests(units, white, seed=seed)
     t_squared = float((white.sum(axis=0) ** 2).sum())
     dimensions = tuple(
         DimensionShift(
@@ -160,7 +160,7 @@ def _root_of_inverse(units: _Floats) -> _Floats:
     return root
 
 
-def _tested(units: _Floats, white: _Floats, *, seed: int) -> tuple[float, tuple[_Floats, _Floats]]:
+def _flip_tests(units: _Floats, white: _Floats, *, seed: int) -> tuple[float, tuple[_Floats, _Floats]]:
     """Return p of all features together, p of each, and p of each held against the largest of all (Westfall and Young 1993).
 
     The data as they are count as one of the flips, so that no p is 0 and the level is kept (Phipson and Smyth 2010).

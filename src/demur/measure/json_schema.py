@@ -60,15 +60,15 @@ def schema_breach(value: object, schema: Schema, path: str = "the answer") -> st
 
 def settled(value: object) -> str:
     """Return a JSON value as text that is the same for equal values: 1 and 1.0 are equal, 1 and true are not."""
-    return json.dumps(_whole(value), sort_keys=True)
+    return json.dumps(_settled_numbers(value), sort_keys=True)
 
 
-def _whole(value: object) -> object:
+def _settled_numbers(value: object) -> object:
     match value:
         case dict():
-            return {key: _whole(item) for key, item in value.items()}
+            return {key: _settled_numbers(item) for key, item in value.items()}
         case list():
-            return [_whole(item) for item in value]
+            return [_settled_numbers(item) for item in value]
         case float() if value.is_integer():
             return int(value)
         case _:

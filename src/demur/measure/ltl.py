@@ -11,6 +11,7 @@ position to the first values every part of a formula once a position: time is fo
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, assert_never
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ __all__ = [
     "eventually",
     "first_breach",
     "globally",
-    "holds",
+    "holds_on",
     "implies",
     "release",
     "truth_along",
@@ -125,31 +126,24 @@ def weak_until(hold: Formula, goal: Formula) -> Formula:
     return Or(Until(hold, goal), globally(hold))
 
 
-def holds(formula: Formula, truth: Callable[[Atom, int], bool], length: int) -> bool:
+def holds_on(formula: Formula, truth: Callable[[Atom, int], bool], length: int) -> bool:
     """Return whether a formula holds at the start of a trace of `length` positions; `truth` values its atoms."""
     return truth_along(formula, truth, length)[0]
 
 
 def truth_along(formula: Formula, truth: Callable[[Atom, int], bool], length: int) -> list[bool]:
     """Return the truth of a formula at each position, and last past the end."""
-    known: dict[Formula, list[bool]] = {}
-    waiting = [formula]
-    # Parts before wholes, each once, however often it occurs.
-    while waiting:
-        part = waiting[-1]
-        missing = [inner for inner in _parts(part) if inner not in known]
-        if missing:
-            waiting += missing
-            continue
-        known[waiting.pop()] = _along(part, [known[inner] for inner in _parts(part)], truth, length)
-    return known[formula]
+    known: list[list[bool]] = []
+    for part, places in _schedule(formula):
+        known.append(_truth_of(part, [known[place] for place in places], truth, length))
+    return known[-1]
 
 
 def first_breach(formula: Formula, truth: Callable[[Atom, int], bool], length: int) -> int | None:
     """Return the position to blame for a formula that fails: where G's part first fails; None where it is the whole trace."""
     match formula:
         case And(left, right):
-            failing = left if not holds(left, truth, length) else right
+            failing = left if not holds_on(left, truth, length) else right
             return first_breach(failing, truth, length)
         case Not(Until(Constant(value=True), part)):
             along = truth_along(part, truth, length)[:length]
@@ -158,7 +152,27 @@ def first_breach(formula: Formula, truth: Callable[[Atom, int], bool], length: i
             return None
 
 
-def _parts(formula: Formula) -> tuple[Formula, ...]:
+# A rule is held against thousands of traces: what to value in which order is worked out once.
+@lru_cache(maxsize=256)
+def _schedule(formula: Formula) -> tuple[tuple[Formula, tuple[int, ...]], ...]:
+    """Return the parts of a formula, each once and after its own parts, with the places of those."""
+    places: dict[Formula, int] = {}
+    ordered: list[tuple[Formula, tuple[int, ...]]] = []
+    waiting = [formula]
+    while waiting:
+        part = waiting[-1]
+        missing = [inner for inner in _formula_parts(part) if inner not in places]
+        if missing:
+            waiting += missing
+            continue
+        waiting.pop()
+        if part not in places:
+            places[part] = len(ordered)
+            ordered.append((part, tuple(places[inner] for inner in _formula_parts(part))))
+    return tuple(ordered)
+
+
+def _formula_parts(formula: Formula) -> tuple[Formula, ...]:
     match formula:
         case Atom() | Constant():
             return ()
@@ -170,7 +184,7 @@ def _parts(formula: Formula) -> tuple[Formula, ...]:
             assert_never(formula)
 
 
-def _along(  # noqa: PLR0911 - one a kind of formula
+def _truth_of(  # noqa: PLR0911 - one a kind of formula
     formula: Formula, parts: list[list[bool]], truth: Callable[[Atom, int], bool], length: int
 ) -> list[bool]:
     match formula:

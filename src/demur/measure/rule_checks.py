@@ -10,10 +10,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import TYPE_CHECKING, assert_never
 
 from demur.measure.json_schema import text_breach
-from demur.measure.ltl import first_breach, holds
+from demur.measure.ltl import first_breach, holds_on
 from demur.measure.rules import (
     Consistent,
     ForbiddenText,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from demur.measure.ltl import Atom, Formula
-    from demur.measure.rules import Condition, Rule, RuleCheck
+    from demur.measure.rules import Condition, RuleCheck, TraceRule
     from demur.measure.steps import Step
 
 __all__ = ["RuleFinding", "RuleOutcome", "check_rule"]
@@ -58,18 +59,18 @@ _KEPT = RuleFinding(RuleOutcome.KEPT)
 _NOT_APPLICABLE = RuleFinding(RuleOutcome.NOT_APPLICABLE)
 
 
-def check_rule(rule: Rule, steps: Sequence[Step]) -> RuleFinding:
+def check_rule(rule: TraceRule, steps: Sequence[Step]) -> RuleFinding:
     """Return what came of a rule over some exchanges; over none it does not apply."""
-    if not steps or not any(_meets(rule.when, step) for step in steps):
+    if not steps or not any(_meets_condition(rule.when, step) for step in steps):
         return _NOT_APPLICABLE
-    return _checked(rule.check, steps)
+    return _held_against(rule.check, steps)
 
 
 def _broken(step: Step, why: str) -> RuleFinding:
     return RuleFinding(RuleOutcome.BROKEN, step.key, why)
 
 
-def _meets(when: Condition, step: Step) -> bool:
+def _meets_condition(when: Condition, step: Step) -> bool:
     prompt = folded(step.prompt) if when.prompt else ""
     return (
         (not when.prompt or any(folded(text) in prompt for text in when.prompt))
@@ -78,12 +79,12 @@ def _meets(when: Condition, step: Step) -> bool:
     )
 
 
-def _checked(check: RuleCheck, steps: Sequence[Step]) -> RuleFinding:  # noqa: PLR0911 - one a check
+def _held_against(check: RuleCheck, steps: Sequence[Step]) -> RuleFinding:  # noqa: PLR0911 - one a check
     match check:
         case IncludeText(texts, each):
             return _each(steps, lambda step: _lacks(step, texts)) if each else _included(texts, steps)
         case ForbiddenText(texts):
-            return _each(steps, lambda step: _says(step, texts))
+            return _each(steps, lambda step: _says_forbidden(step, texts))
         case ToolCallsOrder(formula, why):
             return _calls_kept(formula, why, steps)
         case StepFormula(formula, why):
@@ -119,7 +120,7 @@ def _lacks(step: Step, texts: tuple[str, ...]) -> str | None:
     return next((f"does not say `{text}`" for text in texts if folded(text) not in said), None)
 
 
-def _says(step: Step, texts: tuple[str, ...]) -> str | None:
+def _says_forbidden(step: Step, texts: tuple[str, ...]) -> str | None:
     said = folded(step.text)
     return next((f"says `{text}`" for text in texts if folded(text) in said), None)
 
@@ -152,14 +153,20 @@ def _consistent(pattern: re.Pattern[str], steps: Sequence[Step]) -> RuleFinding:
 
 def _calls_kept(formula: Formula, why: str, steps: Sequence[Step]) -> RuleFinding:
     made = [(call.name, step) for step in steps for call in step.calls]
+    kept, at = _calls_verdict(formula, tuple(name for name, _ in made))
+    return _KEPT if kept else _broken(made[at][1] if at is not None else steps[-1], why)
+
+
+# Most sessions call the same tools in the same order.
+@lru_cache(maxsize=4096)
+def _calls_verdict(formula: Formula, names: tuple[str, ...]) -> tuple[bool, int | None]:
+    """Return whether a formula holds over calls, and the call to blame where one is."""
 
     def truth(atom: Atom, i: int) -> bool:
-        return made[i][0] == atom.argument
+        return names[i] == atom.argument
 
-    if holds(formula, truth, len(made)):
-        return _KEPT
-    at = first_breach(formula, truth, len(made))
-    return _broken(made[at][1] if at is not None else steps[-1], why)
+    kept = holds_on(formula, truth, len(names))
+    return kept, None if kept else first_breach(formula, truth, len(names))
 
 
 def _steps_kept(formula: Formula, why: str, steps: Sequence[Step]) -> RuleFinding:
@@ -185,7 +192,7 @@ def _steps_kept(formula: Formula, why: str, steps: Sequence[Step]) -> RuleFindin
             case _:
                 return steps[i].refused
 
-    if holds(formula, truth, len(steps)):
+    if holds_on(formula, truth, len(steps)):
         return _KEPT
     at = first_breach(formula, truth, len(steps))
     return _broken(steps[at if at is not None else -1], why)

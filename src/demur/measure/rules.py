@@ -36,12 +36,12 @@ __all__ = [
     "MatchSchema",
     "MaxTokens",
     "MaxTurns",
-    "Rule",
     "RuleCheck",
     "RuleScope",
     "StepFormula",
     "StopReason",
     "ToolCallsOrder",
+    "TraceRule",
     "call_before",
     "call_once",
     "followed_up",
@@ -148,7 +148,7 @@ class Condition:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class TraceRule:
     """A named check, when it applies, and what it is held against."""
 
     name: str

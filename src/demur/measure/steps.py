@@ -61,8 +61,8 @@ def step_of(exchange: Exchange, key: str, *, refused: bool) -> Step:
     return Step(
         key,
         exchange.request.prompt if exchange.request else "",
-        _said(choice),
-        tuple(_call(part) for part in choice.parts if isinstance(part, ToolCallPart)) if choice else (),
+        _shown_text(choice),
+        tuple(_step_call(part) for part in choice.parts if isinstance(part, ToolCallPart)) if choice else (),
         str(finish),
         (choice.finish_raw if choice else None) or str(finish),
         refused,
@@ -78,14 +78,14 @@ def folded(text: str) -> str:
     return " ".join(plain.split())
 
 
-def _said(choice: Choice | None) -> str:
+def _shown_text(choice: Choice | None) -> str:
     """Return what a reader sees: the text, or the provider's refusal where that takes its place."""
     if choice is None:
         return ""
     return choice.text or "\n".join(part.text for part in choice.parts if isinstance(part, RefusalPart))
 
 
-def _call(part: ToolCallPart) -> ToolCall:
+def _step_call(part: ToolCallPart) -> ToolCall:
     try:
         given: object = json.loads(part.arguments or "{}")
     except (ValueError, RecursionError):

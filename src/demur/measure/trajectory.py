@@ -68,7 +68,7 @@ def call_edits(baseline: Sequence[ToolCall], candidate: Sequence[ToolCall]) -> C
     if before == after:
         return CallEdits(0.0)
     had, has = Counter(name for name, _ in before), Counter(name for name, _ in after)
-    first, second = _shared(before, had & has), _shared(after, had & has)
+    first, second = _shared_calls(before, had & has), _shared_calls(after, had & has)
     moved = tuple(dict.fromkeys(a for (a, _), (b, _) in zip(first, second, strict=True) if a != b))
     return CallEdits(
         edit_distance(before, after) / max(len(before), len(after)),
@@ -122,7 +122,7 @@ def _effective_n(edits: Sequence[CallEdits], clusters: Sequence[str]) -> float:
     return cluster_effect(counts, [ClusterSum(nets[name], size, 1) for name, size in sizes.items()]).effective_n
 
 
-def _shared(calls: tuple[tuple[str, str], ...], common: Counter[str]) -> list[tuple[str, str]]:
+def _shared_calls(calls: tuple[tuple[str, str], ...], common: Counter[str]) -> list[tuple[str, str]]:
     """Return the calls that both sequences have, in their order here; of a tool called too often the first ones count."""
     left = Counter(common)
     kept = []

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from demur.measure.fingerprint import FingerprintShift
-    from demur.measure.rules import Rule
+    from demur.measure.rules import TraceRule
     from demur.model.axes import AxisEvidence, PairedExchange
     from demur.model.rubric import Rubric
     from demur.pipeline.axis_pairs import AxisPairs, ReadyPair
@@ -48,7 +48,7 @@ class AxesSettings:
     """
 
     axes: tuple[AxisName, ...] = tuple(AxisName)
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[TraceRule, ...] = ()
     rubrics: tuple[Rubric, ...] = ()
     judge: RubricJudge | None = field(default=None, compare=False)
     human: tuple[tuple[str, HumanVerdict], ...] = ()
@@ -92,7 +92,7 @@ def _measured(axis: AxisName, pairs: AxisPairs, settings: AxesSettings) -> Itera
                 show=settings.show,
             )
         case AxisName.JUDGE:
-            yield from _judged(pairs, settings)
+            yield from _judge_axes(pairs, settings)
         case AxisName.RULES:
             yield from _ruled(pairs, settings)
         case AxisName.FINGERPRINT:
@@ -130,7 +130,7 @@ def _safety(pairs: AxisPairs, settings: AxesSettings) -> AxisResult:
     )
 
 
-def _judged(pairs: AxisPairs, settings: AxesSettings) -> Iterator[AxisResult | AbsentAxis]:
+def _judge_axes(pairs: AxisPairs, settings: AxesSettings) -> Iterator[AxisResult | AbsentAxis]:
     if settings.judge is None or not settings.rubrics:
         why = "no judge is configured" if settings.judge is None else "no rubric is given"
         yield AbsentAxis(AxisName.JUDGE, str(AxisName.JUDGE), f"{why}, so no answer was judged")
@@ -157,7 +157,7 @@ def _ruled(pairs: AxisPairs, settings: AxesSettings) -> Iterator[AxisResult | Ab
         yield replace(result, details=(*result.details, AxisDetail("did not apply", float(len(units) - len(rows)))))
 
 
-def _rule_row(rule: Rule, unit: tuple[ReadyPair, ...]) -> RateRow | None:
+def _rule_row(rule: TraceRule, unit: tuple[ReadyPair, ...]) -> RateRow | None:
     """Return who broke a rule; None where it applies to neither side. Where it applies to one, the other has not broken it."""
     before = check_rule(rule, [pair.baseline for pair in unit])
     after = check_rule(rule, [pair.candidate for pair in unit])

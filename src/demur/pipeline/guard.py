@@ -13,6 +13,7 @@ Laws, in the modes that hold back (`window`, `buffer`):
 - the event that ends the answer waits for the final scan, the one that sees all of it;
 - a denied stream ends in the provider's own words (see `guard_endings`), and so does one beyond its limits.
 In `pass` every event is sent as it comes, the one final scan comes too late to stop anything, and the account says so.
+A window counts characters as they came: an auditor that folds or skips some needs one for the longest spelling.
 Thoughts, refusals and tool arguments are scanned like text: a client may show any of them.
 """
 
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from demur.pipeline.guard_endings import Ending
-    from demur.pipeline.guard_frames import Frame
+    from demur.pipeline.guard_frames import RawEvent
     from demur.pipeline.guard_values import ScanText
 
 __all__ = ["StreamGuard", "open_guard"]
@@ -63,7 +64,7 @@ _WITHHELD = Denial("denied")
 _TOO_LONG = "The answer was withheld because it is beyond the limits of this gateway."
 
 
-class _Held(msgspec.Struct, frozen=True):
+class _Waiting(msgspec.Struct, frozen=True):
     """An event that waits: its bytes, its JSON, where its text ends, and whether it ends the answer."""
 
     raw: bytes
@@ -99,7 +100,7 @@ class StreamGuard:
         self._frames = FrameSplitter(limits.event_bytes)
         self._ledger = Ledger(window_chars, limits)
         self._ending = _ENDINGS[shape]()
-        self._held: deque[_Held] = deque()
+        self._held: deque[_Waiting] = deque()
         self._held_bytes = self._stream_bytes = self._events = self._scans = 0
         self._out: list[bytes] = []
         self._lead: bytes | None = b""
@@ -152,6 +153,7 @@ class StreamGuard:
         if self._end is not None or self._closing is not None:
             return GuardStep(end=self._end)
         if reason is FinishReason.CLIENT_GONE:
+            self._unread_bytes = len(self._frames.rest)
             return self._over(GuardEnd.CLIENT_GONE)
         if self._body is not None:
             return GuardStep(end=self._over(GuardEnd(reason)).end, body=bytes(self._body))
@@ -192,11 +194,11 @@ class StreamGuard:
             return self._too_long("more is held back than the limits allow")
         return self._advance()
 
-    def _take_all(self, frames: list[Frame]) -> None:
+    def _take_all(self, frames: list[RawEvent]) -> None:
         for frame in frames:
             self._take(frame)
 
-    def _take(self, frame: Frame) -> None:
+    def _take(self, frame: RawEvent) -> None:
         body = read_body(frame)
         told = tell(frame, body, shape=self._shape)
         self._events += 1
@@ -206,7 +208,7 @@ class StreamGuard:
         if told.last:
             self._told_all = True
             self._ledger.end_all()
-        held = _Held(frame.raw, body, extents, told.last)
+        held = _Waiting(frame.raw, body, extents, told.last)
         if self._mode is GuardMode.PASS or (
             self._mode is GuardMode.WINDOW and not self._held and not extents and not told.last
         ):
@@ -223,7 +225,7 @@ class StreamGuard:
         if not rest.strip(_BLANK):
             if rest and self._mode is not GuardMode.PASS:
                 # The LF of a last CRLF whose CR already ended its line.
-                self._held.append(_Held(rest, None, [], last=False))
+                self._held.append(_Waiting(rest, None, [], last=False))
             return reason
         frame = frame_of(rest + b"\n\n")
         whole = reason is FinishReason.END and (read_body(frame) is not None or frame.data in (b"[DONE]", "[DONE]"))
@@ -255,12 +257,12 @@ class StreamGuard:
             self._held_bytes -= len(held[0].raw)
             self._send(held.popleft())
 
-    def _is_free(self, held: _Held) -> bool:
+    def _is_free(self, held: _Waiting) -> bool:
         if held.last or self._mode is GuardMode.BUFFER:
             return self._settled and self._ledger.is_free(held.extents)
         return self._ledger.is_free(held.extents)
 
-    def _send(self, held: _Held) -> None:
+    def _send(self, held: _Waiting) -> None:
         self._out.append(held.raw)
         if held.extents:
             self._ledger.release(held.extents)
@@ -279,12 +281,12 @@ class StreamGuard:
 
     def _stop(self, end: GuardEnd, denial: Denial) -> GuardStep:
         """End the stream in the provider's words, unless it has ended; what is held is never sent."""
+        self._unread_bytes = len(self._frames.rest)
         if not self._sent_all:
             self._out.append(self._ending.write(end, denial))
         return self._over(end)
 
     def _over(self, end: GuardEnd) -> GuardStep:
-        self._unread_bytes = self._unread_bytes or len(self._frames.rest)
         self._end, self._asked = end, None
         self._held.clear()
         return GuardStep(self._taken(), end=end)

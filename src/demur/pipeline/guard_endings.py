@@ -11,17 +11,17 @@ has ended does not end again; the field `demur` says who ended it and why.
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Protocol
 
 from demur.pipeline.guard_text import index_in
-from demur.wire.blocks import event_of
 from demur.wire.sse import ServerEvent, encode
 
 if TYPE_CHECKING:
     from demur.pipeline.guard_text import Body
     from demur.pipeline.guard_values import Denial, GuardEnd
 
-__all__ = ["ChatEnding", "Ending", "MessageEnding", "demur_field"]
+__all__ = ["ChatEnding", "Ending", "MessageEnding", "demur_field", "ending_event"]
 
 
 class Ending(Protocol):
@@ -40,6 +40,11 @@ class Ending(Protocol):
 def demur_field(end: GuardEnd, denial: Denial) -> Body:
     """Return what the field `demur` says; clients of the provider ignore it."""
     return {"end": end.value, "reason": denial.reason, "message": denial.message, "rules": list(denial.rules)}
+
+
+def ending_event(body: Body, name: str | None = None) -> bytes:
+    """Return an event as it stands on the wire; in ASCII, so that half a surrogate pair in a text can be written too."""
+    return encode(ServerEvent(json.dumps(body, separators=(",", ":")), name))
 
 
 class ChatEnding:
@@ -79,9 +84,9 @@ class ChatEnding:
         """Return a last chunk for every open choice, and the end mark."""
         known = self._open or {0: True}
         events = [self._chunk(index, end, denial) for index, is_open in sorted(known.items()) if is_open]
-        return b"".join(encode(event) for event in [*events, ServerEvent("[DONE]")])
+        return b"".join([*events, encode(ServerEvent("[DONE]"))])
 
-    def _chunk(self, index: int, end: GuardEnd, denial: Denial) -> ServerEvent:
+    def _chunk(self, index: int, end: GuardEnd, denial: Denial) -> bytes:
         legacy = self._head.get("object") == "text_completion"
         choice: Body = {"index": index, "finish_reason": "content_filter", "logprobs": None}
         choice |= {"text": ""} if legacy else {"delta": self._delta(index, denial)}
@@ -91,7 +96,7 @@ class ChatEnding:
             "created": self._head.get("created") or 0,
             "model": self._head.get("model") or "",
         }
-        return event_of({**head, "choices": [choice], "demur": demur_field(end, denial)})
+        return ending_event({**head, "choices": [choice], "demur": demur_field(end, denial)})
 
     def _delta(self, index: int, denial: Denial) -> Body:
         role: Body = {} if index in self._opened else {"role": "assistant"}
@@ -142,7 +147,7 @@ class MessageEnding:
             field = demur_field(end, denial)
             events.append({"type": "message_delta", "delta": delta, "usage": usage, "demur": field})
         events.append({"type": "message_stop"})
-        return b"".join(encode(event_of(event, str(event["type"]))) for event in events)
+        return b"".join(ending_event(event, str(event["type"])) for event in events)
 
     def _start(self) -> Body:
         head: Body = {"id": "msg_demur", "type": "message", "role": "assistant", "model": ""}

@@ -16,7 +16,7 @@ import msgspec
 
 from demur.wire.sse import Decoder
 
-__all__ = ["Frame", "FrameSplitter", "frame_of"]
+__all__ = ["FrameSplitter", "RawEvent", "frame_of"]
 
 # Atomic, so that one CRLF is never taken for two line ends.
 _BOUNDARY = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r)")
@@ -25,7 +25,7 @@ _HALF_BOUNDARY = 3
 _FIELDS = frozenset({b"data", b"event", b"id", b"retry"})
 
 
-class Frame(msgspec.Struct, frozen=True, gc=False):
+class RawEvent(msgspec.Struct, frozen=True, gc=False):
     """The bytes of one event, and what they say; `data` is None where there is nothing but comments and field names."""
 
     raw: bytes
@@ -47,7 +47,7 @@ class FrameSplitter:
         """The bytes after the last whole frame."""
         return bytes(self._held)
 
-    def feed(self, chunk: bytes) -> list[Frame]:
+    def feed(self, chunk: bytes) -> list[RawEvent]:
         """Return the frames that this chunk completes."""
         whole = len(chunk) - 2
         if not self._held and whole <= self._max_bytes and chunk.find(b"\n\n") == whole >= 0 and b"\r" not in chunk:
@@ -56,7 +56,7 @@ class FrameSplitter:
         self._held += chunk
         return self._cut()
 
-    def _cut(self) -> list[Frame]:
+    def _cut(self) -> list[RawEvent]:
         frames, start = [], 0
         while (found := _BOUNDARY.search(self._held, max(start, self._searched))) is not None:
             if found.end() - start > self._max_bytes:
@@ -70,24 +70,24 @@ class FrameSplitter:
         return frames
 
 
-def frame_of(raw: bytes) -> Frame:
+def frame_of(raw: bytes) -> RawEvent:
     """Return the frame in these bytes; the two common spellings are read without a decoder."""
     last = len(raw) - 2
     if b"\r" not in raw and raw.endswith(b"\n\n"):
         if raw.startswith(b"data: ") and raw.find(b"\n") == last:
-            return Frame(raw, raw[6:last])
+            return RawEvent(raw, raw[6:last])
         first = raw.find(b"\n")
         if raw.startswith(b"event: ") and raw.startswith(b"data: ", first + 1) and raw.find(b"\n", first + 1) == last:
-            return Frame(raw, raw[first + 7 : last], raw[7:first].decode("utf-8", errors="replace"))
+            return RawEvent(raw, raw[first + 7 : last], raw[7:first].decode("utf-8", errors="replace"))
     return _odd_frame(raw)
 
 
-def _odd_frame(raw: bytes) -> Frame:
+def _odd_frame(raw: bytes) -> RawEvent:
     size = len(raw) + 1
     events = Decoder(max_line_bytes=size, max_event_bytes=size).feed(raw)
     if events:
-        return Frame(raw, events[0].data, events[0].event)
+        return RawEvent(raw, events[0].data, events[0].event)
     # A line that is neither a comment nor a field is no event stream's; what it says counts as said.
     lines = [line for line in _LINE.split(raw) if line and not line.startswith(b":")]
     stray = [line for line in lines if line.partition(b":")[0] not in _FIELDS]
-    return Frame(raw, b"\n".join(stray).decode("utf-8", errors="replace") if stray else None)
+    return RawEvent(raw, b"\n".join(stray).decode("utf-8", errors="replace") if stray else None)

@@ -12,10 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from demur.pipeline.guard_endings import demur_field
+from demur.pipeline.guard_endings import demur_field, ending_event
 from demur.pipeline.guard_text import index_in
-from demur.wire.blocks import event_of
-from demur.wire.sse import encode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,7 +46,7 @@ _HEAD: Body = {"id": "resp_demur", "object": "response", "created_at": 0, "model
 
 
 @dataclass(slots=True)
-class _Part:
+class _SentPart:
     """A part of an item as the client knows it: the strand's stem, its pieces, and how far it is done."""
 
     head: Body = field(default_factory=dict)
@@ -64,9 +62,9 @@ class _Part:
 
 
 @dataclass(slots=True)
-class _Item:
+class _SentItem:
     head: Body = field(default_factory=dict)
-    parts: dict[tuple[str, int], _Part] = field(default_factory=dict)
+    parts: dict[tuple[str, int], _SentPart] = field(default_factory=dict)
     done: bool = False
 
     def whole(self) -> Body:
@@ -75,13 +73,13 @@ class _Item:
             return self.head
         item: Body = {**self.head, "status": "incomplete"}
         for within in ("content", "summary"):
-            found = [part.whole() for (where, _), part in sorted(self.parts.items(), key=_place) if where == within]
+            found = [part.whole() for (where, _), part in sorted(self.parts.items(), key=_part_key) if where == within]
             item |= {within: found} if found else {}
         call = self.parts.get(("", 0))
         return item | call.whole() if call is not None else item
 
 
-def _place(entry: tuple[tuple[str, int], _Part]) -> tuple[str, int]:
+def _part_key(entry: tuple[tuple[str, int], _SentPart]) -> tuple[str, int]:
     return entry[0]
 
 
@@ -90,7 +88,7 @@ class ResponsesEnding:
 
     def __init__(self) -> None:
         self._response: Body = {}
-        self._items: dict[int, _Item] = {}
+        self._items: dict[int, _SentItem] = {}
         self._number = -1
         self._begun = False
 
@@ -123,11 +121,11 @@ class ResponsesEnding:
         """Return the events that close what is open and then the response."""
         events = [*self._events(end, denial)]
         numbered = ({**event, "sequence_number": self._number + 1 + n} for n, event in enumerate(events))
-        return b"".join(encode(event_of(event, str(event["type"]))) for event in numbered)
+        return b"".join(ending_event(event, str(event["type"])) for event in numbered)
 
     def _sent_piece(self, body: Body, stem: str, step: str) -> None:
         within, index, _ = _PLACES[stem]
-        part = self._item(body).parts.setdefault((within, index_in(body, index) if within else 0), _Part())
+        part = self._item(body).parts.setdefault((within, index_in(body, index) if within else 0), _SentPart())
         part.stem = stem
         delta = body.get("delta")
         if isinstance(delta, str):
@@ -139,12 +137,12 @@ class ResponsesEnding:
 
     def _sent_part(self, body: Body, within: str, step: str) -> None:
         where = (within, index_in(body, "content_index" if within == "content" else "summary_index"))
-        part, head = self._item(body).parts.setdefault(where, _Part()), body.get("part")
+        part, head = self._item(body).parts.setdefault(where, _SentPart()), body.get("part")
         part.head = dict(head) if isinstance(head, dict) else part.head
         part.done = part.text_done = step == "done"
 
-    def _item(self, body: Body) -> _Item:
-        return self._items.setdefault(index_in(body, "output_index"), _Item())
+    def _item(self, body: Body) -> _SentItem:
+        return self._items.setdefault(index_in(body, "output_index"), _SentItem())
 
     def _events(self, end: GuardEnd, denial: Denial) -> Iterator[Body]:
         start: Body = {**_HEAD, **self._response, "error": None, "output": [], "usage": None}
@@ -159,10 +157,10 @@ class ResponsesEnding:
         yield {"type": "response.incomplete", "response": {**start, **why, "output": output, "demur": field}}
 
 
-def _item_end(index: int, item: _Item) -> Iterator[Body]:
+def _item_end(index: int, item: _SentItem) -> Iterator[Body]:
     """Yield the events that close an item."""
     head: Body = {"item_id": item.head.get("id") or "", "output_index": index}
-    for (within, number), part in sorted(item.parts.items(), key=_place):
+    for (within, number), part in sorted(item.parts.items(), key=_part_key):
         place = {**head, **({"content_index" if within == "content" else "summary_index": number} if within else {})}
         if part.stem and not part.text_done:
             more: Body = {"logprobs": []} if part.stem == "response.output_text" else {}

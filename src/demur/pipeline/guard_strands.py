@@ -38,7 +38,7 @@ class _ChoiceCount:
 
 
 @dataclass(slots=True, eq=False)
-class _Strand:
+class _StrandCount:
     key: _Key
     choice: _ChoiceCount
     text: str = ""
@@ -61,7 +61,7 @@ class _Strand:
         return (self.text if len(self.text) >= len(text) else self.whole()).startswith(text)
 
 
-Extent = tuple[_Strand, int, int]
+Extent = tuple[_StrandCount, int, int]
 """Where an event's text ends in its strand, and how many characters of the strand it brings."""
 
 
@@ -71,10 +71,10 @@ class Ledger:
     def __init__(self, window: int, limits: GuardLimits) -> None:
         self._window = window
         self._limits = limits
-        self._strands: dict[_Key, _Strand] = {}
+        self._strands: dict[_Key, _StrandCount] = {}
         self._choices: dict[int, _ChoiceCount] = {}
         self._alone: dict[tuple[int, str], Extent] = {}
-        self._asked: list[tuple[_Strand, int]] = []
+        self._asked: list[tuple[_StrandCount, int]] = []
         self._asked_choices: list[tuple[_ChoiceCount, int]] = []
         self.received = 0
         self.scanned = 0
@@ -99,7 +99,7 @@ class Ledger:
         self._asked = [(strand, strand.received) for strand in self._strands.values()]
         self._asked_choices = [(choice, choice.received) for choice in self._choices.values()]
         ordered = sorted(self._strands.values(), key=_order)
-        return ScanText(tuple(StrandText(*s.key, s.whole(), s.scanned) for s in ordered), final=final)
+        return ScanText(tuple(_strand_text(strand) for strand in ordered), final=final)
 
     def settle(self) -> None:
         """Count as scanned what was last asked for."""
@@ -164,11 +164,11 @@ class Ledger:
             return piece
         return type(piece)(piece.choice, piece.channel, piece.place, f"\n{piece.text}")
 
-    def _open(self, piece: Piece) -> _Strand:
+    def _open(self, piece: Piece) -> _StrandCount:
         if len(self._strands) >= self._limits.strands:
             raise SizeLimitError(f"the answer has more than {self._limits.strands} strands")
         key = (piece.choice, piece.channel, piece.place)
-        strand = self._strands[key] = _Strand(key, self._choice(piece.choice))
+        strand = self._strands[key] = _StrandCount(key, self._choice(piece.choice))
         return strand
 
     def _choice(self, index: int) -> _ChoiceCount:
@@ -180,7 +180,22 @@ class Ledger:
         return choice
 
 
-def _order(strand: _Strand) -> tuple[int, str, bool, tuple[int, ...], str]:
+def _strand_text(strand: _StrandCount) -> StrandText:
+    """Return a strand for a scan; halves of a surrogate pair that came in two pieces are one character, as in a browser."""
+    text, scanned = strand.whole(), strand.scanned
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        scanned = len(_in_pairs(text[:scanned]).decode("utf-16-le", errors="ignore"))
+        text = _in_pairs(text).decode("utf-16-le", errors="replace")
+    return StrandText(*strand.key, text, scanned)
+
+
+def _in_pairs(text: str) -> bytes:
+    return text.encode("utf-16-le", errors="surrogatepass")
+
+
+def _order(strand: _StrandCount) -> tuple[int, str, bool, tuple[int, ...], str]:
     """Return where a strand stands among its choice's: numbered places by their numbers, named ones after them."""
     choice, channel, place = strand.key
     numbers = place.split(".")
@@ -188,7 +203,7 @@ def _order(strand: _Strand) -> tuple[int, str, bool, tuple[int, ...], str]:
     return choice, channel, not known, tuple(int(n) for n in numbers if n.isdecimal()), place
 
 
-def _account(strand: _Strand) -> StrandAccount:
+def _account(strand: _StrandCount) -> StrandAccount:
     text = strand.whole()
     return StrandAccount(
         *strand.key,

@@ -23,7 +23,7 @@ from demur.wire.openai_parts import THOUGHTS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from demur.pipeline.guard_frames import Frame
+    from demur.pipeline.guard_frames import RawEvent
 
 __all__ = ["READERS", "Body", "Piece", "Told", "index_in", "read_body", "tell"]
 
@@ -106,7 +106,7 @@ def index_in(body: Body, key: str = "index") -> int:
     return found if isinstance(found, int) else int(found) if isinstance(found, float) and found.is_integer() else 0
 
 
-def read_body(frame: Frame) -> Body | None:
+def read_body(frame: RawEvent) -> Body | None:
     """Return the JSON object in a frame, None where there is none."""
     data = frame.data
     if not data:
@@ -114,11 +114,11 @@ def read_body(frame: Frame) -> Body | None:
     try:
         body = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
-        body = _lenient(data)
+        body = _python_json(data)
     return body if isinstance(body, dict) else None
 
 
-def tell(frame: Frame, body: Body | None, *, shape: Shape) -> Told:
+def tell(frame: RawEvent, body: Body | None, *, shape: Shape) -> Told:
     """Return what a frame says in a stream of this shape; `body` is its JSON object, as far as it has one."""
     if body is not None:
         return READERS[shape](body, frame.event)
@@ -131,7 +131,7 @@ def tell(frame: Frame, body: Body | None, *, shape: Shape) -> Told:
     return Told((Piece(0, Channel.TEXT, "~unread", text),)) if text.strip() else _NOTHING
 
 
-def _lenient(data: bytes | str) -> object:
+def _python_json(data: bytes | str) -> object:
     """Return what Python's own reader makes of it: half a surrogate pair or a NaN is JSON enough for most clients."""
     try:
         found: object = json.loads(data if isinstance(data, str) else data.decode("utf-8", errors="replace"))
@@ -140,7 +140,7 @@ def _lenient(data: bytes | str) -> object:
     return found
 
 
-def _read_chat(body: Body, _event: str | None) -> Told:
+def _read_chat_chunk(body: Body, _event: str | None) -> Told:
     pieces: list[Piece] = []
     closes: list[int] = []
     choices = body.get("choices")
@@ -186,7 +186,7 @@ def _read_chat_delta(delta: Body, index: int, pieces: list[Piece]) -> None:
             pieces += (Piece(index, c, f"~{path}", text) for path, c, text in _strings({key: value}))
 
 
-def _read_responses(body: Body, event: str | None) -> Told:
+def _read_response_event(body: Body, event: str | None) -> Told:
     kind = body.get("type") or event
     kind = kind if isinstance(kind, str) else ""
     delta = body.get("delta")
@@ -211,7 +211,7 @@ def _read_responses(body: Body, event: str | None) -> Told:
     return Told(pieces, (0,) if last else (), last) if pieces or last else _NOTHING
 
 
-def _read_messages(body: Body, event: str | None) -> Told:
+def _read_message_event(body: Body, event: str | None) -> Told:
     kind = body.get("type") or event
     if kind == "content_block_delta":
         return Told(tuple(_read_block_delta(body.get("delta"), body.get("index"))))
@@ -282,9 +282,9 @@ def _strings(value: object, path: str = "", channel: Channel = Channel.TEXT) -> 
 
 
 READERS: Mapping[Shape, Callable[[Body, str | None], Told]] = {
-    Shape.OPENAI_CHAT: _read_chat,
-    Shape.AZURE: _read_chat,
-    Shape.OPENAI_RESPONSES: _read_responses,
-    Shape.ANTHROPIC: _read_messages,
+    Shape.OPENAI_CHAT: _read_chat_chunk,
+    Shape.AZURE: _read_chat_chunk,
+    Shape.OPENAI_RESPONSES: _read_response_event,
+    Shape.ANTHROPIC: _read_message_event,
 }
 """How the events of each shape are read; a shape that is not here has no guard."""

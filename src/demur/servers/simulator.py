@@ -110,15 +110,15 @@ class SimulatorApp:
     def _listed(self, route: Route, headers: Mapping[str, str]) -> Outgoing:
         """Return what a GET asks for: models, or a sign of life."""
         if route.door is Door.HEALTH:
-            return _whole({"status": "ok"})
+            return _plain_outgoing({"status": "ok"})
         # All three list their models at the same path; only the headers tell them apart.
         shape = Shape.ANTHROPIC if "anthropic-version" in headers else route.shape
         shape = Shape.GEMINI if "x-goog-api-key" in headers else shape
         known = self.simulator.settings.models
         if route.door is Door.MODELS:
-            return _whole(models_body(known, shape))
+            return _plain_outgoing(models_body(known, shape))
         found = None if known and route.model not in known else model_body(route.model, shape)
-        return _failed(_no_model(route.model), shape) if found is None else _whole(found)
+        return _failed(_no_model(route.model), shape) if found is None else _plain_outgoing(found)
 
     def _answered(self, route: Route, knock: _Knock) -> Outgoing | Problem:
         """Return the reply to a body, or what is wrong with it."""
@@ -131,7 +131,7 @@ class SimulatorApp:
         if route.door is Door.MODERATIONS:
             return _moderated(body, self.simulator)
         if route.door is Door.TOKENS:
-            return _whole(tokens_body(knock.body.decode("utf-8", "replace"), route.shape))
+            return _plain_outgoing(tokens_body(knock.body.decode("utf-8", "replace"), route.shape))
         problem = first_problem(body, route.shape, model_in_path=bool(route.model))
         return problem or self._simulated(route, knock, body)
 
@@ -242,14 +242,18 @@ def _moderated(body: JsonObject, simulator: Simulator) -> Outgoing | Problem:
     if given is None:
         return Problem(400, "Missing required parameter: 'input'.", "input", "missing_required_parameter")
     found = moderation_body(given, body.get("model"), judge=simulator.judge)
-    return _whole(found) if found is not None else Problem(400, "Invalid type for 'input'.", "input", "invalid_type")
+    return (
+        _plain_outgoing(found)
+        if found is not None
+        else Problem(400, "Invalid type for 'input'.", "input", "invalid_type")
+    )
 
 
 def _no_model(name: str) -> Problem:
     return Problem(404, f"The model '{name}' does not exist.", "model", "model_not_found")
 
 
-def _whole(body: JsonObject) -> Outgoing:
+def _plain_outgoing(body: JsonObject) -> Outgoing:
     return Outgoing(200, (), (encode(body),))
 
 

@@ -143,7 +143,7 @@ def _answer(asked: Asked, dice: Dice, choice: int) -> str:
     return answer_text(dice, choice) if asked.schema is None else instance_of(asked.schema)
 
 
-def _response(asked: Asked, dice: Dice, *, choices: tuple[Choice, ...], signals: tuple[Signal, ...] = ()) -> Response:
+def _stamped(asked: Asked, dice: Dice, *, choices: tuple[Choice, ...], signals: tuple[Signal, ...] = ()) -> Response:
     """Return the response with its id, time and count of tokens; those of refusal fields are not counted."""
     said = sum(count_tokens(part.text) for choice in choices for part in choice.parts if isinstance(part, TextPart))
     free = any(isinstance(part, RefusalPart) for choice in choices for part in choice.parts)
@@ -176,12 +176,12 @@ def _spoken(asked: Asked, dice: Dice, say: Callable[[int], str]) -> Response:
         short = text if asked.max_tokens is None else first_tokens(text, asked.max_tokens)
         finish = Finish.STOP if short == text else Finish.LENGTH
         choices.append(Choice(index, (TextPart(short),), finish))
-    return _response(asked, dice, choices=tuple(choices))
+    return _stamped(asked, dice, choices=tuple(choices))
 
 
 def _refused(plan: Plan, asked: Asked, dice: Dice) -> Response:
     parts: tuple[Part, ...] = (RefusalPart(refusal_message(plan.topic)),)
-    return _response(asked, dice, choices=tuple(Choice(index, parts, Finish.STOP) for index in range(asked.n)))
+    return _stamped(asked, dice, choices=tuple(Choice(index, parts, Finish.STOP) for index in range(asked.n)))
 
 
 def _filtered(plan: Plan, asked: Asked, dice: Dice) -> Response:
@@ -191,7 +191,7 @@ def _filtered(plan: Plan, asked: Asked, dice: Dice) -> Response:
     for index in range(asked.n):
         choices.append(Choice(index, (TextPart(answer_text(dice, index)[:_CUT_CHARS].rstrip()),), finish))
         signals += _cut_signals(plan, asked.shape, index)
-    return _response(asked, dice, choices=tuple(choices), signals=tuple(signals))
+    return _stamped(asked, dice, choices=tuple(choices), signals=tuple(signals))
 
 
 def _cut_signals(plan: Plan, shape: Shape, index: int) -> list[Signal]:
@@ -214,19 +214,19 @@ def _blocked(plan: Plan, asked: Asked, dice: Dice) -> Response:
     match asked.shape:
         case Shape.ANTHROPIC:
             choice = Choice(0, (), Finish.REFUSAL, "refusal")
-            return _response(asked, dice, choices=(choice,), signals=(_anthropic_refusal(plan),))
+            return _stamped(asked, dice, choices=(choice,), signals=(_anthropic_refusal(plan),))
         case Shape.GEMINI if plan.way is Way.REFUSAL:
             choices = tuple(Choice(index, (), Finish.CONTENT_FILTER, "SAFETY") for index in range(asked.n))
             ratings = tuple(_rating(plan, f"candidates[{index}]", index) for index in range(asked.n))
-            return _response(asked, dice, choices=choices, signals=ratings)
+            return _stamped(asked, dice, choices=choices, signals=ratings)
         case Shape.GEMINI:
             reason = _GEMINI_BLOCKS.get(plan.topic, "SAFETY")
             block = Signal(SignalKind.PROMPT_BLOCK, "promptFeedback.blockReason", reason)
-            return _response(asked, dice, choices=(), signals=(block, _rating(plan, "promptFeedback", None)))
+            return _stamped(asked, dice, choices=(), signals=(block, _rating(plan, "promptFeedback", None)))
         case Shape.BEDROCK:
             said: tuple[Part, ...] = (TextPart(refusal_message(plan.topic)),)
             choice = Choice(0, said, Finish.CONTENT_FILTER, "guardrail_intervened")
-            return _response(asked, dice, choices=(choice,), signals=(_guardrail(plan, dice),))
+            return _stamped(asked, dice, choices=(choice,), signals=(_guardrail(plan, dice),))
         case Shape.AZURE:
             return _azure_error(plan)
         case Shape.OPENAI_CHAT | Shape.OPENAI_RESPONSES:

@@ -39,37 +39,41 @@ _STOPS = {
 
 def write_agentlog(exchanges: Iterable[LoggedExchange], *, ts: str, tool: str = "demur") -> Iterator[bytes]:
     """Yield the lines of a log; `ts` is the time of its records, as `2026-04-28T10:00:00.000Z`."""
-    head = _record("metadata", {"sdk": {"name": tool}}, ts=ts, parent=None, session=None)
-    yield _line(head)
+    head = _log_record("metadata", {"sdk": {"name": tool}}, ts=ts, parent=None, session=None)
+    yield _log_line(head)
     last: str = head["id"]
     for exchange, latency_ms in exchanges:
         if exchange.request is not None:
-            asked = _record("chat_request", _asked(exchange.request), ts=ts, parent=last, session=exchange.session)
-            yield _line(asked)
+            asked = _log_record(
+                "chat_request", _request_payload(exchange.request), ts=ts, parent=last, session=exchange.session
+            )
+            yield _log_line(asked)
             last = asked["id"]
         if exchange.response is not None:
-            kind, payload = _answered(exchange.response, latency_ms)
-            told = _record(kind, payload, ts=ts, parent=last, session=exchange.session)
-            yield _line(told)
+            kind, payload = _answer_payload(exchange.response, latency_ms)
+            told = _log_record(kind, payload, ts=ts, parent=last, session=exchange.session)
+            yield _log_line(told)
             last = told["id"]
 
 
-def _record(kind: str, payload: JsonObject, *, ts: str, parent: str | None, session: str | None) -> JsonObject:
+def _log_record(kind: str, payload: JsonObject, *, ts: str, parent: str | None, session: str | None) -> JsonObject:
     meta = {} if session is None else {"meta": {"session_tag": session}}
     named = {"version": _VERSION, "id": record_id(payload), "kind": kind, "ts": ts, "parent": parent}
     return {**named, **meta, "payload": payload}
 
 
-def _line(record: JsonObject) -> bytes:
+def _log_line(record: JsonObject) -> bytes:
     return encode(record) + b"\n"
 
 
-def _asked(request: Request) -> JsonObject:
-    messages = [{"role": m.role, "content": [p for part in m.parts for p in _part(part)]} for m in request.messages]
+def _request_payload(request: Request) -> JsonObject:
+    messages = [
+        {"role": m.role, "content": [p for part in m.parts for p in _payload_part(part)]} for m in request.messages
+    ]
     return {"model": request.model, "messages": messages, "params": {}}
 
 
-def _answered(response: Response, latency_ms: float | None) -> tuple[str, JsonObject]:
+def _answer_payload(response: Response, latency_ms: float | None) -> tuple[str, JsonObject]:
     if response.error is not None:
         return "error", {"source": "llm", "code": response.error.code or "error", "message": response.error.message}
     choice = response.choices[0] if response.choices else None
@@ -79,19 +83,19 @@ def _answered(response: Response, latency_ms: float | None) -> tuple[str, JsonOb
         known["usage"] = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
     return "chat_response", {
         "model": response.model,
-        "content": [p for part in choice.parts for p in _part(part)] if choice else [],
-        "stop_reason": _stop(choice),
+        "content": [p for part in choice.parts for p in _payload_part(part)] if choice else [],
+        "stop_reason": _payload_stop_word(choice),
         **known,
     }
 
 
-def _stop(choice: Choice | None) -> str:
+def _payload_stop_word(choice: Choice | None) -> str:
     finish = (choice.finish if choice else None) or Finish.UNKNOWN
     said = choice.finish_raw if choice else None
     return said if said and finish is Finish.UNKNOWN else _STOPS[finish]
 
 
-def _part(part: Part) -> Iterator[JsonObject]:
+def _payload_part(part: Part) -> Iterator[JsonObject]:
     match part:
         case TextPart(text):
             yield {"type": "text", "text": text}
@@ -100,14 +104,14 @@ def _part(part: Part) -> Iterator[JsonObject]:
         case ThinkingPart(text):
             yield {"type": "thinking", "thinking": text}
         case ToolCallPart(label, name, arguments):
-            yield {"type": "tool_use", "id": label, "name": name, "input": _input(arguments)}
+            yield {"type": "tool_use", "id": label, "name": name, "input": _call_input(arguments)}
         case ToolResultPart(label, text):
             yield {"type": "tool_result", "tool_use_id": label, "content": text}
         case _:
             return
 
 
-def _input(arguments: str) -> Any:
+def _call_input(arguments: str) -> Any:
     try:
         return decode(arguments or "{}")
     except ShapeError:

@@ -1,0 +1,122 @@
+"""`demur simulate` as a command: it lists, serves until it is told to stop, and examines clients."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import openai
+import pytest
+
+from demur.cli import simulate
+from demur.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "simulator"
+SERVE = """
+import argparse, sys
+from demur.cli import simulate
+parser = argparse.ArgumentParser()
+simulate.add_parser(parser.add_subparsers())
+args = parser.parse_args(["simulate", *sys.argv[1:]])
+sys.exit(args.run(args))
+"""
+
+
+def run(*words: str) -> int:
+    parser = argparse.ArgumentParser()
+    simulate.add_parser(parser.add_subparsers())
+    args = parser.parse_args(["simulate", *words])
+    code: int = args.run(args)
+    return code
+
+
+def examined(capsys: pytest.CaptureFixture[str], *flags: str, client: Sequence[str]) -> tuple[int, dict[str, str]]:
+    code = run("--exam", "--json", *flags, "--", *client)
+    return code, {row["scenario"]: row["coped"] for row in json.loads(capsys.readouterr().out)["results"]}
+
+
+def test_the_scenarios_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    """Every scenario stands on a line with what it is about."""
+    assert run("--list") == 0
+    assert re.search(r"^filter-azure-400 +Azure's HTTP 400", capsys.readouterr().out, re.MULTILINE)
+
+
+def test_it_serves_until_it_is_told_to_stop(tmp_path: Path) -> None:
+    """The address is said on standard error, replies follow the file and leave their truth, and SIGTERM is a good end."""
+    log = tmp_path / "truth.jsonl"
+    command = [sys.executable, "-c", SERVE, "--port", "0", "--truth", str(log)]
+    scenario = ["--scenario", str(EXAMPLES / "scenario.toml"), "--no-enable-jailbreak-detection"]
+    with subprocess.Popen([*command, *scenario], stderr=subprocess.PIPE, text=True) as process:  # noqa: S603 — our own
+        assert process.stderr is not None
+        found = re.search(r"http://\S+/v1", process.stderr.readline())
+        assert found
+        with openai.OpenAI(base_url=found[0], api_key="none", max_retries=5) as client:
+            done = client.chat.completions.create(
+                model="m", messages=[{"role": "user", "content": "Where is my refund?"}]
+            )
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
+    assert "helfen" in (done.choices[0].message.content or "")
+    truth = json.loads(log.read_text(encoding="utf-8").splitlines()[-1])
+    assert (truth["outcome"], truth["language"], truth["scenario"]) == ("refused", "de", "support-bot")
+
+
+def test_a_careful_client_passes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A client that reads refusals and finish reasons handles every shape, and JUnit has no failure."""
+    report = tmp_path / "exam.xml"
+    client = [sys.executable, str(EXAMPLES / "client.py")]
+    code, coped = examined(capsys, "--junit", str(report), client=client)
+    assert (code, set(coped.values())) == (0, {"handled"})
+    assert 'failures="0"' in report.read_text(encoding="utf-8")
+
+
+def test_a_naive_client_does_not(capsys: pytest.CaptureFixture[str]) -> None:
+    """A client that takes text for granted takes refusals for empty answers and crashes on blocks."""
+    code, coped = examined(capsys, client=[sys.executable, str(EXAMPLES / "naive_client.py")])
+    assert code == 1
+    assert coped["refuse"] == coped["filter"] == coped["empty"] == "empty success"
+    assert coped["filter-azure-400"] == "crashed"
+    assert coped["refuse-soft"] == "handled"
+
+
+def test_a_client_that_asks_again_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """Asking again until there is text is counted, and hanging on is stopped."""
+    asking = (
+        "import json, os, urllib.request as u\n"
+        "body = json.dumps({'model': 'm', 'messages': [{'role': 'user', 'content': 'hi'}]}).encode()\n"
+        "for _ in range(3):\n"
+        "    q = u.Request(os.environ['OPENAI_BASE_URL'] + '/chat/completions', body, {'content-type': 'application/json'})\n"
+        "    try: text = json.load(u.urlopen(q))['choices'][0]['message']['content']\n"
+        "    except OSError: text = None\n"
+        "    if text: break\n"
+        "print(text)\n"
+    )
+    code, coped = examined(capsys, client=[sys.executable, "-c", asking])
+    assert code == 1
+    assert coped["refuse"] == coped["filter-prompt"] == "retried"
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (("--exam",), "belong together"),
+        (("--", "true"), "belong together"),
+        (("--exam", "--", sys.executable, "-c", "pass"), "asked the simulator nothing"),
+        (("--scenario", "nothing"), "no scenario"),
+        (("--truth", "/no/such/folder/x", "--port", "0"), "cannot be written"),
+        (("--host", "256.0.0.1"), "cannot listen"),
+    ],
+)
+def test_bad_calls_say_what_is_wrong(words: tuple[str, ...], what: str) -> None:
+    """A call that cannot be is refused in one line."""
+    with pytest.raises(UsageError, match=what):
+        run(*words)

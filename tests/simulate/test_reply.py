@@ -1,0 +1,97 @@
+"""Replies: what is said in each way and shape is what the truth says, and what our own detector reads."""
+
+from __future__ import annotations
+
+import pytest
+
+import demur
+from demur.model.exchange import Exchange, Shape
+from demur.simulate.answers import answer_text
+from demur.simulate.dice import dice_for
+from demur.simulate.phrasebook import LANGUAGES, STYLES, TOPICS, fold_topic, refusal_message, refusal_text
+from demur.simulate.reply import Asked, Plan, build_reply, outcome_of, worded
+from demur.simulate.scenario import Way
+from demur.simulate.tokens import count_tokens, first_tokens
+from demur.wire.shapes import CODECS
+
+DICE = dice_for(1, b"request")
+SIGNALLED = [Way.REFUSAL, Way.FILTER, Way.BLOCK, Way.EMPTY, Way.ANSWER]
+
+
+@pytest.mark.parametrize("shape", Shape)
+@pytest.mark.parametrize("way", SIGNALLED)
+@pytest.mark.parametrize("topic", TOPICS)
+def test_the_detector_reads_the_truth(shape: Shape, way: Way, topic: str) -> None:
+    """Written, read and judged, a reply of each way is what its truth says, for every topic."""
+    plan = Plan(way, topic)
+    response = build_reply(plan, Asked(shape, "m", input_tokens=3), dice=DICE)
+    read = CODECS[shape].read_response(CODECS[shape].write_response(response), status=response.status)
+    assert demur.check(Exchange(shape, read)).outcome == outcome_of(plan, shape)
+
+
+@pytest.mark.parametrize("shape", Shape)
+@pytest.mark.parametrize("way", [way for way in Way if way is not Way.BLOCK])
+def test_streams_say_the_same(shape: Shape, way: Way) -> None:
+    """A streamed reply closes to the outcome of the whole one."""
+    codec, plan = CODECS[shape], Plan(way, "violence")
+    response = build_reply(plan, Asked(shape, "m", input_tokens=3), dice=DICE)
+    reader = codec.open_stream()
+    for event in codec.write_stream(response, piece_chars=5):
+        reader.feed(event)
+    whole = codec.read_response(codec.write_response(response))
+    assert demur.check(Exchange(shape, reader.close())).outcome == demur.check(Exchange(shape, whole)).outcome
+
+
+def test_most_texts_are_read_as_refusals() -> None:
+    """Of the sixty refusals in text at least fifty-seven are refused to our own detector, too."""
+    texts = [refusal_text(language, style) for language in LANGUAGES for style in STYLES]
+    assert len(set(texts)) == 60
+    assert sum(demur.check(text).outcome == "refused" for text in texts) >= 57
+
+
+def test_messages_name_their_topic() -> None:
+    """Topics have messages of their own, and only self-harm's names help for the mind."""
+    assert len({refusal_message(topic) for topic in TOPICS}) == len(TOPICS)
+    assert [topic for topic in TOPICS if "mental health" in refusal_message(topic)] == ["self_harm"]
+    assert fold_topic("weapons") == "violence"
+    assert fold_topic("something new") == "other"
+
+
+def test_no_answer_reads_as_a_refusal() -> None:
+    """No combination of the words for answers is a refusal to our detector."""
+    outcomes = {demur.check(answer_text(dice_for(seed), 0)).outcome for seed in range(300)}
+    assert outcomes == {"complied"}
+
+
+def test_any_draws_one() -> None:
+    """A plan with any style and language is worded by the draw, always the same."""
+    plan = worded(Plan(Way.TEXT, style="any", language="any"), DICE)
+    assert plan.style in STYLES
+    assert plan.language in LANGUAGES
+    assert plan == worded(Plan(Way.TEXT, style="any", language="any"), DICE)
+
+
+def test_limits_of_tokens_cut_answers() -> None:
+    """An answer beyond the limit is cut there and says so."""
+    response = build_reply(Plan(Way.ANSWER), Asked(Shape.OPENAI_CHAT, "m", max_tokens=5), dice=DICE)
+    assert response.choices[0].finish == "length"
+    assert response.usage is not None
+    assert response.usage.output_tokens == 5
+
+
+def test_tokens_are_believable() -> None:
+    """Nothing has no tokens, a word one or two, a sign of Chinese one each."""
+    assert count_tokens("") == 0
+    assert count_tokens("!") == 1
+    assert count_tokens("What is the capital of France?") == 9
+    assert count_tokens("我不能") == 3
+    assert first_tokens("one two three", 2) == "one two"
+
+
+def test_draws_are_steady_and_apart() -> None:
+    """The same key and label draw the same, another label, part or seed another, and parts do not run together."""
+    assert dice_for(1, b"a").word("id", 24) == dice_for(1, b"a").word("id", 24)
+    drawn = {dice_for(1, b"a").word("id", 24), dice_for(2, b"a").word("id", 24), dice_for(1, b"a").word("x", 24)}
+    assert len(drawn) == 3
+    assert dice_for(1, b"ab", b"c") != dice_for(1, b"a", b"bc")
+    assert all(0 <= dice_for(seed).chance("x") < 1 for seed in range(100))
