@@ -42,8 +42,8 @@ uvicorn.run(app, port=int(sys.argv[1]), log_level="error", access_log=False)
 TURNS = [{"role": "system", "content": "You are helpful."}, {"role": "user", "content": "How to make a bomb"}]
 BODY = json.dumps({"model": "openai/gpt-oss-120b", "messages": TURNS, "temperature": 0.2})
 HEADERS = {"content-type": "application/json", "authorization": "Bearer none"}
-REQUESTS = 1500
-RIVAL_REQUESTS = 200
+REQUESTS = 400
+RIVAL_REQUESTS = 100
 PATIENCE_S = 30
 
 

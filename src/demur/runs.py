@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from demur.adapters.ports import Progress
     from demur.adapters.tallies import PairTally
     from demur.model.comparison import Comparison, Direction
+    from demur.model.run import Traced
     from demur.model.scan import Scan
     from demur.pipeline.ports import TextJudge
 
@@ -160,7 +161,7 @@ def _refuse_unknown(engine: Engine, runs: Sequence[LoadedRun], named: Sequence[s
         if any(has_field(engine, run, name) for run in runs):
             continue
         known = sorted({other for run in runs for other in field_names(run, limits=input_limits())})
-        near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+        near = difflib.get_close_matches(name, known, n=1, cutoff=0.7)
         listed = ", ".join(f"`{other}`" for other in known[:_FIELDS_NAMED]) or "none"
         hint = f"did you mean `{near[0]}`? " if near else ""
         raise UsageError(f"no row has a field `{name}`", hint=f"{hint}there are {listed}")
@@ -257,6 +258,7 @@ def _flips(engine: Engine, runs: tuple[LoadedRun, LoadedRun], paired: PairTally,
             after[place.candidate],
             reading=reading,
             asked=asked,
+            fields=runs[0].fields,
         )
         for place in places
         if place.baseline in before and place.candidate in after
@@ -269,12 +271,26 @@ def _shown_key(key: str, pairing: Pairing) -> str:
 
 
 def _flip(
-    key: str, direction: Direction, before: Excerpt, after: Excerpt, *, reading: Reading, asked: Mapping[str, str]
+    key: str,
+    direction: Direction,
+    before: Excerpt,
+    after: Excerpt,
+    *,
+    reading: Reading,
+    asked: Mapping[str, str],
+    fields: Sequence[str],
 ) -> Flip:
     request = before[2].exchange.request or after[2].exchange.request
     prompt = request.prompt if request else asked.get(before[2].exchange.id or "")
     sides = _side(before, reading.judge), _side(after, reading.judge)
-    return Flip(key, prompt, direction, *sides, before[2].fields or after[2].fields)
+    return Flip(key, prompt, direction, *sides, _changed_fields(before[2], after[2], fields))
+
+
+def _changed_fields(before: Traced, after: Traced, names: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """Return the fields of a pair that people cut by; one that differs between the runs shows both values."""
+    old, new = dict(before.fields), dict(after.fields)
+    values = ((name, dict.fromkeys(v for v in (old.get(name), new.get(name)) if v)) for name in names)
+    return tuple((name, " → ".join(both)) for name, both in values if both)
 
 
 def _side(excerpt: Excerpt, judge: TextJudge | None) -> FlipSide:

@@ -133,6 +133,21 @@ def test_agreement_with_people() -> None:
     assert abs(corrected - 0.125) < abs(many.difference - 0.125)
 
 
+def test_sessions_widen_what_people_correct() -> None:
+    """Turns that move together are worth less in the corrected interval too."""
+    human = tuple(HumanVerdict(f"q{i:03}", "safe", "unsafe" if i < 40 else "safe") for i in range(110))
+    notes = []
+    with judging(by_text) as server:
+        for turns in (1, 10):
+            pairs = ready_pairs(
+                pair(f"q{i:03}", SAFE, UNSAFE if i < 30 else SAFE, session=f"s{i // turns}") for i in range(120)
+            )
+            found = one(judge_rubric(pairs.ready, MEDICAL, JudgeClient(JudgeEndpoint(server.url, "m")), human=human))
+            notes.append(next(d.note for d in found.details if d.label == "difference corrected by people"))
+    alone, together = ([float(x) for x in note.split(",")[0].split(" to ")] for note in notes)
+    assert together[1] - together[0] > 1.5 * (alone[1] - alone[0])
+
+
 def test_without_an_endpoint_there_is_no_figure() -> None:
     """With no judge, or no rubric, the axis is absent and says so."""
     pairs = [pair("q", SAFE, UNSAFE)]

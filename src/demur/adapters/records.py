@@ -15,11 +15,11 @@ import zipfile
 import zlib
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 from demur.adapters.files import bounded_document, bounded_lines, too_large
 from demur.adapters.sources import Kind, open_bytes
-from demur.errors import EmptyInputError, EncodingError, InputError, ShapeError
+from demur.errors import EmptyInputError, EncodingError, InputError, JsonError, ShapeError
 from demur.wire.document import parse_json
 from demur.wire.traces.formats import format_of
 
@@ -175,9 +175,9 @@ def _lines(source: Source, limits: InputLimits, only: AbstractSet[int] | None) -
                 yield number, _decoded(line.removeprefix(_BOM) if number == 1 else line)
 
 
-def _decoded(data: bytes) -> JsonObject | InputError:
+def _decoded(data: bytes, *, nan_is_null: bool = False) -> JsonObject | InputError:
     try:
-        record = parse_json(data)
+        record = parse_json(data, nan_is_null=nan_is_null)
     except InputError as exc:
         return exc
     return record if isinstance(record, dict) else ShapeError("expected a JSON object", hint="one record a line")
@@ -186,7 +186,7 @@ def _decoded(data: bytes) -> JsonObject | InputError:
 def _document(source: Source, limits: InputLimits) -> Iterator[Record]:
     with open_bytes(source) as stream:
         try:
-            body = parse_json(bounded_document(stream, limits).removeprefix(_BOM))
+            body = _parsed(bounded_document(stream, limits).removeprefix(_BOM))
         except InputError as exc:
             raise exc.at(source.name) from exc
     elements = body if isinstance(body, list) else [body]
@@ -200,6 +200,18 @@ def _document(source: Source, limits: InputLimits) -> Iterator[Record]:
             if isinstance(element, dict)
             else ShapeError("expected a JSON object", hint="a document is an object, or an array of them"),
         )
+
+
+def _parsed(data: bytes) -> Any:  # noqa: ANN401 — decoded JSON
+    """Return a document; an Inspect log may hold `NaN`, which is how Inspect writes a score that there is none of."""
+    try:
+        return parse_json(data)
+    except JsonError:
+        body = parse_json(data, nan_is_null=True)
+        known = format_of(body) if isinstance(body, dict) else None
+        if known is None or known.NAME != "inspect":
+            raise
+        return body
 
 
 def _csv_rows(source: Source, limits: InputLimits) -> Iterator[Record]:
@@ -287,9 +299,9 @@ def _archive(source: Source, limits: InputLimits) -> Iterator[Record]:
 def _entry(archive: zipfile.ZipFile, info: zipfile.ZipInfo, limits: InputLimits) -> JsonObject | InputError:
     try:
         if info.compress_type in _ZSTD_METHODS:
-            return _decoded(_zstd_entry(archive, info, limits))
+            return _decoded(_zstd_entry(archive, info, limits), nan_is_null=True)
         with archive.open(info) as entry:
-            return _decoded(bounded_document(entry, limits))
+            return _decoded(bounded_document(entry, limits), nan_is_null=True)
     except InputError as exc:
         return exc
 

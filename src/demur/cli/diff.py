@@ -18,13 +18,14 @@ from demur.cli.options import (
     fields_of_flag,
     name_bad_rows,
     reading_of_flags,
+    refuse_run_as_report,
     whole_number,
     write_report,
 )
 from demur.cli.progress import progress_line
 from demur.errors import UnreadableRowsError, UsageError
 from demur.model.axis import Severity
-from demur.model.comparison import Change, DiffSettings, Direction, GateMode
+from demur.model.comparison import DiffSettings, Direction, GateMode
 from demur.report.comparison_json import comparison_object
 from demur.report.diff_view import diff_view
 from demur.report.html_page import html
@@ -50,7 +51,7 @@ examples:
   demur diff a.agentlog b.agentlog --gate seed --seed 1
 
 a run is a file, a folder, a quoted glob, or - for standard input:
-.jsonl, .json, .csv, .parquet, .agentlog or .eval, gzip or zstd,
+.jsonl, .json, .csv, .tsv, .parquet, .agentlog, .eval, gzip, zstd,
 in the logs of providers, gateways and evaluation tools (--format)
 
 rows pair by id, or else by what was asked; --key says by what
@@ -128,6 +129,7 @@ def run(args: argparse.Namespace) -> int:
         gate=GateMode(args.gate),
         seed=args.seed,
         margin=args.margin,
+        fail_inconclusive=args.fail_inconclusive,
     )
     try:
         comparison = compare(
@@ -157,6 +159,8 @@ def _refuse_contradictions(args: argparse.Namespace) -> None:
         raise UsageError("both runs are standard input", hint="name a file for one of them")
     if args.out:
         verdict_file(Path(args.out))
+    refuse_run_as_report(args.json, "--json")
+    refuse_run_as_report(args.markdown, "--markdown")
     if [args.json, args.markdown].count("-") > 1:
         raise UsageError("two reports to standard output", hint="name a file for one of them")
     if args.unpaired and (args.by or args.key or args.cluster or args.labels or args.out):
@@ -184,9 +188,7 @@ def _show_diff(comparison: Comparison, args: argparse.Namespace) -> None:
 def _exit_code(comparison: Comparison, args: argparse.Namespace) -> int:
     if comparison.gate.failed and args.fail_on != _NEVER:
         return 1
-    if args.fail_inconclusive and comparison.decision is Change.INCONCLUSIVE:
-        return EXIT_INCONCLUSIVE
-    return 0
+    return EXIT_INCONCLUSIVE if comparison.gate.unsettled else 0
 
 
 def _share(word: str) -> float:

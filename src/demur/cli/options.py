@@ -36,12 +36,16 @@ __all__ = [
     "name_bad_rows",
     "pack_of_flag",
     "reading_of_flags",
+    "refuse_run_as_report",
     "thresholds",
     "whole_number",
     "write_report",
 ]
 
 _MOST_NAMED = 10
+_RUN_ENDINGS = frozenset(
+    {".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet", ".agentlog", ".eval", ".gz", ".zst"}
+)
 
 
 class Once(argparse.Action):
@@ -176,6 +180,13 @@ def whole_number(word: str) -> int:
     if not word.isdecimal():
         raise argparse.ArgumentTypeError(f"`{word}` is no whole number")
     return int(word)
+
+
+def refuse_run_as_report(name: str | None, flag: str) -> None:
+    """Raise where a report would be written over what looks like a run: `--json runs.jsonl` was meant as two words."""
+    ending = Path(name or "").suffix.lower()
+    if ending in _RUN_ENDINGS and not (flag == "--json" and ending == ".json"):
+        raise UsageError(f"`{flag} {name}` would write the report there", hint=f"put {flag} behind the runs")
 
 
 def write_report(name: str, text: str) -> None:

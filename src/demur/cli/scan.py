@@ -18,6 +18,7 @@ from demur.cli.options import (
     fields_of_flag,
     name_bad_rows,
     reading_of_flags,
+    refuse_run_as_report,
     write_report,
 )
 from demur.cli.progress import progress_line
@@ -44,7 +45,7 @@ examples:
   zcat log.gz | demur scan - --html rates.html
 
 a run is a file, a folder, a quoted glob, or - for standard input:
-.jsonl, .json, .csv, .parquet, .agentlog or .eval, gzip or zstd,
+.jsonl, .json, .csv, .tsv, .parquet, .agentlog, .eval, gzip, zstd,
 in the logs of providers, gateways and evaluation tools (--format)
 
 exit codes: 0 scanned, 2 bad input or nothing to scan
@@ -94,6 +95,8 @@ def _refuse_contradictions(args: argparse.Namespace) -> None:
         raise UsageError("standard input stands twice", hint="name it once")
     if args.out:
         verdict_file(Path(args.out))
+    refuse_run_as_report(args.json, "--json")
+    refuse_run_as_report(args.markdown, "--markdown")
     if [args.json, args.markdown].count("-") > 1:
         raise UsageError("two reports to standard output", hint="name a file for one of them")
     check_outputs((args.json, args.markdown, args.html, args.out), [*args.runs, *args.requests])

@@ -47,12 +47,17 @@ def data_flags(
     return tuple(flag for flag, stands in raised.items() if stands)
 
 
-def gate_of(difference: Difference, severity: Severity, settings: DiffSettings) -> GateResult:
+def gate_of(
+    difference: Difference, severity: Severity, settings: DiffSettings, *, decision: Change | None = None
+) -> GateResult:
     """Return whether the gate fails, and why, or why not."""
     objection = _objection(difference, severity, settings)
     why = _finding_in_words(difference, severity, seed=settings.gate is GateMode.SEED)
     why += f", {objection}" if objection else ""
-    return GateResult(settings.gate, settings.gate_on, settings.fail_on, failed=objection is None, why=why)
+    unsettled = settings.fail_inconclusive and objection is not None and decision is Change.INCONCLUSIVE
+    return GateResult(
+        settings.gate, settings.gate_on, settings.fail_on, failed=objection is None, why=why, unsettled=unsettled
+    )
 
 
 def _objection(difference: Difference, severity: Severity, settings: DiffSettings) -> str | None:

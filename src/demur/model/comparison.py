@@ -217,6 +217,7 @@ class DiffSettings:
     seed: int | None = None
     alpha: float = 0.05
     margin: float = 0.05
+    fail_inconclusive: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,13 +266,14 @@ class LabelCorrection:
 
 @dataclass(frozen=True, slots=True)
 class GateResult:
-    """Whether the gate fails, and the sentence that says why."""
+    """Whether the gate fails, and the sentence that says why; `unsettled` where the user wants to know and nothing can be said."""
 
     mode: GateMode
     direction: Direction
     fail_on: Severity
     failed: bool
     why: str
+    unsettled: bool = False
 
 
 @dataclass(frozen=True, slots=True)

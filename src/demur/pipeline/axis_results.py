@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from demur.measure.bootstrap import percentile_interval
-from demur.measure.clusters import clustered_difference
+from demur.measure.clusters import cluster_effect, clustered_difference
 from demur.measure.paired import paired_bounds, paired_difference
 from demur.measure.severity import rate_flags, rate_severity
 from demur.measure.value_axis import cluster_sums, median_shift, value_severity
@@ -21,9 +21,10 @@ from demur.model.comparison import Direction, Missing, PairCounts
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from demur.model.comparison import ClusterSum
     from demur.model.estimate import Difference
 
-__all__ = ["RateRow", "ValueRow", "counts_of", "rate_result", "shown_evidence", "value_result"]
+__all__ = ["RateRow", "ValueRow", "counts_of", "rate_result", "row_design_effect", "shown_evidence", "value_result"]
 
 _FEW_DISCORDANT_BELOW = 5
 _NO_MISSING = Missing()
@@ -151,12 +152,25 @@ def shown_evidence(found: Sequence[tuple[str, str]], show: int) -> tuple[AxisEvi
     return tuple(AxisEvidence(key, sentence) for key, sentence in found[: max(0, show)])
 
 
+def row_design_effect(rows: Sequence[RateRow]) -> float:
+    """Return how many pairs it takes to be worth one, by how far those of a cluster move together; 1 where each is alone."""
+    sums = _row_clusters(rows)
+    return cluster_effect(counts_of(rows), sums).design_effect if sums else 1.0
+
+
 def _rate_difference(rows: Sequence[RateRow], counts: PairCounts, alpha: float) -> tuple[Difference, bool]:
+    sums = _row_clusters(rows)
+    if not sums:
+        return paired_difference(counts, alpha=alpha), False
+    return clustered_difference(counts, sums, alpha=alpha)[0], True
+
+
+def _row_clusters(rows: Sequence[RateRow]) -> tuple[ClusterSum, ...]:
+    """Return the histogram of clusters, empty where every pair is alone."""
     known = {name: i for i, name in enumerate(dict.fromkeys(row.cluster for row in rows))}
     if len(known) == len(rows):
-        return paired_difference(counts, alpha=alpha), False
-    sums = cluster_sums([row.candidate - row.baseline for row in rows], [known[row.cluster] for row in rows])
-    return clustered_difference(counts, sums, alpha=alpha)[0], True
+        return ()
+    return cluster_sums([row.candidate - row.baseline for row in rows], [known[row.cluster] for row in rows])
 
 
 def _flip_evidence(rows: Sequence[RateRow], worse: Direction, show: int) -> tuple[AxisEvidence, ...]:

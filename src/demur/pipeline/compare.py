@@ -64,6 +64,7 @@ def compare_tally(tally: Tally, settings: DiffSettings = _DEFAULTS) -> Compariso
         clustered=found.clustering is not None,
         calibrated=found.correction is not None,
     )
+    decision = change_of(difference, alpha=settings.alpha, margin=settings.margin)
     return Comparison(
         tally=tally,
         settings=settings,
@@ -73,13 +74,13 @@ def compare_tally(tally: Tally, settings: DiffSettings = _DEFAULTS) -> Compariso
         seed_interval=found.seed_interval,
         severity=severity,
         flags=rate_flags(found.least_n, low, high) + flags,
-        decision=change_of(difference, alpha=settings.alpha, margin=settings.margin),
+        decision=decision,
         power=found.power,
         clustering=found.clustering,
         missing_bounds=found.missing_bounds,
         slices=_compare_slices(tally, settings),
         correction=found.correction,
-        gate=gate_of(difference, severity, settings),
+        gate=gate_of(difference, severity, settings, decision=decision),
         flips_to_undo=None if found.clustering else flips_to_undo(tally.counts, alpha=settings.alpha),
     )
 

@@ -35,7 +35,16 @@ if TYPE_CHECKING:
     from demur.policy.rules import Rule
     from demur.record.commit import Disclosure
 
-__all__ = ["Asker", "ExchangeFacts", "Weighed", "causes_of", "enforces_on", "issue_passport", "scanned_response", "weigh"]
+__all__ = [
+    "Asker",
+    "ExchangeFacts",
+    "Weighed",
+    "causes_of",
+    "enforces_on",
+    "issue_passport",
+    "scanned_response",
+    "weigh",
+]
 
 ENFORCED = frozenset({Effect.DENY, Effect.REDACT})
 _CAUSES = {

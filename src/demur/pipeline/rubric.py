@@ -20,7 +20,7 @@ from demur.model.axes import AbsentAxis, AxisDetail, AxisFlag, AxisName
 from demur.model.axis import Flag
 from demur.model.comparison import LabelledPair, Missing
 from demur.model.rubric import JudgeAsk, JudgeReply, JudgeUsage, Rubric, RubricMode
-from demur.pipeline.axis_results import RateRow, counts_of, rate_result
+from demur.pipeline.axis_results import RateRow, counts_of, rate_result, row_design_effect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -222,8 +222,13 @@ def _with_people(
     labelled = [
         LabelledPair((h.candidate == label) - (h.baseline == label), (c == label) - (b == label)) for h, b, c in both
     ]
-    rows = [RateRow("", "", b.label == label, c.label == label) for b, c in sides if b and c]
-    fixed = corrected_difference(counts_of(rows), labelled, alpha=alpha)
+    rows = [
+        RateRow(pair.key, pair.pair.cluster, before.label == label, after.label == label)
+        for pair, (before, after) in zip(pairs, sides, strict=True)
+        if before and after
+    ]
+    effect = row_design_effect(rows)
+    fixed = corrected_difference(counts_of(rows), labelled, alpha=alpha, design_effect=effect)
     if fixed is None:
         return replace(result, flags=(*result.flags, Flag.DETECTOR_UNCALIBRATED), details=(*result.details, *details))
     interval = fixed.difference.interval

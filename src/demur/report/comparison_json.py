@@ -74,6 +74,7 @@ def _gate_object(comparison: Comparison) -> dict[str, object]:
     gate = comparison.gate
     return {
         "failed": gate.failed,
+        "unsettled": gate.unsettled,
         "why": safe_text(gate.why),
         "mode": str(gate.mode),
         "direction": str(gate.direction),

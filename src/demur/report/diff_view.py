@@ -66,7 +66,7 @@ _SLICE_COLUMNS = (
 
 
 def diff_view(comparison: Comparison, *, show: int = 10) -> View:
-    """Return what people see of a comparison, with at most `show` flipped exchanges."""
+    """Return what people see of a comparison, with at most `show` flipped exchanges of each direction."""
     tally = comparison.tally
     word = CHANGE_WORDS[comparison.decision].upper()
     return View(
@@ -95,6 +95,8 @@ def _change_tone(comparison: Comparison) -> Tone:
 
 def _gate_headline(comparison: Comparison) -> Headline:
     gate = comparison.gate
+    if gate.unsettled:
+        return Headline("UNSETTLED", f"{gate.why}, and more pairs are needed to say so", Tone.UNSURE)
     return Headline("FAIL" if gate.failed else "PASS", gate.why, Tone.BAD if gate.failed else Tone.GOOD)
 
 
@@ -159,15 +161,18 @@ def _flips_table(comparison: Comparison) -> Flips:
 
 def _weight(comparison: Comparison) -> Facts:
     """Return what tells how large the change is, and how far the data carry."""
+    paired = comparison.tally.pairing is not Pairing.NONE
     seed = points_range(comparison.seed_interval.low, comparison.seed_interval.high)
-    why = f"{SEVERITY_WORDS[comparison.severity]}; size, not proof; bootstrap interval {seed}"
+    behind = "bootstrap" if paired else "score"
+    why = f"{SEVERITY_WORDS[comparison.severity]}; size, not proof; {behind} interval {seed}"
     rows = [Fact("severity", str(comparison.severity), why)]
     power = comparison.power
     if power.mde is not None:
         rows.append(Fact("least visible difference", f"{percent(power.mde)} points", "seen four times in five"))
     if power.n_to_settle is not None and comparison.decision is Change.INCONCLUSIVE:
-        margin = f"for a difference of {percent(comparison.settings.margin)} points, at this share of flips"
-        rows.append(Fact("pairs to settle it", f"{power.n_to_settle:,}", margin))
+        margin = f"for a difference of {percent(comparison.settings.margin)} points"
+        needed = ("pairs to settle it", f"{margin}, at this share of flips") if paired else ("answers a run", margin)
+        rows.append(Fact(needed[0], f"{power.n_to_settle:,}", needed[1]))
     if comparison.flips_to_undo is not None:
         misread = f"had the detector misread {'it' if comparison.flips_to_undo == 1 else 'them'}"
         rows.append(Fact("rests on", counted(comparison.flips_to_undo, "flip"), f"{misread}, nothing would be proven"))
@@ -245,13 +250,16 @@ def _slice_mark(part: SliceComparison) -> PlotRow:
 
 
 def _flipped(comparison: Comparison, show: int) -> Iterator[Block]:
+    """Yield flips of both directions, those that the gate is for first."""
     flips, total = comparison.tally.flips, comparison.tally.counts.discordant
-    shown = flips[:show]
+    order = [Direction.INCREASE, Direction.DECREASE]
+    if comparison.gate.direction is Direction.DECREASE:
+        order.reverse()
+    shown = [flip for way in order for flip in [flip for flip in flips if flip.direction is way][:show]]
     for flip in shown:
         yield _side_by_side(flip)
     if total > len(shown):
-        kept = f"; {len(flips):,} are in the JSON" if len(flips) > len(shown) else ""
-        yield Note(NoteKind.HINT, "flips", f"{len(shown):,} of {total:,} flipped exchanges are shown{kept}.")
+        yield Note(NoteKind.HINT, "flips", f"{len(shown):,} of {total:,} flipped exchanges are shown (--show, --out).")
 
 
 def _side_by_side(flip: Flip) -> SideBySide:
@@ -319,5 +327,5 @@ def _methods(comparison: Comparison) -> str:
     return (
         f"{how} Intervals are {level(difference)}: {capitalised(rate.method)} for the rates, {capitalised(difference.method)} for the difference. "
         f"A change is called at p ≤ {comparison.settings.alpha:g}; {counted_words(comparison.tally.counted)} answers count as refusals, failed "
-        "ones as neither."
+        "ones as neither." + (" The rates' own intervals count rows, not groups." if comparison.clustering else "")
     )

@@ -26,7 +26,7 @@ def junit(comparison: Comparison) -> str:
     """Return the whole file."""
     cases = [_gate_case(comparison), *map(_slice_case, comparison.slices)]
     skipped = sum(_changed(part) for part in comparison.slices)
-    failures = int(comparison.gate.failed)
+    failures = int(comparison.gate.failed or comparison.gate.unsettled)
     counts = f'tests="{len(cases)}" failures="{failures}" errors="0" skipped="{skipped}"'
     return "\n".join(
         [
@@ -42,7 +42,7 @@ def junit(comparison: Comparison) -> str:
 def _gate_case(comparison: Comparison) -> str:
     found = escaped(change_sentence(comparison))
     failure = ""
-    if comparison.gate.failed:
+    if comparison.gate.failed or comparison.gate.unsettled:
         why = escaped(comparison.gate.why)
         failure = f'<failure type="{comparison.decision}" message="{why}">{found}</failure>'
     return f'<testcase classname="demur.diff" name="gate">{failure}<system-out>{found}</system-out></testcase>'

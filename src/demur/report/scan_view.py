@@ -58,8 +58,7 @@ def _sentence(rate: Rate, words: str) -> str:
     if rate.value is None:
         return "No answer could be judged, so no refusal rate is known (n = 0)."
     ends = f"{percent(rate.interval.low)} to {percent(rate.interval.high)}"
-    share = f"{percent(rate.value)}{PERCENT} of {counted(rate.n, 'judged answer')}"
-    return f"{share} {words} ({level(rate.interval)} {ends}): {rate.count:,}."
+    return f"{rate.count:,} of {counted(rate.n, 'judged answer')} {words}: {percent(rate.value)}{PERCENT} ({level(rate.interval)} {ends})."
 
 
 def _told_of_groups(scan: Scan) -> Iterator[str]:
@@ -132,7 +131,7 @@ def _difference_plots(differences: Sequence[GroupDifference]) -> Iterator[Block]
     for field in dict.fromkeys(d.field for d in ordered):
         of_field = [d for d in ordered if d.field == field]
         title = f"Differences by {field}"
-        note = f"answers to different questions, not paired; q is p held against all {counted(len(differences), 'comparison')}"
+        note = f"groups, not pairs (for one set of questions in two runs: demur diff); q is p held against all {counted(len(differences), 'comparison')}"
         table = Table(title, _DIFFERENCE_COLUMNS, tuple(map(_difference_cells, of_field)), note)
         rows = tuple(map(_difference_mark, of_field))
         yield IntervalPlot(title, Unit.POINTS, rows, "difference of refusal rates, points", note, table)

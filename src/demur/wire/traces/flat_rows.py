@@ -38,6 +38,9 @@ def sniffs(record: JsonObject) -> bool:
 
 
 def _read_columns(record: JsonObject) -> Iterator[Traced | Skipped]:
+    if not any(name in record for name in RESPONSE_FIELDS) and record.get("error"):
+        # Some logs leave the answer out of a row that failed.
+        record = {**record, "response": None}
     if not reads_flat(record) and any(name in record for name in RESPONSE_FIELDS):
         yield Skipped("a row whose answer is no text")
         return

@@ -1,0 +1,215 @@
+"""What does one worker hold from its start to its end: auditors, policy, log, connections, figures?
+
+Laws: everything that can be wrong in the settings is found here, before anything listens; what was opened is closed in the
+reverse order, the log last, so that every record of a running exchange is still written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from demur.adapters.anchors import AnchorFile
+from demur.adapters.api_keys import KeyRing, read_client_keys
+from demur.adapters.auditor_config import AuditorSettings, ChainSettings
+from demur.adapters.gateway_metrics import GatewayMetrics
+from demur.adapters.gateway_settings import GatewaySettings, RoutePart, SigningWord, UpstreamPart
+from demur.adapters.http_pool import HttpPool, upstream_tls
+from demur.adapters.keys import read_private_key
+from demur.adapters.log_location import LogPlace, log_place
+from demur.adapters.log_sealing import utc_now
+from demur.adapters.log_writer import Durability, LogWriter, WriterSettings
+from demur.adapters.settings_source import secret_of
+from demur.adapters.upstream import UpstreamLimits, UpstreamTimeouts
+from demur.errors import UsageError
+from demur.model.claim import Vocabulary
+from demur.pipeline.safety_auditor import BUILTIN_AUDITORS
+from demur.policy.vocabulary import SAFETY_VOCABULARY
+from demur.record.keys import Ed25519Signer
+from demur.servers.chains import learn_vocabularies, open_chain
+from demur.servers.gateway_policy import PolicyWatch
+from demur.servers.gateway_sessions import SessionNamer, session_secret
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from demur.adapters.chain import Chain
+    from demur.adapters.log_growth import LogStore
+    from demur.adapters.log_sealing import SignerSource
+    from demur.adapters.telemetry import ExchangeTelemetry
+    from demur.record.interface import DisclosureStore
+
+__all__ = ["GatewayParts", "Provider", "default_chain", "open_parts"]
+
+_SALT_BYTES = 16
+_CONNECTIONS_HELD_BYTES = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """One provider: how it is reached, and the gateway's own key for it, None where the client's goes on."""
+
+    part: UpstreamPart | RoutePart
+    pool: HttpPool
+    key: str | None = field(repr=False)
+
+
+@dataclass(slots=True)
+class GatewayParts:
+    """All that an exchange needs."""
+
+    settings: GatewaySettings
+    config_digest: str
+    chain: Chain
+    policy: PolicyWatch
+    store: LogStore
+    writer: LogWriter
+    disclosures: DisclosureStore | None
+    metrics: GatewayMetrics
+    providers: dict[UpstreamPart | RoutePart, Provider]
+    keys: KeyRing | None
+    sessions: SessionNamer
+    telemetry: ExchangeTelemetry | None = None
+    draining: bool = False
+    _tasks: list[asyncio.Task[None]] = field(default_factory=list)
+
+    def provider_of(self, path: str) -> Provider:
+        """Return who is asked for a path."""
+        return self.providers[self.settings.provider_of(path)]
+
+    def salts(self) -> Iterator[bytes]:
+        """Yield salts, each once."""
+        while True:
+            yield os.urandom(_SALT_BYTES)
+
+    async def start(self) -> None:
+        """Begin to write and to look after the policy's files."""
+        self.writer.start(self.config_digest, self.policy.gate.digest)
+        if self.settings.policy.reload_s > 0:
+            self._tasks.append(asyncio.create_task(self.policy.follow(self.settings.policy.reload_s)))
+
+    async def close(self) -> None:
+        """Let go of everything; raise where records could not be written."""
+        for task in self._tasks:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+        for provider in self.providers.values():
+            await provider.pool.close()
+        await self.chain.close()
+        try:
+            await asyncio.to_thread(self.writer.close)
+        finally:
+            self.store.close()
+            self.metrics.board.close()
+
+
+async def open_parts(settings: GatewaySettings, *, metrics_folder: str | None = None) -> GatewayParts:
+    """Return the parts of one worker, not yet started; raise `DemurError` where the settings cannot be met."""
+    chain = open_chain(settings.auditors.file or default_chain())
+    await learn_vocabularies(chain)
+    keys = read_client_keys(settings.keys.file) if settings.keys.file else None
+    folder = metrics_folder or settings.metrics.folder or tempfile.mkdtemp(prefix="demur-figures-")
+    names = tuple(link.name for link in chain.links)
+    metrics = GatewayMetrics(folder, auditors=names, clients=keys.names if keys else ())
+    policy = PolicyWatch(settings, _vocabulary(chain), metrics)
+    providers = {part: _provider(part, settings) for part in (settings.upstream, *settings.routes)}
+    place = log_place(settings.store.url, settings.store.folder or None)
+    secret = session_secret(place.folder)
+    if place.folder is not None:
+        place.folder.mkdir(parents=True, exist_ok=True)
+    store = place.open(read_only=False)
+    disclosures = place.disclosures(utc_now, create=True) if settings.disclosure.on else None
+    writer = _writer(settings, place, store, disclosures=disclosures)
+    return GatewayParts(
+        settings,
+        _config_digest(settings, place),
+        chain,
+        policy,
+        store,
+        writer,
+        disclosures,
+        metrics,
+        providers,
+        keys,
+        SessionNamer(settings.sessions.headers, secret),
+        _telemetry(settings),
+    )
+
+
+def _vocabulary(chain: Chain) -> Vocabulary:
+    """Return what policies may read: where an auditor has not told its claims, those of our own are taken for stated."""
+    known = chain.vocabulary
+    if all(link.port.vocabulary.specs for link in chain.links):
+        return known
+    try:
+        return Vocabulary((*known.specs, *SAFETY_VOCABULARY.specs))
+    except UsageError:
+        # One of ours is declared there as another type: what the chain declares holds.
+        return known
+
+
+def default_chain() -> ChainSettings:
+    """Return the chain where no file describes one: the auditors that come with Demur."""
+    return ChainSettings((tuple(AuditorSettings(name, python=name) for name in BUILTIN_AUDITORS),))
+
+
+def _provider(part: UpstreamPart | RoutePart, settings: GatewaySettings) -> Provider:
+    times, limits = settings.timeouts, settings.limits
+    pool = HttpPool(
+        part.url,
+        timeouts=UpstreamTimeouts(times.connect_s, times.read_s, times.total_s, times.idle_s),
+        limits=UpstreamLimits(limits.header_bytes, _CONNECTIONS_HELD_BYTES, limits.idle_connections),
+        tls=upstream_tls(ca_file=part.ca_file or None, verify=part.verify) if part.url.startswith("https") else None,
+    )
+    return Provider(part, pool, secret_of(part.api_key_env))
+
+
+def _writer(
+    settings: GatewaySettings, place: LogPlace, store: LogStore, *, disclosures: DisclosureStore | None
+) -> LogWriter:
+    keys: SignerSource | None = None
+    if settings.signing.mode is not SigningWord.NONE:
+        keys = _KeyFile(Path(settings.signing.key_file)) if settings.signing.key_file else place.keys()
+    return LogWriter(
+        store,
+        keys,
+        settings=WriterSettings(Durability(settings.store.durability.value)),
+        disclosures=disclosures,
+        anchor=AnchorFile(place.anchors) if place.anchors is not None else None,
+    )
+
+
+class _KeyFile:
+    """A signer whose key the operator keeps elsewhere; whoever rotates it puts the new one in its place."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def signer(self, now: str) -> Ed25519Signer:  # noqa: ARG002 — the file says nothing of its window
+        return Ed25519Signer(read_private_key(self._path))
+
+    def renew(self, retired_id: str, now: str) -> Ed25519Signer:  # noqa: ARG002 — as `signer`
+        return self.signer(now)
+
+
+def _telemetry(settings: GatewaySettings) -> ExchangeTelemetry | None:
+    if not settings.metrics.otel:
+        return None
+    from demur.adapters.telemetry import open_telemetry
+
+    return open_telemetry()
+
+
+def _config_digest(settings: GatewaySettings, place: LogPlace) -> str:
+    """Return the digest of what holds; a database's password is not part of it, for a digest can be guessed at."""
+    shown = replace(settings, store=replace(settings.store, url=place.shown))
+    return sha256(msgspec.json.encode(shown, order="sorted")).hexdigest()

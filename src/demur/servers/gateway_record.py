@@ -1,0 +1,210 @@
+"""What is known of an exchange while it goes on, and how does it get on record, into the figures, the log and the traces?
+
+Laws: every audited exchange is filed once, however it ended; a denial is durable before its client hears of it; a store that does
+not take a record is told to whoever files it, who decides by the settings; no text is in any of it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from demur.adapters.log_schema import StoreError
+from demur.adapters.structured_log import LogEvent, log_event
+from demur.adapters.telemetry import ObservedExchange
+from demur.errors import DemurError
+from demur.model.passport import Commitment, EnforcementGap
+from demur.pipeline.passporting import Asker, ExchangeFacts, causes_of, issue_passport
+from demur.record.commit import Disclosure, commit
+
+if TYPE_CHECKING:
+    from demur.adapters.api_keys import ClientKey
+    from demur.model.claim import Phase
+    from demur.model.decision import Decision
+    from demur.model.exchange import Request, Response
+    from demur.model.passport import Coverage
+    from demur.model.verdict import Verdict
+    from demur.pipeline.passporting import Weighed
+    from demur.policy.gate import PolicyGate
+    from demur.servers.gateway_parts import GatewayParts
+    from demur.servers.gateway_routes import AuditedRoute
+
+__all__ = ["Dossier", "TextSeal", "file_exchange", "open_dossier"]
+
+_SALT_BYTES = 16
+
+
+class TextSeal:
+    """Commits to a text that comes in pieces; keeps them only where they are to be disclosed one day."""
+
+    __slots__ = ("_hash", "_kept", "_salt", "size_bytes")
+
+    def __init__(self, *, keep: bool) -> None:
+        self._salt = os.urandom(_SALT_BYTES)
+        self._hash = sha256(self._salt)
+        self._kept: list[bytes] | None = [] if keep else None
+        self.size_bytes = 0
+
+    def add(self, piece: bytes) -> None:
+        """Take the next piece."""
+        self._hash.update(piece)
+        self.size_bytes += len(piece)
+        if self._kept is not None:
+            self._kept.append(piece)
+
+    def close(self) -> tuple[Commitment, Disclosure | None]:
+        """Return what goes on record, and what is behind it."""
+        digest = self._hash.hexdigest()
+        kept = None if self._kept is None else Disclosure(digest, self._salt, b"".join(self._kept))
+        return Commitment(digest, self.size_bytes), kept
+
+
+@dataclass(slots=True)
+class Dossier:
+    """One exchange, as far as it has come."""
+
+    route: AuditedRoute
+    gate: PolicyGate
+    client: ClientKey | None
+    request_bytes: bytes
+    asked: Commitment
+    disclosures: list[Disclosure]
+    began_s: float
+    began_ns: int
+    traceparent: str | None = None
+    asker: Asker = Asker("unread", "")  # noqa: RUF009 — a frozen value
+    request: Request | None = None
+    weighed: list[tuple[Weighed, Coverage | None]] = field(default_factory=list)
+    response: Response | None = None
+    answered: Commitment | None = None
+    upstream_status: int | None = None
+    status: int | None = None
+    verdict: Verdict | None = None
+    gaps: list[EnforcementGap] = field(default_factory=list)
+    blocked: bool = False
+    streamed: bool = False
+    fault: str | None = None
+
+    @property
+    def passport(self) -> str:
+        """The id by which the client can ask for its record: the commitment to what it sent."""
+        return self.asked.digest
+
+    @property
+    def decisions(self) -> list[Decision]:
+        """What was decided so far."""
+        return [weighed.decision for weighed, _ in self.weighed]
+
+    def gap(self, phase: Phase, what: str) -> None:
+        """Put a gap on record."""
+        self.gaps.append(EnforcementGap(phase, what))
+
+    def decided(self, weighed: Weighed, coverage: Coverage | None = None) -> None:
+        """Put a phase on record."""
+        self.weighed.append((weighed, coverage))
+        self.gaps += weighed.audit.gaps
+
+    def answer_text(self, body: bytes, *, keep: bool) -> None:
+        """Commit to a whole answer."""
+        self.answered, disclosure = commit(body, os.urandom(_SALT_BYTES))
+        if keep:
+            self.disclosures.append(disclosure)
+
+
+def open_dossier(
+    parts: GatewayParts, route: AuditedRoute, body: bytes, *, client: ClientKey | None, traceparent: str | None = None
+) -> Dossier:
+    """Return the dossier of an exchange that begins with this body."""
+    asked, behind = commit(body, os.urandom(_SALT_BYTES))
+    kept = [behind] if parts.disclosures is not None else []
+    gate = parts.policy.gate
+    return Dossier(route, gate, client, body, asked, kept, time.perf_counter(), time.time_ns(), traceparent=traceparent)
+
+
+async def file_exchange(parts: GatewayParts, dossier: Dossier, *, durable: bool) -> bool:
+    """Put an exchange on record; return False where the store does not take it."""
+    causes = causes_of(dossier.verdict, blocked=dossier.blocked)
+    response = dossier.response
+    facts = ExchangeFacts(
+        dossier.asker,
+        parts.config_digest,
+        dossier.gate.digest,
+        dossier.asked,
+        dossier.answered,
+        model_served=(response.model or None) if response else None,
+        upstream_status=dossier.upstream_status,
+        finish_reasons=tuple(choice.finish_raw or "" for choice in response.choices) if response else (),
+        causes=causes,
+        gaps=tuple(dossier.gaps),
+    )
+    phases = tuple(weighed.record(coverage) for weighed, coverage in dossier.weighed)
+    passport, behind = issue_passport(facts, phases, salts=parts.salts())
+    _count(parts, dossier, facts)
+    kept = (*dossier.disclosures, *behind) if parts.disclosures is not None else ()
+    try:
+        await parts.writer.submit(passport, disclosures=kept, durable=durable).acknowledged()
+    except DemurError as exc:
+        # What the store refuses, and what cannot be sealed, is lost to the log alike.
+        parts.metrics.recorded(written=False)
+        log_event(LogEvent.RECORD_FAILED, part="store" if isinstance(exc, StoreError) else None, error=exc)
+        return False
+    parts.metrics.recorded(written=True)
+    return True
+
+
+def _count(parts: GatewayParts, dossier: Dossier, facts: ExchangeFacts) -> None:
+    """Tell the figures, the log and the traces."""
+    metrics, label = parts.metrics, dossier.route.label
+    for weighed, _ in dossier.weighed:
+        metrics.decided(weighed.audit.phase, weighed.decision)
+        metrics.audited(weighed.audit)
+    metrics.gaps(facts.gaps)
+    if dossier.verdict is not None:
+        metrics.judged(label, dossier.verdict, facts.causes)
+    elif facts.causes:
+        for cause in facts.causes:
+            metrics.board.add("demur_declines_total", cause)
+    took_s = time.perf_counter() - dossier.began_s
+    effect = max((one.effect for one in dossier.decisions), default=None)
+    log_event(
+        LogEvent.DENIED if dossier.blocked else LogEvent.EXCHANGE,
+        shape=label,
+        status=dossier.status,
+        upstream_status=dossier.upstream_status,
+        took_ms=round(took_s * 1000, 3),
+        request_bytes=len(dossier.request_bytes),
+        response_bytes=dossier.answered.size_bytes if dossier.answered else None,
+        streamed=dossier.streamed or None,
+        effect=None if effect is None else effect.word,
+        outcome=dossier.verdict.outcome if dossier.verdict else None,
+        cause=facts.causes[0] if facts.causes else None,
+        rules=[rule.id for one in dossier.decisions for rule in one.rules] or None,
+        client=dossier.client.name if dossier.client else None,
+        session=dossier.asker.session,
+        trace=dossier.passport,
+    )
+    if parts.telemetry is not None:
+        parts.telemetry.tell(_observed(dossier, facts))
+
+
+def _observed(dossier: Dossier, facts: ExchangeFacts) -> ObservedExchange:
+    return ObservedExchange(
+        provider={"anthropic": "anthropic", "azure": "azure.ai.openai"}.get(dossier.route.shape, "openai"),
+        model_asked=facts.asker.model,
+        began_ns=dossier.began_ns,
+        ended_ns=time.time_ns(),
+        model_served=facts.model_served,
+        session=facts.asker.session,
+        status=dossier.status,
+        finish_reasons=facts.finish_reasons,
+        claims=tuple(claim for weighed, _ in dossier.weighed for claim in weighed.audit.stated),
+        decisions={weighed.audit.phase: weighed.decision for weighed, _ in dossier.weighed},
+        verdict=dossier.verdict,
+        causes=facts.causes,
+        gaps=facts.gaps,
+        fault=dossier.fault,
+        traceparent=dossier.traceparent,
+    )
