@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test test-slow test-promptfoo check format lint types imports train benchmark clean
+.PHONY: help setup demo test test-slow test-postgres test-promptfoo check format lint types imports train benchmark clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -26,6 +26,10 @@ test: $(STAMP) ## run the tests with the coverage gate
 
 test-slow: $(STAMP) ## the tests that need the labelled sets or minutes
 	@$(BIN)/python -m pytest -m slow
+
+test-postgres: $(STAMP) ## the shared store on a real PostgreSQL, installed where it is absent
+	@sh scripts/postgres
+	@$(BIN)/python -m pytest tests/postgres
 
 test-promptfoo: $(STAMP) ## our assertion inside the real promptfoo (two minutes to install)
 	@BIN="$(BIN)" sh scripts/promptfoo

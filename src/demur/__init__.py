@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from demur.pipeline.classify import check
     from demur.pipeline.prompts import check_prompt
     from demur.pipeline.seed import is_abstention, is_abstention_with, safety_axis
+    from demur.pipeline.simulation import is_jailbreak_attempt, prepend_safety_message, should_refuse_request
     from demur.pipeline.stream import TextStream
     from demur.runs import Reading, compare, scan
 
@@ -54,8 +55,11 @@ __all__ = [
     "compare",
     "is_abstention",
     "is_abstention_with",
+    "is_jailbreak_attempt",
+    "prepend_safety_message",
     "safety_axis",
     "scan",
+    "should_refuse_request",
 ]
 
 _HOMES = {
@@ -70,6 +74,7 @@ _HOMES = {
     "demur.pipeline.classify": ("check",),
     "demur.pipeline.prompts": ("check_prompt",),
     "demur.pipeline.seed": ("is_abstention", "is_abstention_with", "safety_axis"),
+    "demur.pipeline.simulation": ("is_jailbreak_attempt", "prepend_safety_message", "should_refuse_request"),
     "demur.pipeline.stream": ("TextStream",),
     "demur.runs": ("Reading", "compare", "scan"),
 }

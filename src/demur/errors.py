@@ -10,6 +10,7 @@
     │   └── UnreadableRowsError   some rows of a run cannot be read; it holds the error of each
     ├── PackError             a phrase pack cannot be read or is not sound
     ├── PolicyError           a policy cannot be read or is not sound
+    ├── StoreError            a store of records cannot be read or written
     ├── UpstreamError         the provider could not be asked, or did not answer as it should
     │   ├── UpstreamConnectError  nobody answers there, or not as whom we trust
     │   ├── UpstreamCutError      the connection ended before the answer did
@@ -33,6 +34,7 @@ __all__ = [
     "PolicyError",
     "ShapeError",
     "SizeLimitError",
+    "StoreError",
     "UnreadableRowsError",
     "UpstreamConnectError",
     "UpstreamCutError",
@@ -183,6 +185,10 @@ class UpstreamTimeoutError(UpstreamError):
         """Keep which it was."""
         super().__init__(what, hint=hint)
         self.which = which
+
+
+class StoreError(DemurError):
+    """A store of records cannot be read or written: it is full, busy, damaged or not ours."""
 
 
 class UsageError(DemurError):

@@ -14,13 +14,22 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from demur.simulator_fixture import _demur_simulator_server, demur_simulator
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from demur.model.verdict import Signal, Verdict
     from demur.pipeline.ports import TextJudge
 
-__all__ = ["RefusalCheck", "assert_answered", "assert_refused", "refusal_check"]
+__all__ = [
+    "RefusalCheck",
+    "_demur_simulator_server",
+    "assert_answered",
+    "assert_refused",
+    "demur_simulator",
+    "refusal_check",
+]
 
 _COLUMNS = 76
 """A failure's lines stand behind pytest's own margin."""

@@ -11,8 +11,7 @@ from tests.adapters.passport_logs import committed, small_log, ticking
 from demur.adapters.anchors import AnchorFile, most_signed, read_notes
 from demur.adapters.disclosures import SqliteDisclosures
 from demur.adapters.log_location import log_place
-from demur.adapters.log_schema import StoreError
-from demur.errors import InputError, ShapeError
+from demur.errors import InputError, ShapeError, StoreError
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,11 +14,10 @@ from tests.adapters.passport_logs import SYNC, decided, gate_in, small_log, tick
 from demur.adapters.anchors import AnchorFile, read_notes
 from demur.adapters.keys import KeyFolder
 from demur.adapters.log_location import log_place
-from demur.adapters.log_schema import StoreError
 from demur.adapters.log_sealing import issued_at
 from demur.adapters.log_writer import Durability, LogWriter, Submission, WriterSettings
 from demur.adapters.sqlite_log import SqliteLog
-from demur.errors import UsageError
+from demur.errors import StoreError, UsageError
 from demur.model.claim import Claim, ClaimType, Phase
 from demur.model.passport import KeyRotation, Passport
 from demur.record.checkpoint import read_checkpoint

@@ -17,10 +17,10 @@ from tests.record.logs import busy_log
 
 from demur.adapters.log_growth import joined, parted
 from demur.adapters.log_location import log_place
-from demur.adapters.log_schema import Migration, StoreError, steps_from
+from demur.adapters.log_schema import Migration, steps_from
 from demur.adapters.sqlite_log import SqliteLog
 from demur.adapters.store_checks import StoreCheck
-from demur.errors import UsageError
+from demur.errors import StoreError, UsageError
 from demur.model.passport import Restart
 from demur.record.proof import inclusion_proof, is_included
 from demur.record.seal import open_sealed

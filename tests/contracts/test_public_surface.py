@@ -34,8 +34,11 @@ SURFACE = [
     "compare",
     "is_abstention",
     "is_abstention_with",
+    "is_jailbreak_attempt",
+    "prepend_safety_message",
     "safety_axis",
     "scan",
+    "should_refuse_request",
 ]
 
 

@@ -18,10 +18,9 @@ from tests.record.logs import busy_log
 
 from demur.adapters.disclosures import PostgresDisclosures
 from demur.adapters.log_location import log_place
-from demur.adapters.log_schema import StoreError
 from demur.adapters.postgres_log import PostgresLog
 from demur.adapters.store_checks import StoreCheck
-from demur.errors import UsageError
+from demur.errors import StoreError, UsageError
 from demur.model.passport import Restart
 from demur.record.proof import inclusion_proof, is_included
 from demur.record.seal import open_sealed

@@ -11,8 +11,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from demur.adapters.log_schema import StoreError
-from demur.errors import InputError, ShapeError
+from demur.errors import InputError, ShapeError, StoreError
 from demur.record.checkpoint import countersign, read_checkpoint
 from demur.record.proof import consistency_proof, is_consistent
 

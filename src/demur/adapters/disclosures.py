@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from demur.adapters.log_growth import stored_bytes
-from demur.adapters.log_schema import StoreError
 from demur.adapters.postgres_log import connect_postgres, postgres_failure
 from demur.adapters.sqlite_files import connect_sqlite, immediate, sqlite_failure
+from demur.errors import StoreError
 from demur.record.commit import Disclosure
 
 if TYPE_CHECKING:

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from demur.adapters.keys import KeyFolder
-from demur.adapters.log_schema import StoreError
-from demur.errors import UsageError
+from demur.errors import StoreError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,16 +10,12 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from demur.errors import DemurError
+from demur.errors import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Migration", "StoreError", "migrations", "steps_from"]
-
-
-class StoreError(DemurError):
-    """A store of records cannot be read or written: it is full, busy, damaged or not ours."""
+__all__ = ["Migration", "migrations", "steps_from"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Protocol
 
 from demur.adapters.log_growth import Line
-from demur.adapters.log_schema import StoreError
-from demur.errors import DemurError
+from demur.errors import DemurError, StoreError
 from demur.model.passport import LogEntry, Passport, SigningMode
 from demur.record.interface import SessionTail
 from demur.record.keys import moment

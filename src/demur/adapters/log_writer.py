@@ -19,9 +19,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from demur.adapters.log_growth import Line
-from demur.adapters.log_schema import StoreError
 from demur.adapters.log_sealing import LineSealer, utc_now
-from demur.errors import DemurError
+from demur.errors import DemurError, StoreError
 from demur.model.passport import LogEntry, Passport, Restart
 from demur.record.checkpoint import Checkpoint, issue_checkpoint
 

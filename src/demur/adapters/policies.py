@@ -279,6 +279,8 @@ def _records(line: bytes, gate: PolicyGate, *, source: str, number: int) -> Iter
 def _phase_rows(row: object) -> list[dict[str, Any]]:
     """Return the parts of a record that hold a context: the record itself, or the phases of a passport."""
     if isinstance(row, dict):
+        if row.get("kind") in ("export", "rotation", "erasure", "restart"):
+            return []
         if isinstance(row.get("context"), dict):
             return [row]
         for holder in (row, row.get("predicate")):

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from demur.adapters.log_growth import Line, Presence, RateKey, StoredRow, grown, line_of
-from demur.adapters.log_schema import StoreError, migrations, steps_from
-from demur.errors import ShapeError, UsageError
+from demur.adapters.log_schema import migrations, steps_from
+from demur.errors import ShapeError, StoreError, UsageError
 from demur.record.checkpoint import read_checkpoint
 from demur.record.interface import SessionTail
 from demur.record.tree import Frontier

@@ -11,7 +11,7 @@ import sqlite3
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from demur.adapters.log_schema import StoreError
+from demur.errors import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

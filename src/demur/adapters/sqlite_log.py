@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from demur.adapters.log_growth import Line, Presence, RateKey, StoredRow, grown, line_of, stored_bytes
-from demur.adapters.log_schema import StoreError, migrations, steps_from
+from demur.adapters.log_schema import migrations, steps_from
 from demur.adapters.sqlite_files import WriterPresence, connect_sqlite, immediate, sqlite_failure
-from demur.errors import ShapeError, UsageError
+from demur.errors import ShapeError, StoreError, UsageError
 from demur.record.checkpoint import read_checkpoint
 from demur.record.interface import SessionTail
 from demur.record.tree import Frontier

@@ -13,7 +13,7 @@ import sys
 from typing import TYPE_CHECKING, NoReturn
 
 from demur._version import __version__
-from demur.cli import auditor, check, diff, evaluate, policy, scan
+from demur.cli import auditor, check, diff, evaluate, passport, policy, scan, simulate
 from demur.errors import DemurError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ examples:
   demur scan responses.jsonl --by model
   demur diff baseline.jsonl candidate.jsonl
 """
-_COMMANDS = (check, scan, diff, auditor, policy, evaluate)
+_COMMANDS = (check, scan, diff, simulate, auditor, policy, passport, evaluate)
 
 
 class _Parser(argparse.ArgumentParser):

@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from demur.adapters.anchors import most_signed, read_notes
-from demur.adapters.log_schema import StoreError
 from demur.adapters.passport_exports import open_export
 from demur.adapters.store_checks import StoreCheck, StoreFault
 from demur.cli.passport_words import opened, place_of, print_object, print_row, print_said
-from demur.errors import InputError, UsageError
+from demur.errors import InputError, StoreError, UsageError
 from demur.model.passport import Check, FaultKind, Passport, PublicKey, Verification
 from demur.record.anchors import Witnesses
 from demur.record.bundle import check_bundle, read_bundle

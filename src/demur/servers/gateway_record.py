@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from demur.adapters.log_schema import StoreError
 from demur.adapters.structured_log import LogEvent, log_event
 from demur.adapters.telemetry import ObservedExchange
-from demur.errors import DemurError
+from demur.errors import DemurError, StoreError
 from demur.model.passport import Commitment, EnforcementGap
 from demur.pipeline.passporting import Asker, ExchangeFacts, causes_of, issue_passport
 from demur.record.commit import Disclosure, commit

@@ -1,0 +1,72 @@
+"""Is this a request that can be read, and so decided? If not, why?
+
+Laws: what cannot be read is refused, in the provider's shape, and goes no further: a policy cannot speak of what it does not
+see; a body may be compressed, within limits; what is wrong is said without repeating what was sent.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from demur.adapters.content_coding import body_decoder
+from demur.errors import InputError, JsonError, ShapeError, SizeLimitError
+from demur.servers.asgi import header, is_json
+from demur.servers.gateway_answers import Rebuff
+from demur.wire.document import parse_json
+from demur.wire.shapes import CODECS
+
+if TYPE_CHECKING:
+    from demur.model.exchange import Request
+    from demur.servers.asgi import Scope
+    from demur.servers.gateway_routes import AuditedRoute
+    from demur.wire.interface import JsonObject
+
+__all__ = ["read_asked_body"]
+
+_NO_JSON = Rebuff(400, "invalid_json", "The body of the request is not valid JSON.")
+_NO_OBJECT = Rebuff(400, "invalid_request", "The body of the request is not a JSON object.")
+_WRONG_TYPE = Rebuff(415, "unsupported_media_type", "The body of the request is not declared as JSON.")
+_WRONG_CODING = Rebuff(415, "unsupported_encoding", "The body of the request is in a coding that cannot be read.")
+_TOO_LARGE = Rebuff(413, "request_too_large", "The body of the request is too large once decompressed.")
+
+
+def read_asked_body(
+    body: bytes, scope: Scope, route: AuditedRoute, *, limit_bytes: int
+) -> tuple[Request, JsonObject] | Rebuff:
+    """Return the request in a body and its JSON, or why there is none."""
+    if not is_json(scope):
+        return _WRONG_TYPE
+    plain = _decoded(body, header(scope, b"content-encoding"), limit_bytes)
+    if isinstance(plain, Rebuff):
+        return plain
+    try:
+        found = parse_json(plain)
+    except InputError:
+        return _NO_JSON
+    if not isinstance(found, dict):
+        return _NO_OBJECT
+    try:
+        return CODECS[route.shape].read_request(found), found
+    except ShapeError as exc:
+        return Rebuff(400, "invalid_request", f"The request cannot be read: {_place_of(exc)}.")
+    except (JsonError, RecursionError):
+        return _NO_JSON
+
+
+def _decoded(body: bytes, coding: str, limit_bytes: int) -> bytes | Rebuff:
+    if not coding:
+        return body
+    decoder = body_decoder(coding, limit_bytes=limit_bytes)
+    if decoder is None:
+        return _WRONG_CODING
+    try:
+        return decoder.decode(body) + decoder.finish()
+    except SizeLimitError:
+        return _TOO_LARGE
+    except InputError:
+        return _WRONG_CODING
+
+
+def _place_of(exc: ShapeError) -> str:
+    """Return what is wrong, at most so much of it that a client can find the place."""
+    return exc.what[:200]
