@@ -119,10 +119,10 @@ def listening_socket(host: str, port: int) -> socket.socket:
         sock = socket.create_server((host, port), family=family, backlog=_BACKLOG)
         # Accepted sockets inherit it; without it a small answer waits 40 ms for the client's delayed acknowledgement.
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return sock
     except (OSError, OverflowError) as exc:
         why = (getattr(exc, "strerror", None) or "no such address").lower()
         raise UsageError(f"cannot listen at `{host}:{port}`: {why}", hint="choose another port, or 0 for any") from exc
+    return sock
 
 
 def run_app(app: App, *, host: str, port: int, started: Started) -> None:
