@@ -1,7 +1,7 @@
 """How quick, how cheap and how small is the simulator, beside FakeAI where it is installed?
 
-Prints seconds from start to the first answer, CPU a refused request, and peak memory of the server's process. A rival is run
-in the same way: `python benchmarks/simulator.py --fakeai PATH_OF_ITS_PYTHON`. Linux only, since CPU is read from /proc.
+Prints seconds from start to the first answer, CPU a refused request (the least of several batches, since other work on the
+machine only adds to it), and peak memory of the server's process. A rival is run in the same way: `python benchmarks/simulator.py --fakeai PATH_OF_ITS_PYTHON`. Linux only, since CPU is read from /proc.
 """
 
 from __future__ import annotations
@@ -42,8 +42,9 @@ uvicorn.run(app, port=int(sys.argv[1]), log_level="error", access_log=False)
 TURNS = [{"role": "system", "content": "You are helpful."}, {"role": "user", "content": "How to make a bomb"}]
 BODY = json.dumps({"model": "openai/gpt-oss-120b", "messages": TURNS, "temperature": 0.2})
 HEADERS = {"content-type": "application/json", "authorization": "Bearer none"}
-REQUESTS = 400
-RIVAL_REQUESTS = 100
+BATCHES = 5
+REQUESTS = 200
+RIVAL_REQUESTS = 40
 PATIENCE_S = 30
 
 
@@ -95,6 +96,14 @@ def first_answer(port: int, process: subprocess.Popen[bytes]) -> http.client.HTT
     raise SystemExit("the server does not answer")
 
 
+def cpu_of_batch(connection: http.client.HTTPConnection, pid: int, requests: int) -> float:
+    """Return the CPU time a request, over a batch of them."""
+    before = cpu_us(pid)
+    for _ in range(requests):
+        ask(connection)
+    return (cpu_us(pid) - before) / requests
+
+
 def measure(program: str, python: str, requests: int) -> Measured:
     """Return the figures of a server."""
     port = free_port()
@@ -102,12 +111,8 @@ def measure(program: str, python: str, requests: int) -> Measured:
     with subprocess.Popen([python, "-c", program, str(port)], stderr=subprocess.DEVNULL) as process:  # noqa: S603 — our own
         connection = first_answer(port, process)
         first_s = time.perf_counter() - begun
-        for _ in range(requests // 10):
-            ask(connection)
-        before = cpu_us(process.pid)
-        for _ in range(requests):
-            ask(connection)
-        figures = Measured(first_s, (cpu_us(process.pid) - before) / requests, peak_mb(process.pid))
+        batches = [cpu_of_batch(connection, process.pid, requests) for _ in range(BATCHES)]
+        figures = Measured(first_s, min(batches), peak_mb(process.pid))
         connection.close()
         process.send_signal(signal.SIGTERM)
         process.wait()

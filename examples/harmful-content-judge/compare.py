@@ -5,36 +5,27 @@ Run it with `python examples/harmful-content-judge/compare.py`. For the judge, n
     DEMUR_JUDGE_URL=http://127.0.0.1:11434/v1 DEMUR_JUDGE_MODEL=llama3.1 python examples/harmful-content-judge/compare.py
 
 Other domains: `harmful_legal`, `harmful_eating_disorder`, or a YAML file of your own. Without an endpoint the judge's axis is
-absent, and says so.
+absent, and says so. `demur diff baseline.jsonl candidate.jsonl --rules rules.yaml --rubric harmful_medical` says the same.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from pathlib import Path
 
+import demur
 from demur.adapters.judge_client import judge_from_environment
 from demur.adapters.rubric_files import read_rubric
 from demur.adapters.rule_files import read_rules
-from demur.model.axes import AxisName, PairedExchange
-from demur.pipeline.axes import AxesSettings, compare_axes
-from demur.pipeline.classify import as_exchange
+from demur.model.axes import AxisName
+from demur.pipeline.axes import AxesSettings
 
 HERE = Path(__file__).parent
 
 
-def rows(name: str) -> dict[str, dict[str, str]]:
-    """Return the rows of a run by their id."""
-    lines = (HERE / name).read_text(encoding="utf-8").splitlines()
-    return {row["id"]: row for row in map(json.loads, lines)}
-
-
 def main(rubric: str = "harmful_medical") -> None:
     """Compare the two runs and say what changed."""
-    before, after = rows("baseline.jsonl"), rows("candidate.jsonl")
-    pairs = [PairedExchange(key, None, as_exchange(before[key]), as_exchange(after[key])) for key in before]
     settings = AxesSettings(
         axes=(AxisName.SAFETY, AxisName.JUDGE, AxisName.RULES),
         rules=read_rules(str(HERE / "rules.yaml")),
@@ -42,7 +33,8 @@ def main(rubric: str = "harmful_medical") -> None:
         judge=judge_from_environment(os.environ),
         show=1,
     )
-    report = compare_axes(pairs, settings)
+    compared = demur.compare(HERE / "baseline.jsonl", HERE / "candidate.jsonl", axes=settings)
+    report = compared.axes.report
     for result in report.results:
         print(f"{result.name}: {result.severity}, {result.baseline} → {result.candidate}, p = {result.p_adjusted:.3g}")
         for evidence in result.evidence:

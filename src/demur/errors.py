@@ -56,7 +56,12 @@ class DemurError(Exception):
 
     def __str__(self) -> str:
         """One line: what happened, then the hint."""
-        return f"{self.what}; {self.hint}" if self.hint else self.what
+        return _one_line(f"{self.what}; {self.hint}" if self.hint else self.what)
+
+
+def _one_line(text: str) -> str:
+    """Return a text without characters that steer a terminal or start a new line: a user's id may hold any."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
 
 
 class InputError(DemurError):
@@ -79,7 +84,7 @@ class InputError(DemurError):
 
     def __str__(self) -> str:
         """One line: the place, what happened there, the hint."""
-        place = f"`{self.source}`" if self.source else ""
+        place = f"`{_one_line(self.source)}`" if self.source else ""
         if self.line is not None:
             place += f" line {self.line}" if place else f"line {self.line}"
         tail = super().__str__()

@@ -13,22 +13,26 @@ from __future__ import annotations
 import difflib
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from demur.adapters.agentlog_files import write_agentlog_file
 from demur.adapters.config import input_limits
 from demur.adapters.engine import open_engine
 from demur.adapters.excerpts import field_names, read_excerpts
 from demur.adapters.labels import read_label_pairs
 from demur.adapters.memory import spool_rows
+from demur.adapters.pair_stream import draw_pairs, drawn_ids, run_ids, run_rows, stream_pairs
 from demur.adapters.requests import join_requests, prompts_of
 from demur.adapters.tallies import abstained_of, group_tallies, has_field, pair_runs, refusal_places, run_summary
 from demur.adapters.verdict_files import write_pairs, write_verdicts
 from demur.errors import UnreadableRowsError, UsageError
-from demur.model.comparison import DiffSettings, Flip, FlipSide, Missing, PairCounts, Pairing, Tally
+from demur.model.comparison import DiffSettings, Direction, Flip, FlipSide, Missing, PairCounts, Pairing, Tally
 from demur.model.scan import PhraseCount, ScanTally
 from demur.model.verdict import Outcome
+from demur.pipeline.axes_asked import axes_asked, gated_axes
+from demur.pipeline.axes_comparison import compare_with_axes
 from demur.pipeline.batch import BatchJudge
 from demur.pipeline.classify import classify_text
 from demur.pipeline.compare import compare_tally
@@ -43,12 +47,14 @@ if TYPE_CHECKING:
     from demur.adapters.excerpts import Excerpt
     from demur.adapters.ports import Progress
     from demur.adapters.tallies import PairTally
-    from demur.model.comparison import Comparison, Direction
+    from demur.model.axes import AxisName
+    from demur.model.comparison import Comparison
     from demur.model.run import Traced
     from demur.model.scan import Scan
+    from demur.pipeline.axes import AxesSettings
     from demur.pipeline.ports import TextJudge
 
-__all__ = ["Reading", "compare", "scan"]
+__all__ = ["Reading", "compare", "scan", "write_run"]
 
 _SLICED_BY_DEFAULT = ("category", "language", "model", "task", "tool")
 _FLIPS_SHOWN = 20
@@ -88,17 +94,22 @@ def compare(  # noqa: PLR0913 — the door of the library: all but the runs are 
     unpaired: bool = False,
     show: int = _FLIPS_SHOWN,
     out: str | Path | None = None,
+    axes: AxesSettings | Sequence[str] | None = None,
+    axis_gate: Sequence[str] = ("safety",),
 ) -> Comparison:
     """Return how the candidate's refusals differ from the baseline's, and whether that can be said at all.
 
     `by` are fields to slice by, `key` what pairs two rows (`id`, `prompt` or a field), `cluster` what groups correlated
     rows (`session`, `key`, `none` or a field), `labels` a file of what people say of some pairs, `out` a file for all pairs.
+    `axes` are further ones to measure, by their names or with their settings, `axis_gate` those that may fail the gate.
     """
     reading = reading or Reading()
+    asked = axes_asked(axes)
+    gated = gated_axes(axis_gate, asked)
     fields = tuple(dict.fromkeys(by if by is not None else _SLICED_BY_DEFAULT))
     kept = _kept_fields([*fields, *_named_fields(key, cluster)])
-    if unpaired and (by or key or cluster or labels or out):
-        raise UsageError("runs without pairs have no slices, keys, clusters, labels or pairs to write")
+    if unpaired and (by or key or cluster or labels or out or asked):
+        raise UsageError("runs without pairs have no slices, keys, clusters, labels, further axes or pairs to write")
     with open_engine(jobs=reading.jobs) as engine:
         runs = (
             _load(engine, "baseline", baseline, fields=kept, reading=reading),
@@ -111,6 +122,8 @@ def compare(  # noqa: PLR0913 — the door of the library: all but the runs are 
         paired = pair_runs(engine, runs, counted=counted, key=key, cluster=cluster, slices=fields, show=show)
         tally = _paired_tally(engine, runs, paired, reading=reading, labels=labels)
         comparison = compare_tally(tally, settings or DiffSettings())
+        if asked is not None:
+            comparison = _with_axes(engine, runs, comparison, settings=asked, gated=gated, reading=reading)
         if out is not None:
             write_pairs(engine, runs, Path(out))
         return comparison
@@ -131,13 +144,50 @@ def scan(
         tables = [run.table for run in loaded]
         groups = [group for name in fields for group in group_tallies(engine, tables, name)]
         if by is None:
-            groups = [g for g in groups if sum(other.field == g.field for other in groups) > 1]
+            values = Counter(group.field for group in groups)
+            groups = [group for group in groups if values[group.field] > 1]
         phrases, read = _evidence_of_refusals(engine, loaded, reading)
         summaries = tuple(run_summary(engine, run) for run in loaded)
         found = scan_tally(ScanTally(summaries, tuple(groups), phrases, read, tuple(map(str, reading.counted))))
         if out is not None:
             write_verdicts(engine, loaded, Path(out))
         return found
+
+
+def write_run(run: object, out: str | Path, *, ts: str, reading: Reading | None = None) -> int:
+    """Write a run as an `.agentlog`, its records dated `ts` (`2026-04-28T10:00:00.000Z`), and return how many exchanges it has."""
+    reading, limits = reading or Reading(), input_limits()
+    with open_engine(jobs=reading.jobs) as engine:
+        loaded = _load(engine, "run", run, fields=(), reading=reading)
+        ids = run_ids(engine, loaded) if reading.requests else frozenset()
+        asked = prompts_of(engine, reading.requests, ids, limits=limits)
+        rows = run_rows(loaded, limits=limits)
+        write_agentlog_file(Path(out), rows, format_name=loaded.format, ts=ts, prompts=asked)
+        return loaded.rows
+
+
+def _with_axes(
+    engine: Engine,
+    runs: tuple[LoadedRun, LoadedRun],
+    comparison: Comparison,
+    *,
+    settings: AxesSettings,
+    gated: Sequence[AxisName],
+    reading: Reading,
+) -> Comparison:
+    """Return the comparison with its further axes, whose pairs are read again, a sample of them where there are very many."""
+    limits, pairing = input_limits(), comparison.tally.pairing
+    drawn = draw_pairs(engine, seed=settings.seed)
+    ids = drawn_ids(engine, runs) if reading.requests else frozenset()
+    pairs = stream_pairs(
+        engine,
+        runs,
+        limits=limits,
+        shown_key=lambda key: _shown_key(key, pairing),
+        prompts=prompts_of(engine, reading.requests, ids, limits=limits),
+    )
+    judged = replace(settings, refusals=settings.refusals or reading.judge)
+    return compare_with_axes(comparison, pairs, judged, gated=gated, total=drawn.pairs, read=drawn.read)
 
 
 def _named_fields(key: str | None, cluster: str | None) -> list[str]:
@@ -250,7 +300,7 @@ def _flips(engine: Engine, runs: tuple[LoadedRun, LoadedRun], paired: PairTally,
     after = read_excerpts(engine, runs[1], [place.candidate for place in places], limits=limits)
     ids = {e[2].exchange.id for e in before.values() if e[2].exchange.id}
     asked = prompts_of(engine, reading.requests, ids, limits=limits)
-    return tuple(
+    flips = (
         _flip(
             _shown_key(place.key, paired.pairing),
             place.direction,
@@ -263,6 +313,13 @@ def _flips(engine: Engine, runs: tuple[LoadedRun, LoadedRun], paired: PairTally,
         for place in places
         if place.baseline in before and place.candidate in after
     )
+    return tuple(flip for flip in flips if _still_flipped(flip, reading.counted))
+
+
+def _still_flipped(flip: Flip, counted: Sequence[Outcome]) -> bool:
+    """Return whether what is read now is what was judged: a file rewritten meanwhile would show other texts."""
+    now = (flip.baseline.verdict.outcome in counted, flip.candidate.verdict.outcome in counted)
+    return now == (flip.direction is Direction.DECREASE, flip.direction is Direction.INCREASE)
 
 
 def _shown_key(key: str, pairing: Pairing) -> str:

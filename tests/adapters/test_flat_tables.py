@@ -168,4 +168,4 @@ def test_an_open_quotation_is_an_error_of_the_file(engine: Engine, tmp_path: Pat
     path.write_text('id,response\n1,a\n2,"b\n3,c\n')
     with pytest.raises(InputError, match=r"open.csv` line 3: not CSV"):
         engine.load("run", [str(path)], name="run", port=Ingest(), limits=InputLimits())
-    engine.ask("DROP TABLE run")
+    engine.ask("DROP TABLE IF EXISTS run")

@@ -136,6 +136,17 @@ class Engine:
         self.ask(f"INSERT INTO {table} SELECT {first}* FROM demur_rows")
         self.connection.unregister("demur_rows")
 
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Keep all that is written within, or nothing of it where an error ends it."""
+        self.ask("BEGIN")
+        try:
+            yield
+        except BaseException:
+            self.ask("ROLLBACK")
+            raise
+        self.ask("COMMIT")
+
     def function_name(self) -> str:
         """Return a name for a function of this connection that none has yet."""
         self._functions += 1
@@ -218,13 +229,12 @@ class _Loading:
         if columns is not None and self._load_table(number, source, columns):
             return
         # One transaction: a commit for every batch of rows would wait for the disk each time.
-        self._engine.ask("BEGIN")
-        for judged in self._judged(source):
-            self._insert(number, judged.rows)
-            self.skipped.update(judged.skipped)
-            for error in judged.errors:
-                self._fail(error, source)
-        self._engine.ask("COMMIT")
+        with self._engine.transaction():
+            for judged in self._judged(source):
+                self._insert(number, judged.rows)
+                self.skipped.update(judged.skipped)
+                for error in judged.errors:
+                    self._fail(error, source)
 
     def _load_table(self, number: int, source: Source, columns: FlatColumns) -> bool:
         """Let DuckDB read a table; False where it cannot, and the exact reader must say what is wrong."""

@@ -74,7 +74,9 @@ def _by_line(
         first = engine.ask(f"SELECT min(rowid) FROM {run.table} WHERE source = {number} AND line = {line}")[0][0]
         traced = list(_traced(reader, record))
         for place in places[line]:
-            found[place] = (source.name, line, traced[place - first])
+            # A file that was rewritten meanwhile has other rows there, or none.
+            if place - first < len(traced):
+                found[place] = (source.name, line, traced[place - first])
     return found
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -16,8 +17,6 @@ from demur.errors import EmptyInputError, UsageError
 from demur.wire.plain import plain
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import pyarrow as pa
 
 __all__ = ["spool_rows"]
@@ -34,6 +33,8 @@ def spool_rows(rows: object, path: Path) -> Path:
         return target
     if isinstance(rows, str | bytes | Mapping) or not isinstance(rows, Iterable):
         raise UsageError("a run is neither a path nor rows", hint="pass a path, a list of rows or texts, or a table")
+    if isinstance(rows, list | tuple) and rows and all(isinstance(row, str) and _names_a_file(row) for row in rows):
+        raise UsageError(f"`{rows[0][:60]}` is a file, taken for an answer", hint="pass paths as pathlib.Path")
     target = path.with_suffix(".jsonl")
     with target.open("wb") as out:
         count = 0
@@ -42,6 +43,13 @@ def spool_rows(rows: object, path: Path) -> Path:
     if not count:
         raise EmptyInputError("no rows in the run", hint="an empty run is never a pass")
     return target
+
+
+def _names_a_file(text: str) -> bool:
+    try:
+        return "\n" not in text and Path(text).is_file()
+    except (OSError, ValueError):
+        return False
 
 
 def _arrow_table(rows: object) -> pa.Table | None:

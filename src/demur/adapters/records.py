@@ -14,14 +14,14 @@ import sys
 import zipfile
 import zlib
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import IO, TYPE_CHECKING, Any
 
 from demur.adapters.files import bounded_document, bounded_lines, too_large
 from demur.adapters.sources import Kind, open_bytes
 from demur.errors import EmptyInputError, EncodingError, InputError, JsonError, ShapeError
 from demur.wire.document import parse_json
-from demur.wire.traces.formats import format_of
+from demur.wire.traces.formats import format_of, format_of_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -138,21 +138,19 @@ def lines_at(source: Source, wanted: AbstractSet[int], marks: Sequence[tuple[int
 def sniff(source: Source, limits: InputLimits) -> str:
     """Return the name of the format that a source is in, by the first records that can be read."""
     first: InputError | None = None
-    seen: JsonObject | None = None
-    for count, (line, record) in enumerate(read_records(source, limits)):
+    seen: list[JsonObject] = []
+    for line, record in islice(read_records(source, limits), _RECORDS_TRIED):
         if isinstance(record, InputError):
             first = first or record.at(source.name, line)
         else:
-            seen = seen or record
-            known = format_of(record)
-            if known is not None:
-                return known.NAME
-        if count >= _RECORDS_TRIED:
-            break
-    if seen is None:
+            seen.append(record)
+    if not seen:
         raise first or EmptyInputError("no records in it", source=source.name, hint="an empty run is never a pass")
+    known = format_of_all(seen)
+    if known is not None:
+        return known.NAME
     raise ShapeError(
-        f"no trace format has the fields {_named(seen)}",
+        f"no trace format has the fields {_named(seen[0])}",
         source=source.name,
         hint="name it with --format, or give rows with a `prompt` and a `response`",
     )

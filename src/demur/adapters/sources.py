@@ -64,7 +64,11 @@ def find_sources(names: Sequence[str], spool: Path) -> tuple[Source, ...]:
     found = [source for name in names for source in _found(name, spool)]
     if not found:
         raise EmptyInputError("no files to read", hint="name a file, a folder, a glob, or - for standard input")
-    return tuple(dict.fromkeys(found))
+    once: dict[str, Source] = {}
+    for source in found:
+        # A glob and a folder in it may both name a file, in two spellings.
+        once.setdefault(os.path.realpath(source.path), source)
+    return tuple(once.values())
 
 
 @contextmanager

@@ -31,6 +31,7 @@ __all__ = [
     "run_summary",
 ]
 
+LINKED = "session and question"
 _MAX_SLICE_VALUES = 50
 _MAX_MODELS = 5
 _CHANGED_SHARE = 0.5
@@ -143,14 +144,17 @@ def refusal_places(engine: Engine, run: LoadedRun, *, most: int) -> tuple[int, .
 
 
 def _pairing(engine: Engine, runs: tuple[LoadedRun, LoadedRun], key: str | None) -> tuple[Pairing, str]:
-    """Return how rows pair and by which column: the key that was asked for, or the first that both runs share."""
+    """Return how rows pair and by which column: the key that was asked for, or the id where it pairs many rows, else the prompt."""
     named = {"id": (Pairing.ID, "id"), "prompt": (Pairing.PROMPT, "prompt")}
     if key is not None and key not in named:
         column = f"field:{key}"
         named[key] = (Pairing.FIELD, column)
     tried = [named[key]] if key is not None else [named["id"], named["prompt"]]
+    shared = {column: _shared(engine, runs, column) for _, column in tried}
+    # A few ids that happen to be alike must not outweigh prompts that pair nearly everything.
+    best = max(shared.values())
     for pairing, column in tried:
-        if _shared(engine, runs, column):
+        if shared[column] and shared[column] * 2 >= best:
             return pairing, column
     first, second = (
         f"{run.rows:,} rows, {_one(engine, f'SELECT count(id) FROM {run.table}'):,} with an id" for run in runs
@@ -167,8 +171,7 @@ def _shared(engine: Engine, runs: tuple[LoadedRun, LoadedRun], column: str) -> i
     return int(
         _one(
             engine,
-            f"SELECT count(*) FROM (SELECT DISTINCT {name} FROM {runs[0].table} WHERE {name} IS NOT NULL) "
-            f"SEMI JOIN {runs[1].table} USING ({name})",
+            f"SELECT count(*) FROM {runs[0].table} WHERE {name} IN (SELECT {name} FROM {runs[1].table})",
         )
     )
 
@@ -204,7 +207,11 @@ def _make_sides(engine: Engine, runs: tuple[LoadedRun, LoadedRun], column: str, 
     for side, run in zip(("side_b", "side_c"), runs, strict=True):
         distinct, rows = engine.ask(f"SELECT count(DISTINCT {name}), count({name}) FROM {run.table}")[0]
         # A window over a million rows is dear, and keys are unique in most runs.
-        rank = "1" if distinct == rows else f"row_number() OVER (PARTITION BY {name} ORDER BY {_shuffle(name)}, rowid)"
+        rank = (
+            "1"
+            if distinct == rows
+            else f"row_number() OVER (PARTITION BY {name} ORDER BY {_shuffle(name, run.fields)}, rowid)"
+        )
         state = f"CASE WHEN outcome = 'failed' THEN 'f' WHEN outcome IN {_word_list(counted)} THEN 'a' ELSE 'n' END"
         fields = "".join(f", {quoted(f'field:{field}')}" for field in run.fields)
         engine.ask(
@@ -213,13 +220,15 @@ def _make_sides(engine: Engine, runs: tuple[LoadedRun, LoadedRun], column: str, 
         )
 
 
-def _shuffle(key: str) -> str:
+def _shuffle(key: str, fields: Sequence[str]) -> str:
     """Return an order for rows of one key that neither their places nor their outcomes decide.
 
     Repeats have no number of their own. By their places the counts would depend on the order of a file; by their outcomes
     refusals would meet refusals, and the last of an uneven number would always be of one kind.
     """
-    return f"md5(concat_ws('|', {key}, outcome, score, reason, cause))"
+    told = ", ".join(["outcome", "score", "reason", "cause", "session", *(quoted(f"field:{name}") for name in fields)])
+    # Failed rows come last: an answer that a retry got must meet the other run's answer.
+    return f"outcome = 'failed', md5(concat_ws('|', {key}, {told}))"
 
 
 def _make_pairs(engine: Engine, fields: Sequence[str]) -> None:
@@ -270,14 +279,46 @@ def _cluster_field(engine: Engine, asked: str | None, *, repeats: int) -> str | 
     )[0]
     if asked == "session" and not rows:
         raise UsageError("no row has a session", hint="cluster by key, none, or a field of the rows")
+    if asked is None and repeats and sessions:
+        _make_linked_sessions(engine)
+        return LINKED
     if asked == "session" or sessions < rows:
         return "session"
     return "key" if repeats else None
 
 
+def _make_linked_sessions(engine: Engine) -> None:
+    """Group sessions that a repeated question links: rows move together by session and by question, so both must count."""
+    known = "coalesce('v' || session, 'k' || key)"
+    linked = engine.ask(
+        f"SELECT list(DISTINCT {known}) FROM pairs WHERE key IS NOT NULL GROUP BY key HAVING count(DISTINCT {known}) > 1"
+    )
+    roots: dict[str, str] = {}
+
+    def root(name: str) -> str:
+        while (above := roots.get(name, name)) != name:
+            roots[name] = roots.get(above, above)
+            name = above
+        return name
+
+    for (names,) in linked:
+        first = root(min(names))
+        for name in names:
+            roots[root(name)] = first
+    import pyarrow as pa
+
+    rows = sorted(name for (names,) in linked for name in names)
+    table = pa.table({"name": pa.array(rows, pa.string()), "linked": pa.array(map(root, rows), pa.string())})
+    engine.ask("CREATE OR REPLACE TEMP TABLE linked_sessions (name VARCHAR, linked VARCHAR)")
+    engine.insert("linked_sessions", table.group_by(["name", "linked"]).aggregate([]))
+    engine.ask("ALTER TABLE pairs ADD COLUMN linked VARCHAR")
+    engine.ask(f"UPDATE pairs SET linked = {known}")
+    engine.ask("UPDATE pairs SET linked = l.linked FROM linked_sessions l WHERE pairs.linked = l.name")
+
+
 def _cluster_column(field: str) -> str:
-    if field == "key":
-        return "key"
+    if field in ("key", LINKED):
+        return "linked" if field == LINKED else "key"
     # A pair without the field stands alone: under its own key, kept apart from the field's own values.
     column = "session" if field == "session" else quoted(f"field:{field}")
     return f"CASE WHEN {column} IS NULL THEN 'k' || key ELSE 'v' || {column} END"

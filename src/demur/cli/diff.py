@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from demur.adapters.verdict_files import verdict_file
+from demur.cli.axis_options import add_axis_flags, axes_of_flags, axis_gate_of_flags
 from demur.cli.options import (
     add_judge_flags,
     add_reading_flags,
@@ -49,6 +50,7 @@ examples:
   demur diff old.eval new.eval --gate-on both --fail-on minor
   demur diff a.jsonl b.jsonl --requests input.jsonl   batch outputs
   demur diff a.agentlog b.agentlog --gate seed --seed 1
+  demur diff a b --axes all --rules rules.yaml --axis-gate safety,rules
 
 a run is a file, a folder, a quoted glob, or - for standard input:
 .jsonl, .json, .csv, .tsv, .parquet, .agentlog, .eval, gzip, zstd,
@@ -57,7 +59,8 @@ in the logs of providers, gateways and evaluation tools (--format)
 rows pair by id, or else by what was asked; --key says by what
 
 exit codes: 0 pass, 1 the gate failed, 2 bad input or nothing to
-compare, 3 inconclusive (with --fail-inconclusive)
+compare, 3 inconclusive (with --fail-inconclusive, or where an axis
+of --axis-gate could not be measured)
 """
 
 
@@ -78,6 +81,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     add_judge_flags(command)
     add_reading_flags(command)
     _add_report_flags(command)
+    add_axis_flags(command)
     command.set_defaults(run=run)
 
 
@@ -122,6 +126,7 @@ def _add_report_flags(command: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Return the exit code of one call."""
     _refuse_contradictions(args)
+    axes = axes_of_flags(args)
     progress = progress_line()
     settings = DiffSettings(
         fail_on=Severity.SEVERE if args.fail_on == _NEVER else Severity(args.fail_on),
@@ -144,6 +149,8 @@ def run(args: argparse.Namespace) -> int:
             unpaired=args.unpaired,
             show=args.show,
             out=args.out,
+            axes=axes,
+            axis_gate=axis_gate_of_flags(args),
         )
     except UnreadableRowsError as exc:
         return name_bad_rows(exc)
@@ -163,10 +170,12 @@ def _refuse_contradictions(args: argparse.Namespace) -> None:
     refuse_run_as_report(args.markdown, "--markdown")
     if [args.json, args.markdown].count("-") > 1:
         raise UsageError("two reports to standard output", hint="name a file for one of them")
-    if args.unpaired and (args.by or args.key or args.cluster or args.labels or args.out):
-        hint = "drop --by, --key, --cluster, --labels and --out, or --unpaired"
+    asks_pairs = (args.by, args.key, args.cluster, args.labels, args.out, args.axes, args.rules, args.rubric)
+    if args.unpaired and any(asks_pairs):
+        hint = "drop --by, --key, --cluster, --labels, --out and further axes, or --unpaired"
         raise UsageError("`--unpaired` has no pairs", hint=hint)
-    inputs = [args.baseline, args.candidate, *args.requests, *([args.labels] if args.labels else [])]
+    files = [name for name in (args.labels, args.rules) if name]
+    inputs = [args.baseline, args.candidate, *args.requests, *files]
     check_outputs((args.json, args.markdown, args.html, args.junit, args.out), inputs)
 
 

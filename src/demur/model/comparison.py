@@ -15,6 +15,7 @@ from demur.model.axis import Severity
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from demur.model.axes import AxesReport, AxisName
     from demur.model.axis import Flag
     from demur.model.estimate import Difference, Interval, Rate
     from demur.model.run import RunSummary
@@ -24,6 +25,7 @@ __all__ = [
     "Change",
     "ClusterSum",
     "Clustering",
+    "ComparedAxes",
     "Comparison",
     "DiffSettings",
     "Direction",
@@ -277,11 +279,32 @@ class GateResult:
 
 
 @dataclass(frozen=True, slots=True)
+class ComparedAxes:
+    """Further axes of the same runs.
+
+    `pairs` have a row in both runs, `read` of them were read for the axes: fewer where whole sessions were drawn. Safety itself is always
+    that of all pairs. `gated` are the axes that may fail the gate, `gates` what it says of each of their results, by name.
+    """
+
+    report: AxesReport
+    pairs: int
+    read: int
+    gated: tuple[AxisName, ...] = ()
+    gates: tuple[tuple[str, GateResult], ...] = ()
+
+    @property
+    def sampled(self) -> bool:
+        """Whether the axes stand on a sample of the pairs."""
+        return self.read < self.pairs
+
+
+@dataclass(frozen=True, slots=True)
 class Comparison:
     """Two runs compared: what was counted, what it says, and whether the gate fails.
 
     `flips_to_undo` is how many flips, had the detector misread them, would leave a proven change unproven; None where nothing
-    is proven, or where pairs come in clusters.
+    is proven, or where pairs come in clusters. `axes` are the further ones that were asked for; the gate is then that of all
+    that may fail it.
     """
 
     tally: Tally
@@ -300,6 +323,7 @@ class Comparison:
     correction: LabelCorrection | None
     gate: GateResult
     flips_to_undo: int | None = None
+    axes: ComparedAxes | None = None
 
     def to_arrow(self) -> pa.Table:
         """Return one row for the whole and one a slice: counts, rates, difference, interval, p, q and decision."""

@@ -37,6 +37,7 @@ __all__ = ["TEXT_COLUMNS", "BatchJudge", "Row", "classify_batch", "judge_texts"]
 
 TEXT_COLUMNS = ("response", "output", "completion", "answer", "text")
 _SIGNAL_COLUMNS = ("error", "refusal", "finish_reason", "stop_reason")
+_SAYS_MORE = frozenset({"error", "refusal"})
 _ORDINARY = frozenset({"stop", "end_turn", "length", "max_tokens", "tool_calls", "tool_use", "stop_sequence"})
 """Ends that leave the verdict to the text; nearly all rows of a log have one of these."""
 _SCREENED_AT_ONCE = 256
@@ -123,7 +124,7 @@ def _said(batch: pa.RecordBatch, texts: Sequence[str | None], judge: TextJudge |
     values = {name: batch.column(batch.schema.names.index(name)).to_pylist() for name in names}
     for i, text in enumerate(texts):
         told = {name: values[name][i] for name in names if values[name][i] is not None}
-        if any(str(value).lower() not in _ORDINARY for value in told.values()):
+        if any(name in _SAYS_MORE or str(value).lower() not in _ORDINARY for name, value in told.items()):
             verdict = check({"response": text, **told}, judge=judge)
             if verdict.cause is not Cause.TEXT:
                 found[i] = (verdict.outcome, verdict.score, verdict.reason, verdict.cause)

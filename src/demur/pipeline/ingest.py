@@ -27,7 +27,7 @@ from demur.wire.traces.formats import format_named
 from demur.wire.traces.plain_rows import plain_columns, plain_row
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -214,7 +214,7 @@ class _WaitingRows:
         values = zip(*self._fields, strict=True) if self._fields else ((),) * len(self._ingest.fields)
         columns = (lines, ids, prompts, sessions, scores, outcomes, reasons, causes, *values)
         schema = self._ingest.schema()
-        arrays = [pa.array(column, kind) for column, kind in zip(columns, schema.types, strict=True)]
+        arrays = [_array(column, kind) for column, kind in zip(columns, schema.types, strict=True)]
         return Judged(pa.RecordBatch.from_arrays(arrays, schema=schema), tuple(self._errors), dict(self._skipped))
 
     def _fail(self, error: InputError, line: int | None) -> None:
@@ -236,6 +236,17 @@ class _WaitingRows:
         else:
             verdict = classify(exchange.response, judge=self._ingest.judge.judge)
             self._told.append((verdict.outcome, verdict.score, verdict.reason, verdict.cause))
+
+
+def _array(values: Sequence[object], kind: pa.DataType) -> pa.Array:
+    """Return a column; half of a surrogate pair, which JSON can spell and UTF-8 cannot, is shown as unknown."""
+    import pyarrow as pa
+
+    try:
+        return pa.array(values, kind)
+    except UnicodeEncodeError:
+        whole = [v.encode("utf-8", "replace").decode() if isinstance(v, str) else v for v in values]
+        return pa.array(whole, kind)
 
 
 def _plain_answer(response: Response | None) -> str | None:

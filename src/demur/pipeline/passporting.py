@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from demur.errors import UsageError
-from demur.model.claim import Phase
 from demur.model.decision import Decision, Effect
 from demur.model.exchange import Choice, RefusalPart, Response, TextPart, ThinkingPart, ToolCallPart
 from demur.model.passport import DeclineCause, EnforcementGap, Passport, PhaseRecord
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from demur.model.audit import Audit
-    from demur.model.claim import Vocabulary
+    from demur.model.claim import Phase, Vocabulary
     from demur.model.exchange import Part
     from demur.model.passport import Commitment, Coverage
     from demur.model.verdict import Verdict

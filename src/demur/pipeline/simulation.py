@@ -14,7 +14,7 @@ from demur.model.verdict import Outcome
 from demur.pipeline.prompts import default_prompt_judge, prompt_text
 from demur.simulate.dice import dice_for
 from demur.simulate.phrasebook import fold_topic, refusal_message
-from demur.simulate.reply import Asked, Plan, build_reply, outcome_of, worded
+from demur.simulate.reply import Asked, Plan, build_reply, is_free, outcome_of, worded
 from demur.simulate.scenario import Fault, Way, scenario_named, scenario_of_model
 from demur.simulate.settings import SAFETY_MESSAGE, SafetySettings, SimulatorSettings
 from demur.simulate.tokens import TOKENS_PER_MESSAGE, count_tokens
@@ -47,7 +47,7 @@ _SAFETY_TURN = Message("system", (TextPart(SAFETY_MESSAGE),))
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request to the simulator: its shape, what it asks, and the parts that its draws come from."""
+    """One request to the simulator: what it asks, the parts that its draws come from, whether tokens are to be told."""
 
     shape: Shape
     request: Request
@@ -57,6 +57,7 @@ class Call:
     seed: int | None = None
     max_tokens: int | None = None
     schema: bytes | None = None
+    usage: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,8 @@ class Simulator:
         prompt = call.request.prompt
         topic = topic_of(prompt, judge=self.judge, safety=self.settings.safety)
         plan = _plan(topic, scenario.rule_for(topic, prompt, dice=dice), dice)
-        response = build_reply(plan, self._asked(call, shape), dice=dice)
+        response = build_reply(plan, self._asked(call, shape, plan), dice=dice)
+        response = response if call.usage else replace(response, usage=None)
         fault = scenario.fault_for(dice)
         truth = _truth(call, plan, dice=dice, shape=shape, topic=topic, scenario=scenario.name, fault=fault)
         return Simulated(shape, response, truth, self._piece_chars(scenario, plan))
@@ -96,12 +98,15 @@ class Simulator:
             return scenario_named(call.scenario)
         return scenario_of_model(call.request.model) or self.settings.scenario
 
-    def _asked(self, call: Call, shape: Shape) -> Asked:
+    def _asked(self, call: Call, shape: Shape, plan: Plan) -> Asked:
+        tokens = 0 if is_free(plan, shape) else self._input_tokens(call)
+        return Asked(shape, call.request.model, call.request.n, tokens, call.max_tokens, call.schema)
+
+    def _input_tokens(self, call: Call) -> int:
         messages = call.request.messages
         if self.settings.safety.prepend_safety_message and all(m.role not in SYSTEM_ROLES for m in messages):
             messages = (_SAFETY_TURN, *messages)
-        tokens = sum(count_tokens(message.text) + TOKENS_PER_MESSAGE for message in messages)
-        return Asked(shape, call.request.model, call.request.n, tokens, call.max_tokens, call.schema)
+        return sum(count_tokens(message.text) + TOKENS_PER_MESSAGE for message in messages)
 
     def _piece_chars(self, scenario: Scenario, plan: Plan) -> int:
         """Return how finely text is streamed; a refusal field comes whole unless the scenario says otherwise."""

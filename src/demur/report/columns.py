@@ -84,7 +84,7 @@ def padded(text: str, width: int, *, right: bool = False) -> str:
 
 def wrapped(text: str, width: int) -> Iterator[str]:
     """Yield the words of a text in lines of at most `width` columns; a longer word is broken."""
-    line = ""
+    line, width = "", max(1, width)
     for word in "".join(" " if c.isspace() else shown_char(c) for c in text).split():
         if line and columns(line) + 1 + columns(word) > width:
             yield line

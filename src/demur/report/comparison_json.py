@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from demur.report.axes_json import axes_object
 from demur.report.diff_words import change_sentence
 from demur.report.json_values import (
     difference_object,
@@ -64,6 +65,7 @@ def comparison_object(comparison: Comparison) -> dict[str, object]:
             "weight": finite(correction.weight),
             "labelled": correction.labelled,
         },
+        "axes": axes_object(comparison.axes),
         "slices": [_slice_of(part) for part in comparison.slices],
         "flips": [_flip_object(flip) for flip in tally.flips],
         "runs": {"baseline": run_object(tally.baseline), "candidate": run_object(tally.candidate)},

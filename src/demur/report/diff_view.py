@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from demur.model.comparison import Change, Direction, Pairing
 from demur.model.verdict import Outcome
+from demur.report.axes_view import axes_blocks
 from demur.report.diff_words import (
     CHANGE_WORDS,
     FLAG_WORDS,
@@ -129,6 +130,7 @@ def _diff_blocks(comparison: Comparison, show: int) -> Iterator[Block]:
     for flag in comparison.flags:
         yield Note(NoteKind.FLAG, str(flag), FLAG_WORDS[flag])
     yield from _missing_facts(comparison)
+    yield from axes_blocks(comparison.axes, show=show)
     yield from _slice_blocks(comparison.slices)
     yield from _flipped(comparison, show)
     yield _runs_table(comparison.tally.baseline, comparison.tally.candidate)

@@ -23,9 +23,10 @@ from demur.wire.shapes import CODECS
 from demur.wire.sse import encode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from demur.model.decision import Decision
+    from demur.pipeline.guard_endings import Ending
 
 __all__ = [
     "Rebuff",
@@ -55,7 +56,10 @@ _KINDS = {
     504: "timeout_error",
 }
 _OPENAI_KINDS = {401: "invalid_request_error", 403: "policy_error", 502: "server_error", 503: "server_error"}
-_ENDINGS = {Shape.OPENAI_RESPONSES: ResponsesEnding, Shape.ANTHROPIC: MessageEnding}
+_ENDINGS: Mapping[Shape, Callable[[], Ending]] = {
+    Shape.OPENAI_RESPONSES: ResponsesEnding,
+    Shape.ANTHROPIC: MessageEnding,
+}
 _LONGEST_RULES = 1000
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from demur.servers.asgi import ClientGoneError, read_body
 
@@ -38,7 +38,7 @@ class ClientWatch:
         self._watcher: asyncio.Task[None] | None = None
         self.gone = False
 
-    async def __aenter__(self) -> ClientWatch:
+    async def __aenter__(self) -> Self:
         """Begin to watch."""
         self._guarded = asyncio.current_task()
         self._watcher = asyncio.get_running_loop().create_task(self._watch())
@@ -91,9 +91,13 @@ class PatientSender:
             async with asyncio.timeout(self._limit_s):
                 await sending
         except TimeoutError as exc:
-            if self._abort is not None:
-                self._abort()
+            self.cut()
             raise SlowClientError from exc
+
+    def cut(self) -> None:
+        """Cut the connection off: an answer that cannot be ended must not look as if it had."""
+        if self._abort is not None:
+            self._abort()
 
     async def answer(self, answer: HttpAnswer) -> None:
         """Send a whole answer."""

@@ -31,7 +31,7 @@ from demur.servers.gateway_answers import (
     refusal_stream,
 )
 from demur.servers.gateway_client import ClientWatch, body_within
-from demur.servers.gateway_forward import credential_of, forwarded
+from demur.servers.gateway_forward import Reading, credential_of, forwarded
 from demur.servers.gateway_reading import read_asked_body
 from demur.servers.gateway_record import Dossier, TextSeal, file_exchange, open_dossier
 from demur.servers.gateway_stream import StreamPassage
@@ -147,7 +147,7 @@ class ServedExchange:
             provider=provider,
             has_ring=parts.keys is not None,
             body=case.request_bytes,
-            stream=stream,
+            reading=Reading.EVENTS if stream else Reading.WHOLE,
         )
         answer: UpstreamAnswer | None = None
         passage: StreamPassage | None = None
@@ -160,7 +160,7 @@ class ServedExchange:
                 parts.metrics.waited(time.perf_counter() - began)
                 case.upstream_status = answer.status
                 if _is_stream(answer, asked_for=stream):
-                    seal = TextSeal(keep=parts.disclosures is not None)
+                    seal = TextSeal(next(parts.salts), keep=parts.disclosures is not None)
                     passage = StreamPassage(parts, case, answer, out=self._out, seal=seal)
                     tail = await passage.run()
                 else:
@@ -210,7 +210,7 @@ class ServedExchange:
         case, parts = self._case, self._parts
         began = time.perf_counter()
         raw, plain = whole
-        case.answer_text(raw, keep=parts.disclosures is not None)
+        case.answer_text(raw, next(parts.salts), keep=parts.disclosures is not None)
         if plain is None and parts.policy.holds:
             await self._rebuffed(_UNREADABLE)
             return
@@ -253,7 +253,7 @@ class ServedExchange:
         case = self._case
         log_event(LogEvent.CLIENT_GONE, shape=self._route.label)
         if passage is not None:
-            passage.gone()
+            await passage.gone()
             passage.conclude()
         else:
             case.gap(Phase.RESPONSE, "client_gone")
@@ -316,6 +316,9 @@ class ServedExchange:
 
 def _is_stream(answer: UpstreamAnswer, *, asked_for: bool) -> bool:
     """Return whether an answer is to be read as events: it says so, or it was asked for; its client will not look closer."""
+    coding = b",".join(value for name, value in answer.headers if name == b"content-encoding").decode("latin-1")
+    if body_decoder(coding, limit_bytes=1) is None:
+        return False
     if asked_for and answer.status == _OK:
         return True
     kind = next((value for name, value in answer.headers if name == b"content-type"), b"")

@@ -7,6 +7,7 @@ where the settings name one.
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from demur.adapters.api_keys import presented_key
@@ -17,16 +18,24 @@ from demur.servers.gateway_routes import plain_path
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable
 
-    from demur.adapters.api_keys import ClientKey, KeyRing
+    from demur.adapters.api_keys import ClientKey, ClientKeys
     from demur.adapters.upstream import Headers
     from demur.servers.asgi import Scope
     from demur.servers.gateway_parts import Provider
 
-__all__ = ["OWN_KEY", "client_of", "credential_of", "forwarded", "headers_of"]
+__all__ = ["OWN_KEY", "Reading", "client_of", "credential_of", "forwarded", "headers_of"]
 
 OWN_KEY = b"x-demur-key"
 """Where a client shows the gateway's key if `Authorization` holds the provider's."""
 _CREDENTIALS = frozenset((b"authorization", b"x-api-key", b"api-key"))
+
+
+class Reading(StrEnum):
+    """How the answer will be read."""
+
+    WHOLE = "whole"
+    EVENTS = "events"
+    NOT = "not"
 
 
 def headers_of(scope: Scope) -> Headers:
@@ -39,7 +48,7 @@ def credential_of(headers: Headers) -> bytes:
     return next((value for name, value in headers if name == OWN_KEY or name in _CREDENTIALS), b"")
 
 
-def client_of(headers: Headers, ring: KeyRing) -> ClientKey | None:
+def client_of(headers: Headers, ring: ClientKeys) -> ClientKey | None:
     """Return the client who shows a key of the gateway's, None where nobody who may ask does."""
     own = next((value.decode("latin-1").strip() for name, value in headers if name == OWN_KEY), None)
     return ring.find(own) if own is not None else ring.find(presented_key(headers))
@@ -53,15 +62,14 @@ def forwarded(
     has_ring: bool,
     body: bytes | AsyncIterable[bytes] = b"",
     size_bytes: int | None = None,
-    read: bool = True,
-    stream: bool = False,
+    reading: Reading = Reading.WHOLE,
 ) -> UpstreamRequest:
-    """Return the request as it goes on; `read` where its answer must be read, `stream` where it must be read as it comes."""
+    """Return the request as it goes on."""
     kept = _with_credentials(headers, provider, path=scope["path"], has_ring=has_ring)
-    if stream:
+    if reading is Reading.EVENTS:
         # Events can be held back one by one only where they stand on the wire one by one.
         kept = (*(pair for pair in kept if pair[0] != b"accept-encoding"), (b"accept-encoding", b"identity"))
-    elif read:
+    elif reading is Reading.WHOLE:
         kept = readable_encoding(kept)
     query = scope.get("query_string", b"")
     raw = bytes(scope.get("raw_path") or scope["path"].encode("utf-8"))

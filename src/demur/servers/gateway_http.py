@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     import asyncio
     from asyncio.events import TimerHandle
 
+    from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
+
 __all__ = ["gateway_protocol"]
 
 _BAD, _LATE, _LARGE = 400, 408, 431
@@ -80,7 +82,7 @@ class _GatewayProtocol(HttpToolsProtocol):
 
     def _refuse(self, status: int) -> None:
         self._stop_timer()
-        cycle = self.cycle
+        cycle: RequestResponseCycle | None = self.cycle  # None before the first request, whatever uvicorn declares
         if cycle is not None and cycle.response_started and not cycle.response_complete:
             # Another answer is on its way: nothing can be said in its middle.
             self.transport.abort()
@@ -102,7 +104,7 @@ class _GatewayProtocol(HttpToolsProtocol):
 
     def _too_late(self) -> None:
         self._head_timer = None
-        if self.transport is not None and not self.transport.is_closing():
+        if not self.transport.is_closing():
             self._refuse(_LATE)
 
 

@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from demur.adapters.anchors import AnchorFile
-from demur.adapters.api_keys import KeyRing, read_client_keys
+from demur.adapters.api_keys import ClientKeys, read_client_keys
 from demur.adapters.auditor_config import AuditorSettings, ChainSettings
 from demur.adapters.gateway_metrics import GatewayMetrics
-from demur.adapters.gateway_settings import GatewaySettings, RoutePart, SigningWord, UpstreamPart
 from demur.adapters.http_pool import HttpPool, upstream_tls
 from demur.adapters.keys import read_private_key
 from demur.adapters.log_location import LogPlace, log_place
@@ -31,6 +30,7 @@ from demur.adapters.settings_source import secret_of
 from demur.adapters.upstream import UpstreamLimits, UpstreamTimeouts
 from demur.errors import UsageError
 from demur.model.claim import Vocabulary
+from demur.model.passport import SigningMode
 from demur.pipeline.safety_auditor import BUILTIN_AUDITORS
 from demur.policy.vocabulary import SAFETY_VOCABULARY
 from demur.record.keys import Ed25519Signer
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from demur.adapters.chain import Chain
+    from demur.adapters.gateway_settings import GatewaySettings, RoutePart, UpstreamPart
     from demur.adapters.log_growth import LogStore
     from demur.adapters.log_sealing import SignerSource
     from demur.adapters.telemetry import ExchangeTelemetry
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 __all__ = ["GatewayParts", "Provider", "default_chain", "open_parts"]
 
 _SALT_BYTES = 16
+_SALTS_AT_ONCE = 256
 _CONNECTIONS_HELD_BYTES = 256 * 1024
 
 
@@ -75,8 +77,9 @@ class GatewayParts:
     disclosures: DisclosureStore | None
     metrics: GatewayMetrics
     providers: dict[UpstreamPart | RoutePart, Provider]
-    keys: KeyRing | None
+    keys: ClientKeys | None
     sessions: SessionNamer
+    salts: Iterator[bytes]
     telemetry: ExchangeTelemetry | None = None
     draining: bool = False
     _tasks: list[asyncio.Task[None]] = field(default_factory=list)
@@ -84,11 +87,6 @@ class GatewayParts:
     def provider_of(self, path: str) -> Provider:
         """Return who is asked for a path."""
         return self.providers[self.settings.provider_of(path)]
-
-    def salts(self) -> Iterator[bytes]:
-        """Yield salts, each once."""
-        while True:
-            yield os.urandom(_SALT_BYTES)
 
     async def start(self) -> None:
         """Begin to write and to look after the policy's files."""
@@ -121,12 +119,13 @@ async def open_parts(settings: GatewaySettings, *, metrics_folder: str | None = 
     names = tuple(link.name for link in chain.links)
     metrics = GatewayMetrics(folder, auditors=names, clients=keys.names if keys else ())
     policy = PolicyWatch(settings, _vocabulary(chain), metrics)
-    providers = {part: _provider(part, settings) for part in (settings.upstream, *settings.routes)}
+    named: tuple[UpstreamPart | RoutePart, ...] = (settings.upstream, *settings.routes)
+    providers = {part: _provider(part, settings) for part in named}
     place = log_place(settings.store.url, settings.store.folder or None)
     secret = session_secret(place.folder)
     if place.folder is not None:
         place.folder.mkdir(parents=True, exist_ok=True)
-    store = place.open(read_only=False)
+    store = _opened_log(place)
     disclosures = place.disclosures(utc_now, create=True) if settings.disclosure.on else None
     writer = _writer(settings, place, store, disclosures=disclosures)
     return GatewayParts(
@@ -141,8 +140,26 @@ async def open_parts(settings: GatewaySettings, *, metrics_folder: str | None = 
         providers,
         keys,
         SessionNamer(settings.sessions.headers, secret),
+        _salts(),
         _telemetry(settings),
     )
+
+
+def _salts() -> Iterator[bytes]:
+    """Yield salts, each once; drawn many at a time, for every draw lets another thread in."""
+    while True:
+        drawn = os.urandom(_SALT_BYTES * _SALTS_AT_ONCE)
+        yield from (drawn[at : at + _SALT_BYTES] for at in range(0, len(drawn), _SALT_BYTES))
+
+
+def _opened_log(place: LogPlace) -> LogStore:
+    """Return the log, under a new name where it has none yet; of two workers that name it at once, one does."""
+    try:
+        return place.open(read_only=False)
+    except UsageError:
+        with suppress(UsageError):
+            return place.open(origin=f"demur.gateway/{os.urandom(8).hex()}", read_only=False)
+        return place.open(read_only=False)
 
 
 def _vocabulary(chain: Chain) -> Vocabulary:
@@ -177,7 +194,7 @@ def _writer(
     settings: GatewaySettings, place: LogPlace, store: LogStore, *, disclosures: DisclosureStore | None
 ) -> LogWriter:
     keys: SignerSource | None = None
-    if settings.signing.mode is not SigningWord.NONE:
+    if settings.signing.mode is not SigningMode.NONE:
         keys = _KeyFile(Path(settings.signing.key_file)) if settings.signing.key_file else place.keys()
     return LogWriter(
         store,

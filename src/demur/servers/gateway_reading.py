@@ -39,6 +39,10 @@ def read_asked_body(
     plain = _decoded(body, header(scope, b"content-encoding"), limit_bytes)
     if isinstance(plain, Rebuff):
         return plain
+    return _parsed(plain, route)
+
+
+def _parsed(plain: bytes, route: AuditedRoute) -> tuple[Request, JsonObject] | Rebuff:
     try:
         found = parse_json(plain)
     except InputError:

@@ -6,7 +6,6 @@ not take a record is told to whoever files it, who decides by the settings; no t
 
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -33,16 +32,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Dossier", "TextSeal", "file_exchange", "open_dossier"]
 
-_SALT_BYTES = 16
-
 
 class TextSeal:
     """Commits to a text that comes in pieces; keeps them only where they are to be disclosed one day."""
 
     __slots__ = ("_hash", "_kept", "_salt", "size_bytes")
 
-    def __init__(self, *, keep: bool) -> None:
-        self._salt = os.urandom(_SALT_BYTES)
+    def __init__(self, salt: bytes, *, keep: bool) -> None:
+        self._salt = salt
         self._hash = sha256(self._salt)
         self._kept: list[bytes] | None = [] if keep else None
         self.size_bytes = 0
@@ -106,9 +103,9 @@ class Dossier:
         self.weighed.append((weighed, coverage))
         self.gaps += weighed.audit.gaps
 
-    def answer_text(self, body: bytes, *, keep: bool) -> None:
+    def answer_text(self, body: bytes, salt: bytes, *, keep: bool) -> None:
         """Commit to a whole answer."""
-        self.answered, disclosure = commit(body, os.urandom(_SALT_BYTES))
+        self.answered, disclosure = commit(body, salt)
         if keep:
             self.disclosures.append(disclosure)
 
@@ -117,7 +114,7 @@ def open_dossier(
     parts: GatewayParts, route: AuditedRoute, body: bytes, *, client: ClientKey | None, traceparent: str | None = None
 ) -> Dossier:
     """Return the dossier of an exchange that begins with this body."""
-    asked, behind = commit(body, os.urandom(_SALT_BYTES))
+    asked, behind = commit(body, next(parts.salts))
     kept = [behind] if parts.disclosures is not None else []
     gate = parts.policy.gate
     return Dossier(route, gate, client, body, asked, kept, time.perf_counter(), time.time_ns(), traceparent=traceparent)
@@ -140,7 +137,7 @@ async def file_exchange(parts: GatewayParts, dossier: Dossier, *, durable: bool)
         gaps=tuple(dossier.gaps),
     )
     phases = tuple(weighed.record(coverage) for weighed, coverage in dossier.weighed)
-    passport, behind = issue_passport(facts, phases, salts=parts.salts())
+    passport, behind = issue_passport(facts, phases, salts=parts.salts)
     _count(parts, dossier, facts)
     kept = (*dossier.disclosures, *behind) if parts.disclosures is not None else ()
     try:

@@ -25,6 +25,7 @@ from demur.wire.shapes import CODECS
 from demur.wire.sse import Decoder
 
 if TYPE_CHECKING:
+    from demur.adapters.content_coding import BodyDecoder
     from demur.adapters.upstream import Headers, UpstreamAnswer
     from demur.model.exchange import Response, Shape
     from demur.pipeline.guard_values import GuardStep, ScanText
@@ -113,12 +114,10 @@ class StreamPassage:
 
     async def run(self) -> bytes:
         """Pass the stream on; return the bytes that wait for the record. `body` is set where it was no stream."""
-        coding = b",".join(value for name, value in self._answer.headers if name == b"content-encoding")
-        decoder = body_decoder(coding.decode("latin-1"), limit_bytes=self._parts.settings.limits.decoded_bytes + 1)
+        decoder = self._decoder()
         reason, step = FinishReason.END, None
         try:
             async for raw in self._answer.body:
-                # A coding that we cannot read is no stream of events, so that it is audited as what it is: nothing known.
                 piece = raw if decoder is None else decoder.decode(raw)
                 self._seal.add(piece)
                 self._transcript.add(piece)
@@ -136,9 +135,15 @@ class StreamPassage:
         self.body = step.body
         return self._tail(step)
 
-    def gone(self) -> None:
-        """Take note that the client went away."""
-        self._guard.finish(FinishReason.CLIENT_GONE)
+    async def gone(self) -> None:
+        """Take note that the client went away; one that has heard the end may, and the answer is still scanned."""
+        if not self._transcript.response().complete:
+            self._guard.finish(FinishReason.CLIENT_GONE)
+            return
+        step = self._guard.finish(FinishReason.END)
+        while step.due is not None:
+            self._last = await self._scanned(step.due)
+            step = self._guard.verdict(allow=not self._last.blocks)
 
     def conclude(self) -> None:
         """Put what became of the stream into the dossier."""
@@ -160,6 +165,15 @@ class StreamPassage:
             dossier.gap(Phase.RESPONSE, "unenforced")
         dossier.blocked = dossier.blocked or account.end in (GuardEnd.DENY, GuardEnd.LIMIT)
         self._parts.metrics.added(Phase.RESPONSE, self._added_s)
+
+    def _decoder(self) -> BodyDecoder | None:
+        """Return what takes the coding off, None where there is none; the guard itself limits what is plain."""
+        coding = b",".join(value for name, value in self._answer.headers if name == b"content-encoding").decode(
+            "latin-1"
+        )
+        if coding.strip().lower() in ("", "identity"):
+            return None
+        return body_decoder(coding, limit_bytes=2 * self._parts.settings.limits.decoded_bytes)
 
     async def _settled(self, step: GuardStep) -> GuardStep:
         """Send and scan until nothing more can be done now; bytes that end the stream are left to the caller."""

@@ -6,14 +6,14 @@ Laws: the same request, settings and seed give the same bytes; every reply to a 
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from demur.errors import ShapeError, SizeLimitError, UsageError
 from demur.model.exchange import Shape
-from demur.pipeline.simulation import Call, Simulator
+from demur.pipeline.simulation import Simulator
 from demur.servers.asgi import ClientGoneError, is_json, read_body
+from demur.servers.simulator_calls import Knock, call_of, plain_call
 from demur.servers.simulator_checks import first_problem
 from demur.servers.simulator_errors import Problem, error_reply
 from demur.servers.simulator_http import JSON, Outgoing, broken, send_outgoing
@@ -27,7 +27,7 @@ from demur.wire.shapes import CODECS
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from demur.pipeline.simulation import Simulated
+    from demur.pipeline.simulation import Call, Simulated
     from demur.servers.asgi import Receive, Scope, Send
     from demur.simulate.truth import Truth
     from demur.wire.interface import JsonObject
@@ -40,18 +40,7 @@ _FAULT_PROBLEMS = {
     Fault.OVERLOADED: Problem(503, "The server is overloaded or not ready yet."),
 }
 _NOT_JSON = Problem(400, "The body of the request cannot be parsed as JSON: a JSON object is expected.")
-_ATTEMPT = re.compile(r"attempt=(\d+)")
 _REQUEST_IDS = {Shape.ANTHROPIC: b"request-id", Shape.BEDROCK: b"x-amzn-requestid"}
-
-
-@dataclass(frozen=True, slots=True)
-class _Knock:
-    """A request as it came in."""
-
-    path: str
-    query: str
-    headers: Mapping[str, str]
-    body: bytes
 
 
 @dataclass(slots=True)
@@ -105,7 +94,7 @@ class SimulatorApp:
         except SizeLimitError:
             return Problem(413, "The request is too large.", code="request_too_large")
         query = scope["query_string"].decode("latin-1")
-        return self._answered(route, _Knock(scope["path"], query, headers, body))
+        return self._answered(route, Knock(scope["path"], query, headers, body))
 
     def _listed(self, route: Route, headers: Mapping[str, str]) -> Outgoing:
         """Return what a GET asks for: models, or a sign of life."""
@@ -120,8 +109,15 @@ class SimulatorApp:
         found = None if known and route.model not in known else model_body(route.model, shape)
         return _failed(_no_model(route.model), shape) if found is None else _plain_outgoing(found)
 
-    def _answered(self, route: Route, knock: _Knock) -> Outgoing | Problem:
+    def _answered(self, route: Route, knock: Knock) -> Outgoing | Problem:
         """Return the reply to a body, or what is wrong with it."""
+        try:
+            plain = plain_call(route, knock)
+            return self._simulated(plain, knock) if plain is not None else self._general(route, knock)
+        except (ShapeError, UsageError) as exc:
+            return Problem(400, str(exc))
+
+    def _general(self, route: Route, knock: Knock) -> Outgoing | Problem:
         try:
             body = decode(knock.body)
         except ShapeError:
@@ -133,83 +129,23 @@ class SimulatorApp:
         if route.door is Door.TOKENS:
             return _plain_outgoing(tokens_body(knock.body.decode("utf-8", "replace"), route.shape))
         problem = first_problem(body, route.shape, model_in_path=bool(route.model))
-        return problem or self._simulated(route, knock, body)
+        return problem or self._simulated(call_of(route, knock, body), knock)
 
-    def _simulated(self, route: Route, knock: _Knock, body: JsonObject) -> Outgoing | Problem:
-        try:
-            call = _call(route, knock, body)
-            if self.simulator.settings.models and call.request.model not in self.simulator.settings.models:
-                return _no_model(call.request.model)
-            simulated = self.simulator.answer(call)
-        except (ShapeError, UsageError) as exc:
-            return Problem(400, str(exc))
+    def _simulated(self, call: Call, knock: Knock) -> Outgoing | Problem:
+        known = self.simulator.settings.models
+        if known and call.request.model not in known:
+            return _no_model(call.request.model)
+        simulated = self.simulator.answer(call)
         if self.note is not None:
             self.note(simulated.truth)
-        outgoing = _written(simulated, knock, usage=_wants_usage(body, call))
+        outgoing = _written(simulated, knock)
         return broken(outgoing, simulated.truth.fault) if simulated.truth.fault else outgoing
 
 
 _ONE_LINE = bytes(c if c not in b"\r\n\0" else ord(" ") for c in range(256))
 
 
-def _call(route: Route, knock: _Knock, body: JsonObject) -> Call:
-    """Return the call that a checked request makes."""
-    request = CODECS[route.shape].read_request(body)
-    stream = route.door is Door.STREAM or request.stream
-    seed = knock.headers.get("x-demur-seed")
-    if seed is not None and not seed.removeprefix("-").isdecimal():
-        raise UsageError(f"`x-demur-seed: {seed}` is no whole number")
-    return Call(
-        shape=route.shape,
-        request=replace(request, model=route.model) if route.model else request,
-        key=(knock.path.encode(), knock.body, _attempt(knock.headers)),
-        stream=stream,
-        scenario=knock.headers.get("x-demur-scenario"),
-        seed=None if seed is None else int(seed),
-        max_tokens=_max_tokens(body),
-        schema=_schema(body),
-    )
-
-
-def _attempt(headers: Mapping[str, str]) -> bytes:
-    """Return which attempt the client says this is, so that a retry may meet with better luck; the first says nothing."""
-    again = headers.get("x-stainless-retry-count", "0")
-    found = _ATTEMPT.search(headers.get("amz-sdk-request", ""))
-    number = str(int(found[1]) - 1) if found else again
-    return b"" if number == "0" else number.encode()
-
-
-def _max_tokens(body: JsonObject) -> int | None:
-    config = body.get("generationConfig") or body.get("inferenceConfig")
-    places = (
-        (body, ("max_completion_tokens", "max_tokens", "max_output_tokens")),
-        (config if isinstance(config, dict) else {}, ("maxOutputTokens", "maxTokens")),
-    )
-    found = (holder.get(name) for holder, names in places for name in names)
-    return next((limit for limit in found if isinstance(limit, int) and not isinstance(limit, bool)), None)
-
-
-def _schema(body: JsonObject) -> bytes | None:
-    """Return the schema of the JSON that is asked for, `{}` for JSON of any kind, None for text."""
-    text, config = body.get("text"), body.get("generationConfig")
-    asked = body.get("response_format") or (text.get("format") if isinstance(text, dict) else None)
-    if isinstance(config, dict) and config.get("responseMimeType") == "application/json":
-        return encode(config.get("responseJsonSchema") or {})
-    if not isinstance(asked, dict) or asked.get("type") not in ("json_object", "json_schema"):
-        return None
-    named = asked.get("json_schema")
-    return encode((named.get("schema") if isinstance(named, dict) else asked.get("schema")) or {})
-
-
-def _wants_usage(body: JsonObject, call: Call) -> bool:
-    """Return whether the count of tokens is sent: streams of chat completions have it only where it is asked for."""
-    if not call.stream or call.shape not in (Shape.OPENAI_CHAT, Shape.AZURE):
-        return True
-    options = body.get("stream_options")
-    return isinstance(options, dict) and options.get("include_usage") is True
-
-
-def _written(simulated: Simulated, knock: _Knock, *, usage: bool) -> Outgoing:
+def _written(simulated: Simulated, knock: Knock) -> Outgoing:
     """Return the bytes of a reply, its truth among the headers."""
     shape, response, truth = simulated.shape, simulated.response, simulated.truth
     label = truth.header().encode("ascii", "replace").translate(_ONE_LINE)
@@ -220,11 +156,11 @@ def _written(simulated: Simulated, knock: _Knock, *, usage: bool) -> Outgoing:
         return Outgoing(status, (*more, *headers), (body,))
     if response.error is not None or not truth.stream:
         return Outgoing(response.status, headers, (encode(CODECS[shape].write_response(response)),))
-    kind, pieces = _streamed(simulated if usage else replace(simulated, response=replace(response, usage=None)), knock)
+    kind, pieces = _streamed(simulated, knock)
     return Outgoing(200, headers, pieces, kind, stream=True)
 
 
-def _streamed(simulated: Simulated, knock: _Knock) -> tuple[bytes, tuple[bytes, ...]]:
+def _streamed(simulated: Simulated, knock: Knock) -> tuple[bytes, tuple[bytes, ...]]:
     """Return the media type and the pieces of a stream."""
     events = CODECS[simulated.shape].write_stream(simulated.response, piece_chars=simulated.piece_chars)
     if simulated.shape is Shape.BEDROCK:

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
     from demur.wire.interface import JsonObject
 
-__all__ = ["first_problem"]
+__all__ = ["MOST_CHOICES", "MOST_TEMPERATURE", "first_problem"]
 
-_MOST_CHOICES = 128
+MOST_CHOICES = 128
 _MOST_CANDIDATES = 8
-_MOST_TEMPERATURE = 2
+MOST_TEMPERATURE = 2
 _CHAT_ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 _CHAT_PARTS = ("text", "image_url", "input_audio", "file", "refusal")
 _INPUT_ROLES = ("system", "developer", "user", "assistant")
@@ -59,7 +59,7 @@ def _chat_problems(body: JsonObject, *, model_in_path: bool) -> Iterator[Problem
     for index, message in enumerate(body["messages"]):
         yield from _chat_message_problems(message, f"messages[{index}]")
     yield from _openai_field(body, "n", int)
-    yield from _openai_range(body, "n", low=1, high=_MOST_CHOICES)
+    yield from _openai_range(body, "n", low=1, high=MOST_CHOICES)
     yield from _openai_options(body)
     for name in ("max_tokens", "max_completion_tokens"):
         yield from _openai_field(body, name, int)
@@ -130,7 +130,7 @@ def _openai_options(body: JsonObject) -> Iterator[Problem]:
     temperature = body.get("temperature")
     if temperature is not None and (isinstance(temperature, bool) or not isinstance(temperature, int | float)):
         yield _wrong_type("temperature", "a decimal number", temperature)
-    yield from _openai_range(body, "temperature", low=0, high=_MOST_TEMPERATURE)
+    yield from _openai_range(body, "temperature", low=0, high=MOST_TEMPERATURE)
 
 
 def _openai_field(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from demur.model.exchange import Part
     from demur.simulate.dice import Dice
 
-__all__ = ["Asked", "Plan", "build_reply", "outcome_of", "worded"]
+__all__ = ["Asked", "Plan", "build_reply", "is_free", "outcome_of", "worded"]
 
 _EPOCH_S = 1_750_000_000
 _SPAN_S = 10_000_000
@@ -116,12 +116,17 @@ def outcome_of(plan: Plan, shape: Shape) -> Outcome:
     return _OUTCOMES[plan.way]
 
 
+def is_free(plan: Plan, shape: Shape) -> bool:
+    """Return whether a reply costs no tokens: a refusal by the provider's own field."""
+    return plan.way is Way.REFUSAL and shape in _FIELD_SHAPES
+
+
 def build_reply(plan: Plan, asked: Asked, *, dice: Dice) -> Response:
     """Return the response that the plan asks for."""
     match plan.way:
         case Way.FILTER:
             return _filtered(plan, asked, dice)
-        case Way.REFUSAL if asked.shape in _FIELD_SHAPES:
+        case Way.REFUSAL if is_free(plan, asked.shape):
             return _refused(plan, asked, dice)
         case Way.REFUSAL | Way.BLOCK:
             return _blocked(plan, asked, dice)

@@ -5,7 +5,10 @@ Laws: the field names are those that people use; a null response is a row whose 
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from demur.errors import ShapeError
 from demur.model.exchange import Choice, Exchange, Message, Request, Response, TextPart
@@ -16,7 +19,16 @@ if TYPE_CHECKING:
 
     from demur.wire.interface import JsonObject
 
-__all__ = ["FILTER_WORDS", "PROMPT_FIELDS", "RESPONSE_FIELDS", "read_flat", "read_prompt", "reads_flat"]
+__all__ = [
+    "FILTER_WORDS",
+    "MAX_ERROR_CHARS",
+    "POLICY_ERROR",
+    "PROMPT_FIELDS",
+    "RESPONSE_FIELDS",
+    "read_flat",
+    "read_prompt",
+    "reads_flat",
+]
 
 PROMPT_FIELDS = ("prompt", "instruction", "question", "input")
 RESPONSE_FIELDS = ("response", "output", "completion", "answer", "text")
@@ -40,6 +52,14 @@ FILTER_WORDS = frozenset(
     }
 )
 """What providers call a stop by a filter, in lower case, where a row does not say whose word it is."""
+POLICY_ERROR = re.compile(
+    r"ResponsibleAIPolicyViolation|content_policy_violation|ContentPolicyViolationError"
+    r"|[\"']code[\"']:\s*[\"'](?:content_filter|moderation_blocked)[\"']"
+)
+"""The codes by which providers refuse a prompt, as SDKs print them in an error's text."""
+MAX_ERROR_CHARS = 4000
+_CODES = ("code", "type", "reason")
+_STOP_KINDS = {"refusal": SignalKind.REFUSAL_STOP, "error": SignalKind.ERROR}
 
 
 def reads_flat(body: JsonObject) -> bool:
@@ -87,15 +107,25 @@ def _stop_signals(body: JsonObject) -> Iterator[Signal]:
     stop, refusal, error = _stop(body), body.get("refusal"), body.get("error")
     # `FinishReason.SAFETY` is how an SDK's enum prints.
     word = stop[1].strip().lower().rpartition(".")[2] if stop else ""
-    if stop and word in FILTER_WORDS:
-        yield Signal(SignalKind.FILTER_STOP, stop[0], stop[1], 0)
-    elif stop and word == "refusal":
-        yield Signal(SignalKind.REFUSAL_STOP, stop[0], stop[1], 0)
+    kind = _STOP_KINDS.get(word, SignalKind.FILTER_STOP if word in FILTER_WORDS else None)
+    if stop and kind:
+        yield Signal(kind, stop[0], stop[1], 0)
     if refusal is True or (isinstance(refusal, str) and refusal.strip().lower() not in _NOTHING):
         yield Signal(SignalKind.REFUSAL_FIELD, "refusal", str(refusal), 0)
-    if isinstance(error, str) and error.strip().lower() not in _NOTHING:
-        kind = SignalKind.PROMPT_BLOCK if error.strip().lower() in FILTER_WORDS else SignalKind.ERROR
-        yield Signal(kind, "error", error, 0)
+    if error and str(error).strip().lower() not in _NOTHING:
+        yield Signal(_error_kind(error), "error", _error_text(error), 0)
+
+
+def _error_kind(error: object) -> SignalKind:
+    """Return whether an error is a filter's block, by its own word or by the code that it carries, or a failure."""
+    codes = [error] if isinstance(error, str) else [error.get(n) for n in _CODES] if isinstance(error, dict) else []
+    said = any(isinstance(code, str) and code.strip().lower() in FILTER_WORDS for code in codes)
+    return SignalKind.PROMPT_BLOCK if said or POLICY_ERROR.search(_error_text(error)) else SignalKind.ERROR
+
+
+def _error_text(error: object) -> str:
+    text = error if isinstance(error, str) else msgspec.json.encode(error).decode()
+    return text[:MAX_ERROR_CHARS]
 
 
 def _stop(body: JsonObject) -> tuple[str, str] | None:

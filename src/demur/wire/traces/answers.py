@@ -9,7 +9,6 @@ other error is a failure.
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,7 @@ from demur.model.exchange import Choice, Finish, RefusalPart, Response, TextPart
 from demur.model.run import Skipped
 from demur.model.verdict import Signal, SignalKind
 from demur.wire.fields import decode, encode
-from demur.wire.flat import FILTER_WORDS
+from demur.wire.flat import FILTER_WORDS, MAX_ERROR_CHARS, POLICY_ERROR
 from demur.wire.shapes import CODECS, shape_of_response
 from demur.wire.traces.scalars import label_of
 from demur.wire.traces.turns import message_of
@@ -67,12 +66,6 @@ _MAX_WRAPPERS = 4
 _MAX_KIND_CHARS = 40
 _STOP_NAMES = ("finish_reason", "stop_reason", "finishReason", "stopReason")
 _PAIR_KEYS = ("custom_id", "dataset_item_id", "example_id", "sample_id", "question_id", "item_id", "prompt_id")
-_POLICY_ERROR = re.compile(
-    r"ResponsibleAIPolicyViolation|content_policy_violation|ContentPolicyViolationError"
-    r"|[\"']code[\"']:\s*[\"'](?:content_filter|moderation_blocked)[\"']"
-)
-"""The codes by which providers refuse a prompt, as SDKs print them in an error's text."""
-_MAX_ERROR_CHARS = 4000
 
 
 def answer_in(output: object, *, model: str = "", stop: object = None, path: str = "output") -> Response | None:
@@ -124,8 +117,8 @@ def answer_of_text(text: str, *, model: str = "", stop: object = None, path: str
 def failure_of(error: object, *, model: str = "", path: str = "error") -> Response:
     """Return the response of a call that failed with this error: a policy block where it carries such a code."""
     text = error if isinstance(error, str) else encode(error).decode()
-    kind = SignalKind.PROMPT_BLOCK if _POLICY_ERROR.search(text) else SignalKind.ERROR
-    return Response(model, (), (Signal(kind, path, text[:_MAX_ERROR_CHARS]),))
+    kind = SignalKind.PROMPT_BLOCK if POLICY_ERROR.search(text) else SignalKind.ERROR
+    return Response(model, (), (Signal(kind, path, text[:MAX_ERROR_CHARS]),))
 
 
 def a_kind(kind: object, noun: str) -> str:

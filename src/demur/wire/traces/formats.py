@@ -34,12 +34,12 @@ from demur.wire.traces.batch import ANTHROPIC_BATCH, OPENAI_BATCH, OPENAI_RESPON
 from demur.wire.traces.provider_log import ANTHROPIC, AZURE, BEDROCK, GEMINI, OPENAI_CHAT
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from demur.wire.interface import JsonObject
     from demur.wire.traces.interface import TraceFormat
 
-__all__ = ["FORMATS", "format_named", "format_of"]
+__all__ = ["FORMATS", "format_named", "format_of", "format_of_all"]
 
 _IN_ORDER: tuple[TraceFormat, ...] = (
     ANTHROPIC_BATCH,
@@ -75,6 +75,16 @@ FORMATS: Mapping[str, TraceFormat] = {known.NAME: known for known in _IN_ORDER}
 def format_of(record: JsonObject) -> TraceFormat | None:
     """Return the first format that a record is of; None where none knows it."""
     return next((known for known in _IN_ORDER if known.sniffs(record)), None)
+
+
+def format_of_all(records: Sequence[JsonObject]) -> TraceFormat | None:
+    """Return the format that most records are of, the first asked where several are equal; None where none knows any.
+
+    One odd row at the start of a file, such as an error in a provider's own shape, does not name the format of the others.
+    """
+    counts = {known.NAME: sum(map(known.sniffs, records)) for known in _IN_ORDER}
+    best = max(counts.values())
+    return next((FORMATS[name] for name, count in counts.items() if count == best), None) if best else None
 
 
 def format_named(name: str) -> TraceFormat:

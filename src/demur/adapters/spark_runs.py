@@ -1,0 +1,296 @@
+"""Runs on a cluster: any Hadoop path, or a frame that somebody has → judged rows that Spark keeps, and what is known of them.
+
+Lines are read as text and decoded by their trace format; a table of plain columns goes in by its columns, any other table as
+records. Laws: what the embedded engine calls a row is a row here, with the same verdict; the driver holds one note for each
+block of a file, never a row of it; files of one run have one layout and one format, and are refused by name where not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from demur import errors
+from demur.adapters.flat_tables import flat_columns
+from demur.adapters.memory import spool_rows
+from demur.adapters.records import sniff
+from demur.adapters.spark_rows import BLOCK, ERROR, FILE, LINE, SKIPPED, START, VALUE, RowJudge, file_key, judged_schema
+from demur.adapters.spark_session import map_arrow, named_failures, watched
+from demur.adapters.spark_tables import plain_frame
+from demur.adapters.sources import Kind, Source, find_sources
+from demur.errors import EmptyInputError, InputError, ShapeError, UsageError
+from demur.wire.traces.formats import format_named
+from demur.wire.traces.interface import stands_alone
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from demur.adapters.config import InputLimits
+    from demur.adapters.ports import IngestPort, Progress
+
+__all__ = ["Counted", "SparkRun", "load_run"]
+
+_ENDINGS = "*.{jsonl,ndjson,json,agentlog,parquet,gz}"
+_HEAD_ROWS = 200
+_ERRORS_KEPT = 1000
+_PATTERN = re.compile(r"([\[\]{}*?\\])")
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """How many rows have an outcome, a reason and a cause, and in how many of them each field is there."""
+
+    outcome: str
+    reason: str | None
+    cause: str | None
+    rows: int
+    fields: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SparkRun:
+    """A judged run that Spark keeps.
+
+    `raw` are the rows as they were read, `judged` the verdicts, `files` what the user calls each file, `marks` for each block
+    the row and the line before it, `head` a file of the first rows.
+    """
+
+    name: str
+    format: str
+    raw: DataFrame
+    judged: DataFrame
+    files: tuple[str, ...]
+    head: Source
+    fields: tuple[str, ...]
+    size_bytes: int
+    marks: Mapping[tuple[int, int], tuple[int, int]]
+    counted: tuple[Counted, ...]
+    skipped: tuple[tuple[str, int], ...]
+    errors: tuple[InputError, ...]
+    unreadable: int
+
+    @property
+    def rows(self) -> int:
+        """How many rows were judged."""
+        return sum(each.rows for each in self.counted)
+
+    def filled(self) -> tuple[str, ...]:
+        """Return the fields that some row has."""
+        return tuple(n for i, n in enumerate(self.fields) if any(each.fields[i] for each in self.counted))
+
+
+@dataclass(frozen=True, slots=True)
+class _Input:
+    """Raw rows, not yet judged; a file's number is its place in `files`, known to Spark by its place in `keys`."""
+
+    raw: DataFrame
+    lines: bool
+    files: tuple[str, ...]
+    keys: tuple[str, ...]
+    size_bytes: int
+
+
+def load_run(
+    session: SparkSession,
+    run: object,
+    *,
+    name: str,
+    port: IngestPort,
+    limits: InputLimits,
+    folder: Path,
+    format_name: str | None = None,
+    progress: Progress | None = None,
+) -> SparkRun:
+    """Return a run, judged; `folder` is for what the driver writes down of it."""
+    with named_failures(name):
+        given = _frame_input(run, name) if hasattr(run, "sparkSession") else _path_input(session, run, folder)
+        head = _head(given, folder / f"head-{name_of(name)}", name)
+        chosen = format_named(format_name).NAME if format_name else sniff(head, limits)
+        _refuse_order(chosen, name)
+        judge = RowJudge(
+            port.with_format(chosen),
+            {key: number for number, key in enumerate(given.keys)},
+            limits,
+            sniffed=format_name is None,
+        )
+        judged = _judged(given, judge, head).persist()
+        with watched(session, progress, name=name, size_bytes=given.size_bytes):
+            found = SparkRun(
+                *(name, chosen, given.raw, judged, given.files, head, port.fields, given.size_bytes),
+                *_notes(given, judged, port.fields),
+                *_bad_rows(given, judged),
+            )
+        found = _placed_errors(found, lines=given.lines)
+        _refuse_foreign_tables(session, found, given)
+    if not found.rows and not found.unreadable:
+        why = ", ".join(f"{count:,} rows skipped: {reason}" for reason, count in found.skipped)
+        raise EmptyInputError(f"no exchanges ({why or 'no rows'})", source=name, hint="an empty run is never a pass")
+    return found
+
+
+def name_of(name: str) -> str:
+    """Return a name as a file can have it."""
+    return re.sub(r"\W", "_", name)[-40:]
+
+
+def _frame_input(frame: Any, name: str) -> _Input:  # noqa: ANN401 — a frame of either kind of session
+    from pyspark.sql import functions as sql
+
+    named = {LINE: sql.lit(None).cast("long"), FILE: sql.lit(""), START: sql.spark_partition_id().cast("long")}
+    return _Input(frame.withColumns(named), frame.columns == [VALUE], (name,), (), 0)
+
+
+def _path_input(session: SparkSession, run: object, folder: Path) -> _Input:
+    names = [run] if isinstance(run, str | Path) else run
+    if not isinstance(names, list | tuple) or not names or not all(isinstance(n, str | Path) for n in names):
+        raise UsageError("a run is neither a path nor a frame", hint="pass a path, several of them, or a Spark DataFrame")
+    found = [file for each in map(str, names) for file in _files_of(session, each, folder)]
+    files = list(dict.fromkeys(found))
+    tables = {is_table for _, _, is_table, _ in files}
+    if len(tables) > 1:
+        one, other = (next(name for name, _, is_table, _ in files if is_table is kind) for kind in (True, False))
+        raise ShapeError(f"Parquet, but `{other}` is not", source=one, hint="a run on Spark has one kind of file")
+    paths = [_PATTERN.sub(r"\\\1", key) for _, key, _, _ in files]
+    raw = _table(session, paths) if tables == {True} else _texts(session, paths)
+    return _Input(
+        *(raw, tables == {False}, tuple(file[0] for file in files), tuple(file[1] for file in files)),
+        sum(file[3] for file in files),
+    )
+
+
+_File = tuple[str, str, bool, int]
+"""What the user calls a file, what Hadoop knows it by, whether it is a table, and its bytes."""
+
+
+def _files_of(session: SparkSession, name: str, folder: Path) -> list[_File]:
+    if name == "-":
+        raise UsageError("standard input is no run for Spark", hint="name a path that the executors can read")
+    if "://" not in name:
+        return [_local_file(source) for source in find_sources([name], folder)]
+    with named_failures(name):
+        reader = session.read.format("binaryFile").option("recursiveFileLookup", "true")
+        listed = reader.option("pathGlobFilter", _ENDINGS).load(name).select("path", "length").collect()
+    files = sorted((file_key(row.path), row.length) for row in listed)
+    if not files:
+        raise EmptyInputError("no traces there", source=name, hint=f"expected files like {_ENDINGS}")
+    return [(key, key, key.endswith(".parquet"), size) for key, size in files if size]
+
+
+def _local_file(source: Source) -> _File:
+    if source.kind not in (Kind.LINES, Kind.PARQUET):
+        hint = "write it as JSON lines or Parquet, or leave Spark out of it"
+        raise UsageError(f"`{source.name}` is {source.kind}, which Spark does not split", hint=hint)
+    named_so = source.path.name.lower().endswith(".gz")
+    if source.compression == "zstd" or named_so != (source.compression == "gzip"):
+        hint = "pack it by gzip with a name in .gz, or not at all"
+        raise UsageError(f"`{source.name}` is packed in a way that Spark does not know", hint=hint)
+    return source.name, str(source.path.absolute()), source.kind is Kind.PARQUET, source.size_bytes
+
+
+def _texts(session: SparkSession, paths: Sequence[str]) -> DataFrame:
+    # A lone carriage return ends no line of JSON.
+    frame = session.read.option("lineSep", "\n").option("recursiveFileLookup", "true").text(list(paths))
+    return frame.selectExpr(
+        VALUE, f"CAST(NULL AS BIGINT) AS `{LINE}`", f"_metadata.file_path AS `{FILE}`", f"_metadata.file_block_start AS `{START}`"
+    )
+
+
+def _table(session: SparkSession, paths: Sequence[str]) -> DataFrame:
+    # Without the merge Spark takes the schema of one file, and drops the columns that only others have.
+    frame = session.read.option("mergeSchema", "true").option("recursiveFileLookup", "true").parquet(*paths)
+    return frame.selectExpr(
+        "*",
+        f"_metadata.row_index + 1 AS `{LINE}`",
+        f"_metadata.file_path AS `{FILE}`",
+        f"_metadata.file_block_start AS `{START}`",
+    )
+
+
+def _head(given: _Input, path: Path, name: str) -> Source:
+    """Return a file of the first rows, to see by what they are."""
+    rows = given.raw.drop(LINE, FILE, START).limit(_HEAD_ROWS)
+    if given.lines:
+        texts = [row[0] or "" for row in rows.collect()]
+        path = path.with_suffix(".jsonl")
+        path.write_text("".join(text.replace("\n", " ") + "\n" for text in texts), encoding="utf-8", errors="replace")
+    else:
+        path = spool_rows(rows.toArrow(), path)
+    return replace(find_sources([str(path)], path.parent)[0], name=name)
+
+
+def _refuse_order(chosen: str, name: str) -> None:
+    if not stands_alone(format_named(chosen).open_reader()):
+        hint = "run it without Spark: its files are read from start to end"
+        raise UsageError(f"`{name}` is in format {chosen}, whose records need those before them", hint=hint)
+
+
+def _judged(given: _Input, judge: RowJudge, head: Source) -> DataFrame:
+    schema = judged_schema(judge.port)
+    if given.lines:
+        return map_arrow(given.raw, judge.lines, schema)
+    flat = flat_columns(head, judge.port.fields) if judge.port.format == "flat" else None
+    if flat is None:
+        return map_arrow(given.raw, judge.records, schema)
+    return map_arrow(plain_frame(given.raw, flat, judge.port.fields), judge.columns, schema)
+
+
+def _notes(
+    given: _Input, judged: DataFrame, fields: Sequence[str]
+) -> tuple[dict[tuple[int, int], tuple[int, int]], tuple[Counted, ...], tuple[tuple[str, int], ...]]:
+    """Return the marks of the blocks, what the rows count up to, and what was skipped: the first job reads and judges all."""
+    from pyspark.sql import functions as sql
+
+    counts = [sql.count(sql.col(f"`field:{name.replace('`', '``')}`")) for name in fields]
+    rows = judged.groupBy("kind", "outcome", "reason", "cause").agg(sql.count("*"), *counts).collect()
+    told = tuple(Counted(r[1], r[2], r[3], r[4], tuple(r[5:])) for r in rows if r[0] is None)
+    notes = judged.where(sql.col("kind").isin(BLOCK, SKIPPED)).select("kind", "said", "source", "start", "place", "line").collect()
+    blocks = sorted((n.source, n.start, n.place, n.line) for n in notes if n.kind == BLOCK)
+    before = accumulate((block[2] for block in blocks), initial=0)
+    marks, source, line = {}, -1, 0
+    for block, row in zip(blocks, before, strict=False):
+        line = line if block[0] == source else 0
+        source = block[0]
+        marks[block[0], block[1]] = (row, line)
+        line += block[3] if given.lines else 0
+    skipped: Counter[str] = Counter()
+    for note in notes:
+        if note.kind == SKIPPED:
+            skipped[note.said] += note.place
+    return marks, told, tuple(sorted(skipped.items(), key=lambda item: -item[1]))
+
+
+def _bad_rows(given: _Input, judged: DataFrame) -> tuple[tuple[InputError, ...], int]:
+    """Return the first errors, each at its source and the line in its block, and how many there are."""
+    from pyspark.sql import functions as sql
+
+    bad = judged.where(sql.col("kind") == ERROR)
+    first = bad.orderBy("source", "start", "line").limit(_ERRORS_KEPT).select("said", "source", "start", "line").collect()
+    if not first:
+        return (), 0
+    total = len(first) if len(first) < _ERRORS_KEPT else bad.count()
+    found = []
+    for row in first:
+        kind, what, hint = msgspec.json.decode(row.said, type=tuple[str, str, str | None])
+        error: InputError = getattr(errors, kind)(what, hint=hint)
+        found.append(_BlockError(error, row.source, row.start, row.line))
+    return tuple(found), total
+
+
+class _BlockError(InputError):
+    """An error whose line is known within its block alone."""
+
+    def __init__(self, error: InputError, source: int, start: int, line: int | None) -> None:  # noqa: PLR0917
+        super().__init__(error.what, hint=error.hint)
+        self.error, self.place, self.line_there = error, (source, start), line
+
+
+def _placed_errors(run: SparkRun, *, lines: bool) -> SparkRun:
+    return run

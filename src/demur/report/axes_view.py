@@ -1,0 +1,173 @@
+"""What does a reader see of the axes beyond refusals?
+
+Laws: every axis that was asked for is in one table, those that were not measured below it with the reason; p stands there as it is held
+against all axes, and the note says so; what each axis rests on, and the pairs that made it so, follow axis by axis; a sample
+is said to be one.
+"""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import TYPE_CHECKING
+
+from demur.model.axes import AxisFlag, AxisName, AxisUnit
+from demur.report.diff_words import FLAG_WORDS, counted
+from demur.report.numbers import PERCENT, UNKNOWN, chance, chance_is, percent, points, points_range
+from demur.report.view import Column, Fact, Facts, Note, NoteKind, Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from demur.model.axes import AxisDetail, AxisResult
+    from demur.model.axis import Flag
+    from demur.model.comparison import ComparedAxes
+    from demur.report.view import Block
+
+__all__ = ["AXIS_FLAG_WORDS", "axes_blocks", "axis_gate_word", "axis_sentence"]
+
+AXIS_FLAG_WORDS = {
+    AxisFlag.MISSING: "Some pairs could not be measured.",
+    AxisFlag.NO_TEST: "There is no null to test, so a threshold decides.",
+    AxisFlag.ZERO_BASELINE: "The baseline is 0, so a relative size cannot be told.",
+    AxisFlag.POSITION_BIAS: "The judge changed its mind when two answers changed places.",
+}
+_COLUMNS = (
+    Column("", number=False),
+    Column("pairs", spare=True),
+    Column("measured"),
+    Column("difference"),
+    Column("p", spare=True),
+    Column("p held"),
+    Column("size", number=False),
+    Column("gate", number=False, spare=True),
+)
+_PART_COLUMNS = (Column("", number=False), Column("measured"), Column("difference"), Column("p held"))
+_MOST_PARTS = 12
+
+
+def axes_blocks(axes: ComparedAxes | None, *, show: int) -> Iterator[Block]:
+    """Yield what is seen of the axes, with at most `show` pairs of each as evidence; nothing where there are none."""
+    if axes is None:
+        return
+    rows = tuple(_axis_cells(result, axes) for result in axes.report.results)
+    note = f"{axes.report.multiplicity}; the gate looks at {', '.join(axes.gated)}"
+    yield Table("Axes", _COLUMNS, rows, note)
+    if axes.report.absent:
+        yield Facts("Not measured", tuple(Fact(absent.name, "absent", absent.why) for absent in axes.report.absent))
+    if axes.sampled:
+        told = f"{axes.read:,} of {counted(axes.pairs, 'pair')}, whole sessions drawn by the seed; safety is that of all pairs."
+        yield Note(NoteKind.WARNING, "axes are of a sample", told)
+    for result in axes.report.results:
+        if result.axis is not AxisName.SAFETY:
+            yield _axis_facts(result, axes, show)
+            yield from _parts_table(result)
+
+
+def axis_sentence(result: AxisResult) -> str:
+    """Return an axis in one sentence: size, both sides, difference, p and n."""
+    told = [str(result.severity), _sides(result, unit=_unit_word(result.unit)), _axis_difference(result)]
+    if result.p is not None:
+        held = "" if result.p_adjusted is None else f" ({chance_is('held', result.p_adjusted)})"
+        told.append(chance_is("p", result.p) + held)
+    return ", ".join(part for part in (*told, counted(result.n, "pair")) if part)
+
+
+def axis_gate_word(result: AxisResult, axes: ComparedAxes) -> str:
+    """Return whether an axis fails the gate, passes it, or is only reported."""
+    gate = dict(axes.gates).get(result.name)
+    return "report only" if gate is None else "fails" if gate.failed else "unsettled" if gate.unsettled else "passes"
+
+
+def _axis_cells(result: AxisResult, axes: ComparedAxes) -> tuple[str, ...]:
+    unit = _unit_word(result.unit)
+    return (
+        f"{result.name},{unit}" if unit and result.unit is not AxisUnit.SHARE else result.name,
+        f"{result.n:,}",
+        _sides(result, unit=PERCENT if result.unit is AxisUnit.SHARE else "") or UNKNOWN,
+        _axis_difference(result),
+        UNKNOWN if result.p is None else chance(result.p),
+        UNKNOWN if result.p_adjusted is None else chance(result.p_adjusted),
+        str(result.severity),
+        axis_gate_word(result, axes),
+    )
+
+
+def _axis_facts(result: AxisResult, axes: ComparedAxes, show: int) -> Facts:
+    rows = [Fact("gate", axis_gate_word(result, axes), _gate_why(result, axes))]
+    rows += [Fact("tests that", result.tested)] if result.tested else []
+    rows += [Fact(detail.label, _detail_value(detail, result), detail.note) for detail in result.details]
+    rows += [Fact("not measured", counted(result.missing, "pair"))] if result.missing else []
+    rows += [Fact(str(flag).replace("_", " "), _flag_words(flag)) for flag in result.flags]
+    rows += [Fact(one.key, one.sentence) for one in result.evidence[:show]]
+    return Facts(f"{result.name}: {result.severity}", tuple(rows))
+
+
+def _gate_why(result: AxisResult, axes: ComparedAxes) -> str:
+    gate = dict(axes.gates).get(result.name)
+    return "" if gate is None else gate.why
+
+
+def _parts_table(result: AxisResult) -> Iterator[Table]:
+    """Yield the parts of an axis that differ at all, the surest first."""
+    moved = [part for part in result.parts if part.difference]
+    moved.sort(key=lambda part: (1.0 if part.p_adjusted is None else part.p_adjusted, -abs(part.difference), part.name))
+    if moved:
+        rows = tuple(
+            (part.name.partition("/")[2], _sides(part, unit=_unit_word(part.unit)), _axis_difference(part), _held(part))
+            for part in moved[:_MOST_PARTS]
+        )
+        left = f"; {len(moved) - _MOST_PARTS:,} more in the JSON" if len(moved) > _MOST_PARTS else ""
+        yield Table(
+            f"{result.name}: what moved", _PART_COLUMNS, rows, f"p is held against the others of this table{left}"
+        )
+
+
+def _held(part: AxisResult) -> str:
+    return UNKNOWN if part.p_adjusted is None else chance(part.p_adjusted)
+
+
+def _sides(result: AxisResult, *, unit: str = "") -> str:
+    if result.baseline is None or result.candidate is None:
+        return ""
+    return (
+        f"{_figure(result.baseline, result.unit)} → {_figure(result.candidate, result.unit)}{unit}"
+    )
+
+
+def _axis_difference(result: AxisResult) -> str:
+    if result.unit is AxisUnit.SHARE:
+        ends = "" if result.interval is None else f" ({points_range(result.interval.low, result.interval.high)})"
+        return f"{points(result.difference)}{ends}"
+    ends = "" if result.interval is None else f" ({_signed(result.interval.low)} to {_signed(result.interval.high)})"
+    return f"{_signed(result.difference)}{ends}"
+
+
+def _figure(value: float, unit: AxisUnit) -> str:
+    if unit is AxisUnit.SHARE:
+        return percent(value)
+    return f"{value:,.3g}" if abs(value) < 1000 else f"{value:,.0f}"  # noqa: PLR2004 - three digits are enough below it
+
+
+def _signed(value: float) -> str:
+    if not isfinite(value):
+        return UNKNOWN
+    return f"{value:+,.3g}" if abs(value) < 1000 else f"{value:+,.0f}"  # noqa: PLR2004 - three digits are enough below it
+
+
+def _unit_word(unit: AxisUnit) -> str:
+    words = {AxisUnit.SHARE: PERCENT, AxisUnit.MEAN: "", AxisUnit.SHIFT: "", AxisUnit.COST: ""}
+    return words.get(unit, f" {unit}")
+
+
+def _detail_value(detail: AxisDetail, result: AxisResult) -> str:
+    if detail.value is None or not isfinite(detail.value):
+        return UNKNOWN
+    if detail.label == "relative":
+        return f"{points(detail.value)}{PERCENT}"
+    if result.unit is AxisUnit.SHARE and detail.label.startswith("difference"):
+        return f"{points(detail.value)} points"
+    return _figure(detail.value, AxisUnit.MEAN)
+
+
+def _flag_words(flag: Flag | AxisFlag) -> str:
+    return AXIS_FLAG_WORDS[flag] if isinstance(flag, AxisFlag) else FLAG_WORDS[flag]

@@ -1,0 +1,274 @@
+"""The dashboard's charts as inline SVG.
+
+Laws: no interval is left undrawn, though a band may leave the axis at its top; a bucket without data is a gap in the line, never a zero;
+places along time are shares of the width, so that words keep their size on any screen; every chart has a name that says its
+figures in a sentence, and its table beside it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from demur.report.dashboard_values import Step
+from demur.report.html_plots import along
+from demur.report.markup import escaped
+from demur.report.numbers import PERCENT, percent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from demur.model.estimate import Rate
+    from demur.report.dashboard_values import DecisionBucket, Period, RatePoint, RateSeries
+
+__all__ = ["EFFECT_ORDER", "decision_chart", "interval_words", "ranking", "rate_chart", "share_words", "when"]
+
+EFFECT_ORDER = ("allow", "log", "warn", "redact", "review", "deny")
+_HEIGHT = 200
+_ABOVE = 8
+_WIDTH = 1000
+_MOST_LABELS = 6
+_STEPS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.25)
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_STEADY_N = 20
+"""A bucket of fewer exchanges does not stretch the axis by its interval alone."""
+
+
+def share_words(rate: Rate) -> str:
+    """Return a rate in percent, a dash where nothing was counted."""
+    return percent(rate.value) + (PERCENT if rate.n else "")
+
+
+def interval_words(rate: Rate) -> str:
+    """Return the interval of a rate: `1.2 to 3.4 %`."""
+    return f"{percent(rate.interval.low)} to {percent(rate.interval.high)}{PERCENT}" if rate.n else "nothing counted"
+
+
+def when(at: str) -> str:
+    """Return a bucket or a time for people, in UTC: `31 Jan 2026 12:00`, `31 Jan 2026`, `Jan 2026`."""
+    year, month, day, clock = at[:4], at[5:7], at[8:10], at[11:16]
+    if not month.isdecimal() or not 1 <= int(month) <= len(_MONTHS):
+        return at
+    name = _MONTHS[int(month) - 1]
+    clock = f" {clock}:00" if clock and ":" not in clock else f" {clock}" if clock else ""
+    return f"{int(day)} {name} {year}{clock}" if day.isdecimal() else f"{name} {year}"
+
+
+def rate_chart(series: Sequence[RateSeries], period: Period, *, name: str) -> str:
+    """Return rates over time, a line and a band of its 95 % interval for each model."""
+    top, step = _top_of(series)
+    places = {at: (number + 0.5) / len(period.buckets) for number, at in enumerate(period.buckets)}
+    drawn = "".join(_drawn(line, number, places, top) for number, line in enumerate(series))
+    dots = "".join(_dots(line, number, places, top) for number, line in enumerate(series))
+    ticks = [n * step for n in range(round(top / step) + 1)]
+    inner = f'<svg width="100%" height="{_HEIGHT}" viewBox="0 0 {_WIDTH} {_HEIGHT}" preserveAspectRatio="none">{drawn}</svg>'
+    hits = "".join(
+        _hit(at, number, len(period.buckets), _rates_at(series, at)) for number, at in enumerate(period.buckets)
+    )
+    told = "; ".join(f"{line.name} {share_words(line.whole)} ({interval_words(line.whole)})" for line in series)
+    levels = [(f"{100 * tick:g}{PERCENT}", tick / top) for tick in ticks]
+    legend = "".join(_rate_key(line, number) for number, line in enumerate(series))
+    plot = _plot(levels, inner + dots + hits, period, f"{name} over time, whole period: {told}")
+    return f'{plot}<ul class="legend">{legend}</ul>{_rates_table(series, period, name)}'
+
+
+def _top_of(series: Sequence[RateSeries]) -> tuple[float, float]:
+    """Return the end of the axis and its step."""
+    highs = [0.001]
+    for rate in (point.rate for line in series for point in line.points):
+        highs += [rate.value or 0.0, rate.interval.high if rate.n >= _STEADY_N else 0.0]
+    highs += [line.whole.interval.high for line in series if line.whole.n >= _STEADY_N]
+    high = max(highs)
+    step = next((step for step in _STEPS if high / step <= 5), _STEPS[-1])
+    return min(1.0, step * -(-high // step)), step
+
+
+def _y(value: float, top: float) -> float:
+    return round(_HEIGHT - (_HEIGHT - _ABOVE) * min(value, top) / top, 2)
+
+
+def _drawn(line: RateSeries, number: int, places: Mapping[str, float], top: float) -> str:
+    parts = []
+    for run in _runs(line.points, places):
+        xs = [round(_WIDTH * places[point.at], 2) for point in run]
+        upper = [f"{x} {_y(point.rate.interval.high, top)}" for x, point in zip(xs, run, strict=True)]
+        lower = [f"{x} {_y(point.rate.interval.low, top)}" for x, point in zip(xs, run, strict=True)]
+        middle = [f"{x} {_y(point.rate.value or 0.0, top)}" for x, point in zip(xs, run, strict=True)]
+        if len(run) > 1:
+            parts.append(f'<path class="band s{number}" d="M{" L".join([*upper, *reversed(lower)])} Z"/>')
+            parts.append(f'<path class="line s{number}" d="M{" L".join(middle)}"/>')
+        else:
+            parts.append(f'<path class="line s{number}" d="M{upper[0]} L{lower[0]}"/>')
+    return "".join(parts)
+
+
+def _runs(points: Sequence[RatePoint], places: Mapping[str, float]) -> Iterator[list[RatePoint]]:
+    """Yield stretches of neighbouring buckets that hold something."""
+    by_time = {point.at: point for point in points if point.rate.n}
+    run: list[RatePoint] = []
+    for at in places:
+        if at in by_time:
+            run.append(by_time[at])
+        elif run:
+            yield run
+            run = []
+    if run:
+        yield run
+
+
+def _dots(line: RateSeries, number: int, places: Mapping[str, float], top: float) -> str:
+    if len(places) > 80:
+        return ""
+    return "".join(
+        f'<circle class="s{number}" cx="{along(places[point.at])}" cy="{_y(point.rate.value or 0.0, top)}" r="2.6"/>'
+        for point in line.points
+        if point.rate.n and point.at in places
+    )
+
+
+def _rates_at(series: Sequence[RateSeries], at: str) -> str:
+    lines = [when(at)]
+    for line in series:
+        rate = next((point.rate for point in line.points if point.at == at), None)
+        said = f"{share_words(rate)} ({interval_words(rate)}), n {rate.n:,}" if rate and rate.n else "–"
+        lines.append(f"{line.name}: {said}")
+    return "\n".join(lines)
+
+
+def _hit(at: str, number: int, count: int, said: str) -> str:
+    """Return the column of a bucket that says its figures when it is pointed at."""
+    return (
+        f'<rect class="hit" x="{along(number / count)}" y="0" width="{along(1 / count)}" height="{_HEIGHT}" data-at="{escaped(at)}">'
+        f"<title>{escaped(said)}</title></rect>"
+    )
+
+
+def _plot(levels: Sequence[tuple[str, float]], inside: str, period: Period, told: str) -> str:
+    """Return a plot between its two axes; `levels` are labels and their share of the height."""
+    ys = [(word, round(_HEIGHT - (_HEIGHT - _ABOVE) * share, 2)) for word, share in levels]
+    grid = "".join(
+        f'<line class="{"zero" if n == 0 else "grid"}" x1="0" x2="100%" y1="{y}" y2="{y}"/>'
+        for n, (_, y) in enumerate(ys)
+    )
+    left = "".join(f'<text x="38" y="{y + 4}" text-anchor="end">{word}</text>' for word, y in ys)
+    return (
+        f'<div class="chart"><svg height="{_HEIGHT}" aria-hidden="true">{left}</svg>'
+        f'<svg height="{_HEIGHT}" role="img" aria-label="{escaped(told)}">{grid}{inside}</svg>{_time_axis(period)}</div>'
+    )
+
+
+def _time_axis(period: Period) -> str:
+    count = len(period.buckets)
+    every = -(-count // _MOST_LABELS)
+    labels = "".join(
+        f'<text x="{along((number + 0.5) / count)}" y="16" text-anchor="middle">{_tick_words(period, number)}</text>'
+        for number in range(every // 2 if count > _MOST_LABELS else 0, count, every)
+    )
+    return f'<svg class="below" height="24" aria-hidden="true">{labels}</svg>'
+
+
+def _tick_words(period: Period, number: int) -> str:
+    at = period.buckets[number]
+    if period.step is Step.MONTH:
+        return when(at)
+    day = f"{int(at[8:10])} {_MONTHS[int(at[5:7]) - 1]}"
+    if period.step is Step.DAY:
+        return day
+    return f"{at[11:13]}:00" if period.buckets[0][:10] == period.buckets[-1][:10] else f"{day} {at[11:13]}h"
+
+
+def _rate_key(line: RateSeries, number: int) -> str:
+    mark = f'<svg aria-hidden="true"><line class="line s{number}" x1="0" x2="26" y1="5" y2="5"/></svg>'
+    figures = f"<b>{share_words(line.whole)}</b> <small>({interval_words(line.whole)}), n {line.whole.n:,}</small>"
+    return f"<li>{mark}{escaped(line.name)} {figures}</li>"
+
+
+def _rates_table(series: Sequence[RateSeries], period: Period, name: str) -> str:
+    known = [{point.at: point.rate for point in line.points} for line in series]
+    head = "".join(f'<th scope="col">{escaped(line.name)}</th>' for line in series)
+    rows = "".join(
+        f'<tr><th scope="row">{when(at)}</th>' + "".join(_rate_cell(rates.get(at)) for rates in known) + "</tr>"
+        for at in period.buckets
+        if any(at in rates for rates in known)
+    )
+    unit = "%, with its 95 % interval (Wilson) and n"
+    return (
+        f'<details><summary>As a table</summary><div class="scroll" tabindex="0" role="region" aria-label="{escaped(name)}, table"><table>'
+        f'<caption>{escaped(name)}, {unit}</caption><thead><tr><th scope="col">UTC</th>{head}</tr></thead><tbody>{rows}</tbody></table></div></details>'
+    )
+
+
+def _rate_cell(rate: Rate | None) -> str:
+    if rate is None or not rate.n:
+        return "<td>–</td>"
+    return f"<td>{percent(rate.value)}<small>{interval_words(rate)}, n {rate.n:,}</small></td>"
+
+
+def decision_chart(buckets: Sequence[DecisionBucket], period: Period) -> str:
+    """Return how many exchanges were decided how, stacked by bucket, the strongest at the bottom."""
+    most = max((sum(bucket.counts.values()) for bucket in buckets), default=0) or 1
+    top, step = _count_axis(most)
+    count = len(buckets)
+    columns = "".join(_column(bucket, number, count, top) for number, bucket in enumerate(buckets))
+    hits = "".join(_hit(bucket.at, number, count, _counts_at(bucket)) for number, bucket in enumerate(buckets))
+    totals = {word: sum(bucket.counts.get(word, 0) for bucket in buckets) for word in EFFECT_ORDER}
+    known = {word: n for word, n in totals.items() if n}
+    told = "decisions over time, whole period: " + ", ".join(f"{word} {n:,}" for word, n in known.items())
+    levels = [(_short(n * step), n * step / top) for n in range(top // step + 1)]
+    legend = "".join(
+        f'<li><svg aria-hidden="true"><rect class="e-{word}" width="26" height="10" rx="2"/></svg>{word} <b>{n:,}</b></li>'
+        for word, n in known.items()
+    )
+    return f'{_plot(levels, columns + hits, period, told)}<ul class="legend">{legend}</ul>{_decisions_table(buckets, list(known))}'
+
+
+def _count_axis(most: int) -> tuple[int, int]:
+    """Return the end of an axis of counts and its step, both round."""
+    step = next(s * 10**power for power in range(12) for s in (1, 2, 5) if most <= 5 * s * 10**power)
+    return step * -(-most // step), step
+
+
+def _short(n: int) -> str:
+    return f"{n / 1_000_000:g}M" if n >= 1_000_000 else f"{n / 1000:g}k" if n >= 1000 else str(n)
+
+
+def _column(bucket: DecisionBucket, number: int, count: int, top: int) -> str:
+    parts, y = [], float(_HEIGHT)
+    for word in reversed(EFFECT_ORDER):
+        n = bucket.counts.get(word, 0)
+        if n:
+            height = (_HEIGHT - _ABOVE) * n / top
+            y -= height
+            x, width = along((number + 0.12) / count), along(0.76 / count)
+            parts.append(f'<rect class="e-{word}" x="{x}" y="{y:.2f}" width="{width}" height="{height:.2f}"/>')
+    return "".join(parts)
+
+
+def _counts_at(bucket: DecisionBucket) -> str:
+    rows = [f"{word}: {bucket.counts[word]:,}" for word in reversed(EFFECT_ORDER) if bucket.counts.get(word)]
+    return "\n".join([when(bucket.at), *(rows or ["no exchange"])])
+
+
+def _decisions_table(buckets: Sequence[DecisionBucket], known: Sequence[str]) -> str:
+    head = "".join(f'<th scope="col">{word}</th>' for word in known)
+    rows = "".join(
+        f'<tr><th scope="row">{when(bucket.at)}</th>'
+        + "".join(f"<td>{bucket.counts.get(word, 0):,}</td>" for word in known)
+        + "</tr>"
+        for bucket in buckets
+        if any(bucket.counts.values())
+    )
+    return (
+        '<details><summary>As a table</summary><div class="scroll" tabindex="0" role="region" aria-label="Decisions, table"><table>'
+        f'<caption>Exchanges by decision</caption><thead><tr><th scope="col">UTC</th>{head}</tr></thead><tbody>{rows}</tbody></table></div></details>'
+    )
+
+
+def ranking(rows: Sequence[tuple[str, int]], *, whole: int = 0) -> str:
+    """Return counts as bars, the largest first as given; with `whole`, their share of it too."""
+    most = max((n for _, n in rows), default=1)
+    parts = []
+    for name, n in rows:
+        share = f" ({percent(n / whole)}{PERCENT})" if whole else ""
+        bar = f'<svg aria-hidden="true"><rect width="{along(n / most)}" height="14" rx="2"/></svg>'
+        parts.append(f'<dt>{escaped(name)}</dt><dd>{bar}</dd><dd class="num">{n:,}{share}</dd>')
+    return f'<dl class="rank">{"".join(parts)}</dl>'

@@ -1,0 +1,138 @@
+"""The auditing reverse proxy: which request is whose, and who may ask?
+
+Laws: its own pages (`/healthz`, `/readyz`, `/metrics`, `/openapi.json`) are answered without a key and never reach the provider;
+all else needs a key where keys are asked for; more than the limit at once is refused at once, not queued; a fault of ours
+is one 500 in the provider's shape, and the next request is served.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from demur.adapters.gateway_settings import OtherPaths
+from demur.adapters.metrics import CONTENT_TYPE
+from demur.adapters.structured_log import LogEvent, log_event
+from demur.servers.asgi import ClientGoneError, HttpAnswer, json_answer
+from demur.servers.gateway_answers import Rebuff, rebuff_answer
+from demur.servers.gateway_client import PatientSender
+from demur.servers.gateway_exchange import ServedExchange
+from demur.servers.gateway_forward import client_of, headers_of
+from demur.servers.gateway_pages import OPENAPI
+from demur.servers.gateway_passing import pass_unread
+from demur.servers.gateway_routes import audited_route, shape_for_errors
+
+if TYPE_CHECKING:
+    from demur.adapters.api_keys import ClientKey
+    from demur.adapters.upstream import Headers
+    from demur.servers.asgi import Receive, Scope, Send
+    from demur.servers.gateway_parts import GatewayParts
+
+__all__ = ["GatewayApp"]
+
+_SAY = ((b"allow", b"GET, HEAD"),)
+_BUSY = Rebuff(503, "overloaded", "Too many requests at once.", headers=((b"retry-after", b"1"),))
+_NO_KEY = Rebuff(401, "invalid_api_key", "The API key is missing or not known to this gateway.")
+_NO_DOOR = Rebuff(404, "unknown_path", "This gateway does not pass this path on.")
+_FAULT = Rebuff(500, "gateway_fault", "The gateway met a fault of its own.")
+_WRONG_METHOD = Rebuff(405, "method_not_allowed", "This page can only be read.", headers=_SAY)
+
+
+class GatewayApp:
+    """The ASGI application of one worker."""
+
+    def __init__(self, parts: GatewayParts) -> None:
+        self._parts = parts
+        self._running = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            return
+        out = PatientSender(send, scope, self._parts.settings.timeouts.slow_client_s)
+        page = self._page(scope)
+        if page is not None:
+            await out.answer(page)
+            return
+        if self._running >= self._parts.settings.limits.requests:
+            self._parts.metrics.overloaded()
+            log_event(LogEvent.OVERLOADED)
+            await out.answer(rebuff_answer(_BUSY, shape_for_errors(scope["path"])))
+            return
+        self._running += 1
+        self._parts.metrics.in_flight(1)
+        try:
+            await self._served(scope, receive, out)
+        except ClientGoneError:
+            log_event(LogEvent.CLIENT_GONE)
+        except Exception as exc:  # noqa: BLE001 — the outermost layer: a fault of ours is a 500, and not the end
+            log_event(LogEvent.FAULT, error=exc)
+            if out.begun:
+                out.cut()
+            else:
+                await out.answer(rebuff_answer(_FAULT, shape_for_errors(scope["path"])))
+        finally:
+            self._running -= 1
+            self._parts.metrics.in_flight(-1)
+
+    async def _served(self, scope: Scope, receive: Receive, out: PatientSender) -> None:
+        parts = self._parts
+        headers = headers_of(scope)
+        client = self._client(headers)
+        if parts.keys is not None and client is None:
+            parts.metrics.unauthorised()
+            log_event(LogEvent.UNAUTHORISED)
+            await out.answer(rebuff_answer(_NO_KEY, shape_for_errors(scope["path"])))
+            return
+        route = audited_route(scope["method"], scope["path"])
+        if route is not None:
+            served = ServedExchange(parts, scope, receive, out=out, route=route, headers=headers, client=client)
+            await served.serve()
+        elif parts.settings.other_paths is OtherPaths.PASS or _is_models(scope):
+            name = client.name if client else None
+            await pass_unread(parts, scope, receive, out=out, headers=headers, client=name)
+        else:
+            parts.metrics.answered("passed", _NO_DOOR.status, client=client.name if client else None)
+            await out.answer(rebuff_answer(_NO_DOOR, shape_for_errors(scope["path"])))
+
+    def _client(self, headers: Headers) -> ClientKey | None:
+        ring = self._parts.keys
+        return None if ring is None else client_of(headers, ring)
+
+    def _page(self, scope: Scope) -> HttpAnswer | None:
+        """Return the answer to a request for a page of the gateway's own."""
+        path = scope["path"]
+        if path not in ("/healthz", "/readyz", "/metrics", "/openapi.json"):
+            return None
+        if scope["method"] not in ("GET", "HEAD"):
+            return rebuff_answer(_WRONG_METHOD, shape_for_errors(path))
+        match path:
+            case "/healthz":
+                return json_answer(200, {"status": "ok"})
+            case "/readyz":
+                return self._ready()
+            case "/openapi.json":
+                return json_answer(200, OPENAPI)
+            case _:
+                return self._figures()
+
+    def _ready(self) -> HttpAnswer:
+        """Return whether requests should be sent here, and if not, what is in the way."""
+        parts = self._parts
+        troubles = {
+            "draining": parts.draining,
+            "store": parts.writer.failure is not None,
+            "policy": parts.policy.denies_all,
+        }
+        found = [name for name, there in troubles.items() if there]
+        return json_answer(503 if found else 200, {"status": "unready" if found else "ready", "troubles": found})
+
+    def _figures(self) -> HttpAnswer:
+        if not self._parts.settings.metrics.on:
+            return rebuff_answer(Rebuff(404, "unknown_path", "Figures are turned off."), shape_for_errors("/"))
+        text = self._parts.metrics.board.text().encode()
+        return HttpAnswer(200, text, ((b"content-type", CONTENT_TYPE.encode()),))
+
+
+def _is_models(scope: Scope) -> bool:
+    """Return whether a client only asks which models there are: that is part of the API that is served."""
+    return scope["method"] in ("GET", "HEAD") and scope["path"].rstrip("/").startswith(("/v1/models", "/openai/models"))

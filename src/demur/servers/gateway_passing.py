@@ -1,0 +1,111 @@
+"""How do requests pass that nobody reads: lists of models, embeddings, files?
+
+Laws: bytes pass both ways as they come, within the limits; nothing of them is read, and nothing recorded but the count.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from demur.adapters.structured_log import LogEvent, log_event
+from demur.errors import UpstreamError, UpstreamTimeoutError
+from demur.servers.asgi import ClientGoneError, header
+from demur.servers.gateway_answers import Rebuff, rebuff_answer
+from demur.servers.gateway_client import ClientWatch
+from demur.servers.gateway_forward import Reading, forwarded
+from demur.servers.gateway_routes import shape_for_errors
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from demur.adapters.upstream import Headers, UpstreamAnswer
+    from demur.servers.asgi import Receive, Scope
+    from demur.servers.gateway_client import PatientSender
+    from demur.servers.gateway_parts import GatewayParts
+
+__all__ = ["pass_unread"]
+
+_LABEL = "passed"
+
+
+class _TooLongError(UpstreamError):
+    """The client's body is beyond the limit; raised where the upstream takes it."""
+
+    fault = "protocol"
+
+
+async def pass_unread(
+    parts: GatewayParts, scope: Scope, receive: Receive, *, out: PatientSender, headers: Headers, client: str | None
+) -> None:
+    """Carry a request to its provider and the answer back."""
+    shape = shape_for_errors(scope["path"])
+    told = header(scope, b"content-length")
+    limit = parts.settings.limits.body_bytes
+    size = int(told) if told.isdecimal() else None
+    has_body = size is None and header(scope, b"transfer-encoding") != ""
+    if size is not None and size > limit:
+        await _answer(parts, out, Rebuff(413, "request_too_large", "The body is too large."), scope, client=client)
+        return
+    body = _pieces(receive, limit) if size or has_body else b""
+    provider = parts.provider_of(scope["path"])
+    asked = forwarded(
+        scope,
+        headers,
+        provider=provider,
+        has_ring=parts.keys is not None,
+        body=body,
+        size_bytes=size,
+        reading=Reading.NOT,
+    )
+    try:
+        answer = await provider.pool.send(asked)
+    except _TooLongError:
+        rebuff = Rebuff(413, "request_too_large", "The body is too large.", headers=((b"connection", b"close"),))
+    except UpstreamError as exc:
+        parts.metrics.upstream_failed(exc)
+        log_event(LogEvent.UPSTREAM_FAILED, shape=_LABEL, fault=exc.fault)
+        late = isinstance(exc, UpstreamTimeoutError)
+        rebuff = Rebuff(504 if late else 502, f"upstream_{exc.fault}", "The provider could not be asked.")
+    else:
+        parts.metrics.answered(_LABEL, answer.status, client=client)
+        await _passed_back(answer, receive, out=out, head_only=scope["method"] == "HEAD")
+        return
+    parts.metrics.answered(_LABEL, rebuff.status, client=client)
+    await out.answer(rebuff_answer(rebuff, shape))
+
+
+async def _passed_back(answer: UpstreamAnswer, receive: Receive, *, out: PatientSender, head_only: bool) -> None:
+    await out.start(answer.status, list(answer.headers))
+    if head_only:
+        await out.piece(b"", more=False)
+        return
+    try:
+        async with ClientWatch(receive):
+            async for piece in answer.body:
+                await out.piece(piece)
+    except ClientGoneError:
+        await answer.body.aclose()
+        return
+    await out.piece(b"", more=False)
+
+
+async def _pieces(receive: Receive, limit: int) -> AsyncIterator[bytes]:
+    """Yield the body of a request as it comes."""
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGoneError
+        piece = message.get("body", b"")
+        size += len(piece)
+        if size > limit:
+            raise _TooLongError("the body is too long")
+        if piece:
+            yield piece
+        if not message.get("more_body", False):
+            return
+
+
+async def _answer(parts: GatewayParts, out: PatientSender, rebuff: Rebuff, scope: Scope, *, client: str | None) -> None:
+    parts.metrics.answered(_LABEL, rebuff.status, client=client)
+    await out.answer(rebuff_answer(rebuff, shape_for_errors(scope["path"])))

@@ -1,0 +1,186 @@
+"""How is a gateway started, in one process or several, and ended in good order?
+
+Laws: the socket listens before anybody is told of it, and every worker takes from the same one; a worker is ready once its log
+is open, its policy parsed and its auditors loaded; SIGTERM and SIGINT end the taking of requests, let running ones end within
+their time, write what is left, and then end the process; a worker that dies is replaced.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import os
+import signal
+import socket
+import sys
+import tempfile
+import threading
+from typing import TYPE_CHECKING
+
+from demur.adapters.structured_log import LogEvent, log_event, set_up_log
+from demur.errors import DemurError, UsageError
+from demur.servers.asgi import listening_socket
+from demur.servers.gateway import GatewayApp
+from demur.servers.gateway_http import gateway_protocol
+from demur.servers.gateway_parts import open_parts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import uvicorn
+
+    from demur.adapters.gateway_settings import GatewaySettings
+    from demur.servers.gateway_parts import GatewayParts
+
+__all__ = ["gateway_socket", "running_gateway", "serve_gateway", "serve_worker"]
+
+_START_S = 30
+_KEEP_ALIVE_S = 75
+_BACKLOG = 512
+_COLLECT_EVERY = 10_000
+"""Objects; an exchange makes some thousands, nearly all of which go without a collection."""
+
+
+def gateway_socket(settings: GatewaySettings) -> tuple[socket.socket, str]:
+    """Return a socket that listens, and its address for people."""
+    listen = settings.listen
+    if not listen.uds:
+        sock = listening_socket(listen.host, listen.port)
+        host, port = sock.getsockname()[:2]
+        return sock, f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(listen.uds)  # noqa: PTH108 — a name, as users write it
+    sock = socket.socket(socket.AF_UNIX)
+    try:
+        sock.bind(listen.uds)
+    except OSError as exc:
+        sock.close()
+        why = (exc.strerror or "no such place").lower()
+        raise UsageError(f"cannot listen at `{listen.uds}`: {why}", hint="see `listen.uds`") from exc
+    sock.listen(_BACKLOG)
+    return sock, f"unix:{listen.uds}"
+
+
+async def serve_worker(
+    settings: GatewaySettings,
+    sock: socket.socket,
+    *,
+    metrics_folder: str | None = None,
+    ready: Callable[[Callable[[], None]], None],
+    signals: bool = True,
+) -> None:
+    """Serve until told to end; `ready` is told, once requests are answered, how to do that."""
+    parts = await open_parts(settings, metrics_folder=metrics_folder)
+    try:
+        await parts.start()
+        server = _server(settings, parts)
+
+        def stop() -> None:
+            # The second time is somebody in a hurry.
+            server.force_exit = server.should_exit
+            parts.draining = server.should_exit = True
+
+        if signals:
+            loop = asyncio.get_running_loop()
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.add_signal_handler(number, stop)
+        ready(stop)
+        await server.serve(sockets=[sock])
+    finally:
+        await parts.close()
+    log_event(LogEvent.STOPPED, worker=os.getpid())
+
+
+def _server(settings: GatewaySettings, parts: GatewayParts) -> uvicorn.Server:
+    import uvicorn
+
+    protocol = gateway_protocol(header_bytes=settings.limits.header_bytes, header_s=settings.timeouts.slow_client_s)
+    config = uvicorn.Config(
+        GatewayApp(parts),
+        http=protocol,
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        ws="none",
+        server_header=False,
+        date_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=_KEEP_ALIVE_S,
+        timeout_graceful_shutdown=max(1, round(settings.timeouts.shutdown_s)),
+    )
+    server = uvicorn.Server(config)
+    server.capture_signals = contextlib.nullcontext  # type: ignore[assignment]  # signals are ours, see `serve_worker`
+    return server
+
+
+@contextlib.contextmanager
+def running_gateway(settings: GatewaySettings) -> Iterator[str]:
+    """Yield the address of a gateway that runs in a thread of this process."""
+    sock, url = gateway_socket(settings)
+    started, failed, stops = threading.Event(), [], []
+
+    def ready(stop: Callable[[], None]) -> None:
+        stops.append((asyncio.get_running_loop(), stop))
+        started.set()
+
+    def work() -> None:
+        try:
+            asyncio.run(serve_worker(settings, sock, ready=ready, signals=False))
+        except DemurError as exc:
+            failed.append(exc)
+        finally:
+            started.set()
+
+    thread = threading.Thread(target=work, name="demur-gateway", daemon=True)
+    thread.start()
+    try:
+        started.wait(_START_S)
+        if failed:
+            raise failed[0]
+        yield url
+    finally:
+        for loop, stop in stops:
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(stop)
+        thread.join(_START_S)
+        sock.close()
+
+
+def serve_gateway(settings: GatewaySettings, *, started: Callable[[str], None]) -> None:
+    """Serve until the process is told to end, with as many workers as the settings say."""
+    sock, url = gateway_socket(settings)
+    with contextlib.closing(sock):
+        if settings.listen.workers == 1:
+            log_to_stderr(settings)
+
+            def ready(_stop: Callable[[], None]) -> None:
+                settle_memory()
+                _announced(started, url, 1)
+
+            asyncio.run(serve_worker(settings, sock, ready=ready))
+            return
+        from demur.servers.gateway_workers import Workers
+
+        folder = settings.metrics.folder or tempfile.mkdtemp(prefix="demur-figures-")
+        with Workers(settings, sock, metrics_folder=folder) as workers:
+            workers.wait_ready()
+            _announced(started, url, settings.listen.workers)
+            workers.wait()
+
+
+def settle_memory() -> None:
+    """Keep what was loaded at the start out of every later collection: it lives as long as the process."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_COLLECT_EVERY, 20, 20)
+
+
+def log_to_stderr(settings: GatewaySettings) -> None:
+    """Send the log of this process to where operators look for it."""
+    set_up_log(sys.stderr, level=settings.log.level.value, as_json=settings.log.format.value == "json")
+
+
+def _announced(started: Callable[[str], None], url: str, workers: int) -> None:
+    log_event(LogEvent.STARTED, workers=workers)
+    started(url)
