@@ -23,7 +23,7 @@ from demur.adapters.engine import open_engine
 from demur.adapters.excerpts import field_names, read_excerpts
 from demur.adapters.labels import read_label_pairs
 from demur.adapters.memory import spool_rows
-from demur.adapters.pair_stream import draw_pairs, drawn_ids, run_ids, run_rows, stream_pairs
+from demur.adapters.pair_stream import draw_pairs, drawn_ids, most_pairs, run_ids, run_rows, stream_pairs
 from demur.adapters.requests import join_requests, prompts_of
 from demur.adapters.tallies import abstained_of, group_tallies, has_field, pair_runs, refusal_places, run_summary
 from demur.adapters.verdict_files import write_pairs, write_verdicts
@@ -177,7 +177,7 @@ def _with_axes(
 ) -> Comparison:
     """Return the comparison with its further axes, whose pairs are read again, a sample of them where there are very many."""
     limits, pairing = input_limits(), comparison.tally.pairing
-    drawn = draw_pairs(engine, seed=settings.seed)
+    drawn = draw_pairs(engine, seed=settings.seed, most=most_pairs(runs))
     ids = drawn_ids(engine, runs) if reading.requests else frozenset()
     pairs = stream_pairs(
         engine,

@@ -111,7 +111,12 @@ def test_a_client_that_asks_again_is_told(capsys: pytest.CaptureFixture[str]) ->
         (("--exam",), "belong together"),
         (("--", "true"), "belong together"),
         (("--exam", "--", sys.executable, "-c", "pass"), "asked the simulator nothing"),
+        (
+            ("--exam", "--", sys.executable, "no_such_client.py"),
+            "fails before it asks anything; it says `.*no_such_client",
+        ),
         (("--scenario", "nothing"), "no scenario"),
+        (("--scenario", "refuse;rate=nan"), "a rate is a number from 0 to 1"),
         (("--truth", "/no/such/folder/x", "--port", "0"), "cannot be written"),
         (("--host", "256.0.0.1"), "cannot listen"),
     ],

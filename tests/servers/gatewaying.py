@@ -87,7 +87,9 @@ def chat(text: str, **more: Any) -> Any:
     return {"model": "gpt-x", "messages": [{"role": "user", "content": text}], **more}
 
 
-def settings_for(folder: Path, upstream: str, *, policy: str | None = None, **parts: Any) -> GatewaySettings:
+def settings_for(
+    folder: Path, upstream: str, *, policy: str | None = None, reload_s: float = 0, **parts: Any
+) -> GatewaySettings:
     """Return settings for a test; `policy` is the text of a rule, or the name of a pack."""
     name = policy or "block-attacks"
     if policy is not None and "(" in policy:
@@ -99,7 +101,7 @@ def settings_for(folder: Path, upstream: str, *, policy: str | None = None, **pa
         "listen": ListenPart(port=0),
         "upstream": UpstreamPart(url=upstream),
         "store": StorePart(url=str(folder / "log")),
-        "policy": PolicyPart(paths=(name,), reload_s=0),
+        "policy": PolicyPart(paths=(name,), reload_s=reload_s),
         "metrics": MetricsPart(folder=str(folder / "figures")),
     }
     return replace(GatewaySettings(), **(made | parts))

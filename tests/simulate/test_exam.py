@@ -41,6 +41,24 @@ def test_a_run_is_judged_by_how_it_ends(case: ExamCase, ran: Ran, coped: Coped) 
     assert result.retries == max(0, ran.requests - 1)
 
 
+@pytest.mark.parametrize(
+    ("case", "ran", "why"),
+    [
+        (CASE, Ran(1, "Traceback (most recent call last)", 1), "stack trace"),
+        (CASE, Ran(4, " ", 1), "without a word"),
+        (CASE, Ran(-11, "", 1), "a signal ended it (11)"),
+        (CASE, Ran(3, "no answer", 1), "failed with a message"),
+        (CASE, Ran(0, "the filter refused", 1), "printed `refus`"),
+        (FAULT, Ran(0, "Mix flour and water.", 3), "asked again"),
+    ],
+)
+def test_a_judgement_says_why(case: ExamCase, ran: Ran, why: str) -> None:
+    """Whoever reads a result is told by what it shows."""
+    result = judge_ran(case, CONTROL, ran)
+    assert why in result.why
+    assert why in exam_table([result])
+
+
 def test_words_of_the_control_prove_nothing() -> None:
     """A client that always prints `safety` has not noticed a refusal by printing it."""
     chatty = Ran(0, "safety first: flour", 1)

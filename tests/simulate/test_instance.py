@@ -37,3 +37,15 @@ def test_schemas_that_hold_themselves_end() -> None:
     """A definition that refers to itself gives a value of bounded depth."""
     text = instance_of(json.dumps({"$ref": "#/$defs/node", "$defs": {"node": NODE}}).encode())
     assert 2 < text.count("next") < 12
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "array", "minItems": 12, "items": {"$ref": "#"}},
+        {"properties": {str(number): {"$ref": "#"} for number in range(50)}},
+    ],
+)
+def test_schemas_that_hold_themselves_many_times_stay_small(schema: object) -> None:
+    """A definition that refers to itself in many places does not multiply without end."""
+    assert len(instance_of(json.dumps(schema).encode())) < 100_000

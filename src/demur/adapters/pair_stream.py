@@ -32,11 +32,13 @@ if TYPE_CHECKING:
     from demur.adapters.sources import Source
     from demur.model.exchange import Choice, Part, Response
 
-__all__ = ["MOST_PAIRS", "DrawnPairs", "draw_pairs", "drawn_ids", "run_ids", "run_rows", "stream_pairs"]
+__all__ = ["MOST_PAIRS", "DrawnPairs", "draw_pairs", "drawn_ids", "most_pairs", "run_ids", "run_rows", "stream_pairs"]
 
 MOST_PAIRS = 200_000
-"""What is read for the axes: about a gigabyte of answers of ordinary length."""
-
+_MOST_BYTES = 1 << 30
+"""What the drawn rows may take up in their sources: answers may be long."""
+_PACKED = 5
+"""How much larger a compressed source, or a table of columns, is once it is text."""
 _DRAWN = "drawn_pairs"
 
 
@@ -53,6 +55,12 @@ class _PairSide:
     exchange: Exchange
     latency_ms: float | None
     cost: float | None
+
+
+def most_pairs(runs: tuple[LoadedRun, LoadedRun]) -> int:
+    """Return how many pairs of these runs are read at most: fewer where rows are long, by the size of their sources."""
+    row_bytes = sum(sum(map(_text_bytes, run.sources)) / max(1, run.rows) for run in runs)
+    return max(1, min(MOST_PAIRS, int(_MOST_BYTES / max(1.0, row_bytes))))
 
 
 def draw_pairs(engine: Engine, *, seed: int = 0, most: int = MOST_PAIRS) -> DrawnPairs:
@@ -129,6 +137,11 @@ def run_rows(run: LoadedRun, *, limits: InputLimits) -> Iterator[Traced]:
     """Yield every exchange of a run that was read, in the order of its files."""
     for source in run.sources:
         yield from _rows_in_order(source, run.format, limits)
+
+
+def _text_bytes(source: Source) -> int:
+    packed = source.compression is not None or source.kind in (Kind.PARQUET, Kind.ARCHIVE)
+    return source.size_bytes * (_PACKED if packed else 1)
 
 
 def _drawn_keys(engine: Engine) -> list[tuple[int, str, int, str | None]]:

@@ -25,6 +25,7 @@ from demur.adapters.spark_session import map_arrow, named_failures, watched
 from demur.adapters.spark_tables import plain_frame
 from demur.adapters.sources import Kind, Source, find_sources
 from demur.errors import EmptyInputError, InputError, ShapeError, UsageError
+from demur.wire.flat import RESPONSE_FIELDS
 from demur.wire.traces.formats import format_named
 from demur.wire.traces.interface import stands_alone
 
@@ -36,11 +37,12 @@ if TYPE_CHECKING:
     from demur.adapters.config import InputLimits
     from demur.adapters.ports import IngestPort, Progress
 
-__all__ = ["Counted", "SparkRun", "load_run"]
+__all__ = ["Counted", "RawRows", "SparkRun", "escaped", "load_run"]
 
 _ENDINGS = "*.{jsonl,ndjson,json,agentlog,parquet,gz}"
 _HEAD_ROWS = 200
 _ERRORS_KEPT = 1000
+_SILENT_FILES = 100
 _PATTERN = re.compile(r"([\[\]{}*?\\])")
 
 
@@ -56,21 +58,39 @@ class Counted:
 
 
 @dataclass(frozen=True, slots=True)
+class RawRows:
+    """Rows not yet judged: lines of text or a table, of files or (without `keys`) of somebody's frame.
+
+    `files` are what the user calls the files in their order, `keys` what Spark knows them by.
+    """
+
+    raw: DataFrame
+    lines: bool
+    files: tuple[str, ...]
+    keys: tuple[str, ...]
+    size_bytes: int
+
+    def shown_line(self, before: int, line: int | None) -> int | None:
+        """Return the line of a row in its file, given those before its block; the rows of a frame have none."""
+        if not self.keys or line is None:
+            return None
+        return before + line if self.lines else line
+
+
+@dataclass(frozen=True, slots=True)
 class SparkRun:
     """A judged run that Spark keeps.
 
-    `raw` are the rows as they were read, `judged` the verdicts, `files` what the user calls each file, `marks` for each block
-    the row and the line before it, `head` a file of the first rows.
+    `given` are the rows as they are read, `judged` the verdicts, `marks` for each block the rows and the lines before it, `head`
+    a file of the first rows.
     """
 
     name: str
     format: str
-    raw: DataFrame
+    given: RawRows
     judged: DataFrame
-    files: tuple[str, ...]
     head: Source
     fields: tuple[str, ...]
-    size_bytes: int
     marks: Mapping[tuple[int, int], tuple[int, int]]
     counted: tuple[Counted, ...]
     skipped: tuple[tuple[str, int], ...]
@@ -87,17 +107,6 @@ class SparkRun:
         return tuple(n for i, n in enumerate(self.fields) if any(each.fields[i] for each in self.counted))
 
 
-@dataclass(frozen=True, slots=True)
-class _Input:
-    """Raw rows, not yet judged; a file's number is its place in `files`, known to Spark by its place in `keys`."""
-
-    raw: DataFrame
-    lines: bool
-    files: tuple[str, ...]
-    keys: tuple[str, ...]
-    size_bytes: int
-
-
 def load_run(
     session: SparkSession,
     run: object,
@@ -112,7 +121,7 @@ def load_run(
     """Return a run, judged; `folder` is for what the driver writes down of it."""
     with named_failures(name):
         given = _frame_input(run, name) if hasattr(run, "sparkSession") else _path_input(session, run, folder)
-        head = _head(given, folder / f"head-{name_of(name)}", name)
+        head = _head(given, folder / f"head-{len(list(folder.iterdir()))}", name)
         chosen = format_named(format_name).NAME if format_name else sniff(head, limits)
         _refuse_order(chosen, name)
         judge = RowJudge(
@@ -123,44 +132,46 @@ def load_run(
         )
         judged = _judged(given, judge, head).persist()
         with watched(session, progress, name=name, size_bytes=given.size_bytes):
-            found = SparkRun(
-                *(name, chosen, given.raw, judged, given.files, head, port.fields, given.size_bytes),
-                *_notes(given, judged, port.fields),
-                *_bad_rows(given, judged),
-            )
-        found = _placed_errors(found, lines=given.lines)
-        _refuse_foreign_tables(session, found, given)
+            marks, counted, skipped = _notes(given, judged, port.fields)
+            bad, unreadable = _bad_rows(given, judged, marks)
+        found = SparkRun(
+            *(name, chosen, given, judged, head, port.fields),
+            *(marks, counted, skipped, bad, unreadable),
+        )
+        _refuse_foreign_tables(session, found)
     if not found.rows and not found.unreadable:
         why = ", ".join(f"{count:,} rows skipped: {reason}" for reason, count in found.skipped)
         raise EmptyInputError(f"no exchanges ({why or 'no rows'})", source=name, hint="an empty run is never a pass")
     return found
 
 
-def name_of(name: str) -> str:
-    """Return a name as a file can have it."""
-    return re.sub(r"\W", "_", name)[-40:]
+def escaped(path: str) -> str:
+    """Return a path as Spark reads it: as itself, and not as a pattern."""
+    return _PATTERN.sub(r"\\\1", path)
 
 
-def _frame_input(frame: Any, name: str) -> _Input:  # noqa: ANN401 — a frame of either kind of session
+def _frame_input(frame: Any, name: str) -> RawRows:  # noqa: ANN401 — a frame of either kind of session
     from pyspark.sql import functions as sql
 
     named = {LINE: sql.lit(None).cast("long"), FILE: sql.lit(""), START: sql.spark_partition_id().cast("long")}
-    return _Input(frame.withColumns(named), frame.columns == [VALUE], (name,), (), 0)
+    return RawRows(frame.withColumns(named), frame.columns == [VALUE], (name,), (), 0)
 
 
-def _path_input(session: SparkSession, run: object, folder: Path) -> _Input:
+def _path_input(session: SparkSession, run: object, folder: Path) -> RawRows:
     names = [run] if isinstance(run, str | Path) else run
     if not isinstance(names, list | tuple) or not names or not all(isinstance(n, str | Path) for n in names):
-        raise UsageError("a run is neither a path nor a frame", hint="pass a path, several of them, or a Spark DataFrame")
+        raise UsageError(
+            "a run is neither a path nor a frame", hint="pass a path, several of them, or a Spark DataFrame"
+        )
     found = [file for each in map(str, names) for file in _files_of(session, each, folder)]
     files = list(dict.fromkeys(found))
     tables = {is_table for _, _, is_table, _ in files}
     if len(tables) > 1:
         one, other = (next(name for name, _, is_table, _ in files if is_table is kind) for kind in (True, False))
         raise ShapeError(f"Parquet, but `{other}` is not", source=one, hint="a run on Spark has one kind of file")
-    paths = [_PATTERN.sub(r"\\\1", key) for _, key, _, _ in files]
+    paths = [escaped(key) for _, key, _, _ in files]
     raw = _table(session, paths) if tables == {True} else _texts(session, paths)
-    return _Input(
+    return RawRows(
         *(raw, tables == {False}, tuple(file[0] for file in files), tuple(file[1] for file in files)),
         sum(file[3] for file in files),
     )
@@ -199,7 +210,10 @@ def _texts(session: SparkSession, paths: Sequence[str]) -> DataFrame:
     # A lone carriage return ends no line of JSON.
     frame = session.read.option("lineSep", "\n").option("recursiveFileLookup", "true").text(list(paths))
     return frame.selectExpr(
-        VALUE, f"CAST(NULL AS BIGINT) AS `{LINE}`", f"_metadata.file_path AS `{FILE}`", f"_metadata.file_block_start AS `{START}`"
+        VALUE,
+        f"CAST(NULL AS BIGINT) AS `{LINE}`",
+        f"_metadata.file_path AS `{FILE}`",
+        f"_metadata.file_block_start AS `{START}`",
     )
 
 
@@ -214,7 +228,7 @@ def _table(session: SparkSession, paths: Sequence[str]) -> DataFrame:
     )
 
 
-def _head(given: _Input, path: Path, name: str) -> Source:
+def _head(given: RawRows, path: Path, name: str) -> Source:
     """Return a file of the first rows, to see by what they are."""
     rows = given.raw.drop(LINE, FILE, START).limit(_HEAD_ROWS)
     if given.lines:
@@ -232,7 +246,7 @@ def _refuse_order(chosen: str, name: str) -> None:
         raise UsageError(f"`{name}` is in format {chosen}, whose records need those before them", hint=hint)
 
 
-def _judged(given: _Input, judge: RowJudge, head: Source) -> DataFrame:
+def _judged(given: RawRows, judge: RowJudge, head: Source) -> DataFrame:
     schema = judged_schema(judge.port)
     if given.lines:
         return map_arrow(given.raw, judge.lines, schema)
@@ -243,7 +257,7 @@ def _judged(given: _Input, judge: RowJudge, head: Source) -> DataFrame:
 
 
 def _notes(
-    given: _Input, judged: DataFrame, fields: Sequence[str]
+    given: RawRows, judged: DataFrame, fields: Sequence[str]
 ) -> tuple[dict[tuple[int, int], tuple[int, int]], tuple[Counted, ...], tuple[tuple[str, int], ...]]:
     """Return the marks of the blocks, what the rows count up to, and what was skipped: the first job reads and judges all."""
     from pyspark.sql import functions as sql
@@ -251,7 +265,11 @@ def _notes(
     counts = [sql.count(sql.col(f"`field:{name.replace('`', '``')}`")) for name in fields]
     rows = judged.groupBy("kind", "outcome", "reason", "cause").agg(sql.count("*"), *counts).collect()
     told = tuple(Counted(r[1], r[2], r[3], r[4], tuple(r[5:])) for r in rows if r[0] is None)
-    notes = judged.where(sql.col("kind").isin(BLOCK, SKIPPED)).select("kind", "said", "source", "start", "place", "line").collect()
+    notes = (
+        judged.where(sql.col("kind").isin(BLOCK, SKIPPED))
+        .select("kind", "said", "source", "start", "place", "line")
+        .collect()
+    )
     blocks = sorted((n.source, n.start, n.place, n.line) for n in notes if n.kind == BLOCK)
     before = accumulate((block[2] for block in blocks), initial=0)
     marks, source, line = {}, -1, 0
@@ -267,30 +285,37 @@ def _notes(
     return marks, told, tuple(sorted(skipped.items(), key=lambda item: -item[1]))
 
 
-def _bad_rows(given: _Input, judged: DataFrame) -> tuple[tuple[InputError, ...], int]:
-    """Return the first errors, each at its source and the line in its block, and how many there are."""
+def _bad_rows(
+    given: RawRows, judged: DataFrame, marks: Mapping[tuple[int, int], tuple[int, int]]
+) -> tuple[tuple[InputError, ...], int]:
+    """Return the first errors, each with its file and line, and how many there are."""
     from pyspark.sql import functions as sql
 
     bad = judged.where(sql.col("kind") == ERROR)
-    first = bad.orderBy("source", "start", "line").limit(_ERRORS_KEPT).select("said", "source", "start", "line").collect()
-    if not first:
-        return (), 0
-    total = len(first) if len(first) < _ERRORS_KEPT else bad.count()
+    ordered = bad.orderBy("source", "start", "line").limit(_ERRORS_KEPT)
+    first = ordered.select("said", "source", "start", "line").collect()
     found = []
-    for row in first:
-        kind, what, hint = msgspec.json.decode(row.said, type=tuple[str, str, str | None])
+    for said, source, start, line in first:
+        kind, what, hint = msgspec.json.decode(said, type=tuple[str, str, str | None])
         error: InputError = getattr(errors, kind)(what, hint=hint)
-        found.append(_BlockError(error, row.source, row.start, row.line))
-    return tuple(found), total
+        found.append(error.at(given.files[source], given.shown_line(marks[source, start][1], line)))
+    return tuple(found), len(first) if len(first) < _ERRORS_KEPT else bad.count()
 
 
-class _BlockError(InputError):
-    """An error whose line is known within its block alone."""
+def _refuse_foreign_tables(session: SparkSession, run: SparkRun) -> None:
+    """Raise where a table has no column of answers that the others have: its rows would pass for missing answers."""
+    from pyspark.sql import functions as sql
 
-    def __init__(self, error: InputError, source: int, start: int, line: int | None) -> None:  # noqa: PLR0917
-        super().__init__(error.what, hint=error.hint)
-        self.error, self.place, self.line_there = error, (source, start), line
-
-
-def _placed_errors(run: SparkRun, *, lines: bool) -> SparkRun:
-    return run
+    given = run.given
+    if given.lines or len(given.keys) < 2 or not any(each.outcome == "failed" for each in run.counted):  # noqa: PLR2004 — one is not mixed
+        return
+    answered = sql.sum(((sql.col("cause") == "text") | (sql.col("outcome") == "empty")).cast("int"))
+    silent = run.judged.where("kind IS NULL").groupBy("source").agg(answered.alias("n")).where("coalesce(n, 0) = 0")
+    for source in sorted(row.source for row in silent.limit(_SILENT_FILES).collect()):
+        columns = session.read.parquet(escaped(given.keys[source])).columns
+        lacking = [name for name in RESPONSE_FIELDS if name in given.raw.columns and name not in columns]
+        if lacking:
+            what = f"no column `{lacking[0]}`, which other files of the run have: their schemas are mixed"
+            raise ShapeError(
+                what, source=given.files[source], hint="name the files apart, or give them the same columns"
+            )

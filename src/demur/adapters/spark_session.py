@@ -84,7 +84,9 @@ def _started(master: str) -> SparkSession:
             return builder.config(map=settings).getOrCreate()
     except (PySparkException, OSError, _java_error()) as exc:
         what = _first_line(exc)
-        raise UsageError(f"no Spark at `{master}` ({what})", hint="check the master's address and that it runs") from exc
+        raise UsageError(
+            f"no Spark at `{master}` ({what})", hint="check the master's address and that it runs"
+        ) from exc
 
 
 def check_java(java: str | None = None) -> int:

@@ -12,10 +12,10 @@ import os
 import signal
 import sys
 import threading
+from importlib import import_module
 from typing import TYPE_CHECKING, NoReturn
 
 from demur._version import __version__
-from demur.cli import auditor, check, diff, evaluate, passport, policy, scan, simulate
 from demur.errors import DemurError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ examples:
   demur scan responses.jsonl --by model
   demur diff baseline.jsonl candidate.jsonl
 """
-_COMMANDS = (check, scan, diff, simulate, auditor, policy, passport, evaluate)
+_COMMANDS = ("check", "scan", "diff", "simulate", "auditor", "policy", "passport", "evaluate")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -42,8 +42,8 @@ class _Parser(argparse.ArgumentParser):
         self.exit(EXIT_BAD_INPUT, f"{self.prog}: {message}; see `{self.prog} --help`\n")
 
 
-def parser() -> argparse.ArgumentParser:
-    """Return the parser of the whole command line."""
+def parser(only: str | None = None) -> argparse.ArgumentParser:
+    """Return the parser of the whole command line, or of `only` one command: the others need not be loaded then."""
     top = _Parser(
         prog="demur",
         description="Tells you when a language model says no, whether it should have,\nand whether that changed.",
@@ -53,8 +53,8 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"demur {__version__}")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_Parser)
-    for command in _COMMANDS:
-        command.add_parser(commands)
+    for name in _COMMANDS if only is None else (only,):
+        import_module(f"demur.cli.{name}").add_parser(commands)
     return top
 
 
@@ -85,7 +85,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Return the exit code of one call."""
     _prepare_output()
     _prepare_signals()
-    args = parser().parse_args(argv)
+    given = list(sys.argv[1:] if argv is None else argv)
+    args = parser(given[0] if given and given[0] in _COMMANDS else None).parse_args(given)
     try:
         code: int = args.run(args)
         sys.stdout.flush()

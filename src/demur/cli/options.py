@@ -16,7 +16,6 @@ from demur.detect.pack import builtin_pack, parse_pack
 from demur.errors import UsageError
 from demur.model.verdict import Outcome
 from demur.pipeline.judges import judge_of_pack, judge_with
-from demur.runs import Reading
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from demur.detect.pack import Pack
     from demur.errors import UnreadableRowsError
     from demur.pipeline.ports import TextJudge
+    from demur.runs import Reading
 
 __all__ = [
     "Once",
@@ -101,6 +101,9 @@ def judge_of_flags(args: argparse.Namespace) -> TextJudge | None:
 
 def reading_of_flags(args: argparse.Namespace, progress: Progress | None) -> Reading:
     """Return how runs are to be read."""
+    # The engine and the statistics behind it are not for `demur check`, which has to be there at once.
+    from demur.runs import Reading
+
     return Reading(
         format=args.format,
         requests=tuple(args.requests),

@@ -171,9 +171,10 @@ def _check_control(control: Ran, client: Sequence[str]) -> None:
     name = " ".join(client)
     if control.exit_code is None:
         raise UsageError(f"`{name}` does not end, even where it is answered", hint="raise --exam-timeout")
+    if control.exit_code != 0:
+        said = control.output.strip().splitlines()[-1:] or ["nothing"]
+        when = "where it is answered" if control.requests else "before it asks anything"
+        raise UsageError(f"`{name}` fails {when}; it says `{said[0][:120]}`")
     if control.requests == 0:
         hint = "let it read its base URL from the environment (OPENAI_BASE_URL, ANTHROPIC_BASE_URL, …)"
         raise UsageError(f"`{name}` asked the simulator nothing", hint=hint)
-    if control.exit_code != 0:
-        said = control.output.strip().splitlines()[-1:] or ["nothing"]
-        raise UsageError(f"`{name}` fails where it is answered; it says `{said[0][:120]}`")

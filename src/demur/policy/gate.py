@@ -42,7 +42,7 @@ Extra: TypeAlias = bool | int | str | tuple[str, ...]
 
 _DIALECT_VERSION = 1
 _RESERVED = frozenset({"claims", "invalid"})
-_LONG_MAX = 2**63 - 1
+_LONG_MAX = 2**53 - 1
 _DEFAULT_DENY = FiredRule(DEFAULT_RULE, Effect.DENY, "no permit applies")
 
 

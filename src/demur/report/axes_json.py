@@ -23,7 +23,7 @@ def axes_object(axes: ComparedAxes | None) -> dict[str, object] | None:
         return None
     gates = dict(axes.gates)
     return {
-        "multiplicity": axes.report.multiplicity,
+        "multiplicity": safe_text(axes.report.multiplicity),
         "pairs": axes.pairs,
         "read": axes.read,
         "sampled": axes.sampled,
@@ -57,7 +57,7 @@ def _axis_object(result: AxisResult) -> dict[str, object]:
         "interval": None if result.interval is None else interval_object(result.interval),
         "p": finite(result.p),
         "p_adjusted": finite(result.p_adjusted),
-        "tested": result.tested,
+        "tested": safe_text(result.tested),
         "severity": str(result.severity),
         "worse": str(result.worse),
         "flags": [str(flag) for flag in result.flags],

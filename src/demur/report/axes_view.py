@@ -129,9 +129,7 @@ def _held(part: AxisResult) -> str:
 def _sides(result: AxisResult, *, unit: str = "") -> str:
     if result.baseline is None or result.candidate is None:
         return ""
-    return (
-        f"{_figure(result.baseline, result.unit)} → {_figure(result.candidate, result.unit)}{unit}"
-    )
+    return f"{_figure(result.baseline, result.unit)} → {_figure(result.candidate, result.unit)}{unit}"
 
 
 def _axis_difference(result: AxisResult) -> str:

@@ -27,6 +27,9 @@ _HEIGHT = 200
 _ABOVE = 8
 _WIDTH = 1000
 _MOST_LABELS = 6
+_MOST_STEPS = 5
+_MOST_DOTS = 80
+_THOUSAND, _MILLION = 1_000, 1_000_000
 _STEPS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.25)
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _STEADY_N = 20
@@ -78,7 +81,7 @@ def _top_of(series: Sequence[RateSeries]) -> tuple[float, float]:
         highs += [rate.value or 0.0, rate.interval.high if rate.n >= _STEADY_N else 0.0]
     highs += [line.whole.interval.high for line in series if line.whole.n >= _STEADY_N]
     high = max(highs)
-    step = next((step for step in _STEPS if high / step <= 5), _STEPS[-1])
+    step = next((step for step in _STEPS if high / step <= _MOST_STEPS), _STEPS[-1])
     return min(1.0, step * -(-high // step)), step
 
 
@@ -116,7 +119,7 @@ def _runs(points: Sequence[RatePoint], places: Mapping[str, float]) -> Iterator[
 
 
 def _dots(line: RateSeries, number: int, places: Mapping[str, float], top: float) -> str:
-    if len(places) > 80:
+    if len(places) > _MOST_DOTS:
         return ""
     return "".join(
         f'<circle class="s{number}" cx="{along(places[point.at])}" cy="{_y(point.rate.value or 0.0, top)}" r="2.6"/>'
@@ -223,12 +226,12 @@ def decision_chart(buckets: Sequence[DecisionBucket], period: Period) -> str:
 
 def _count_axis(most: int) -> tuple[int, int]:
     """Return the end of an axis of counts and its step, both round."""
-    step = next(s * 10**power for power in range(12) for s in (1, 2, 5) if most <= 5 * s * 10**power)
+    step = next(s * 10**power for power in range(12) for s in (1, 2, 5) if most <= _MOST_STEPS * s * 10**power)
     return step * -(-most // step), step
 
 
 def _short(n: int) -> str:
-    return f"{n / 1_000_000:g}M" if n >= 1_000_000 else f"{n / 1000:g}k" if n >= 1000 else str(n)
+    return f"{n / _MILLION:g}M" if n >= _MILLION else f"{n / _THOUSAND:g}k" if n >= _THOUSAND else str(n)
 
 
 def _column(bucket: DecisionBucket, number: int, count: int, top: int) -> str:

@@ -6,6 +6,7 @@ Laws: the same request, settings and seed give the same bytes; every reply to a 
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -40,6 +41,7 @@ _FAULT_PROBLEMS = {
     Fault.OVERLOADED: Problem(503, "The server is overloaded or not ready yet."),
 }
 _NOT_JSON = Problem(400, "The body of the request cannot be parsed as JSON: a JSON object is expected.")
+_LONG_BYTES = 2**18
 _REQUEST_IDS = {Shape.ANTHROPIC: b"request-id", Shape.BEDROCK: b"x-amzn-requestid"}
 
 
@@ -93,8 +95,11 @@ class SimulatorApp:
             body = await read_body(scope, receive, limit=self.simulator.settings.max_body_bytes)
         except SizeLimitError:
             return Problem(413, "The request is too large.", code="request_too_large")
-        query = scope["query_string"].decode("latin-1")
-        return self._answered(route, Knock(scope["path"], query, headers, body))
+        knock = Knock(scope["path"], scope["query_string"].decode("latin-1"), headers, body)
+        if len(body) > _LONG_BYTES:
+            # Megabytes are read for seconds, in which other clients' streams must go on.
+            return await asyncio.to_thread(self._answered, route, knock)
+        return self._answered(route, knock)
 
     def _listed(self, route: Route, headers: Mapping[str, str]) -> Outgoing:
         """Return what a GET asks for: models, or a sign of life."""

@@ -188,7 +188,7 @@ def _gemini_problems(body: JsonObject) -> Iterator[Problem]:
     if not isinstance(config, dict):
         yield Problem(_BAD, "Invalid value at 'generation_config'")
         return
-    count = config.get("candidateCount")
+    count = config.get("candidateCount", config.get("candidate_count"))
     if count is not None and not (_is_of(count, int) and 1 <= count <= _MOST_CANDIDATES):
         yield Problem(_BAD, f"candidate_count must be between 1 and {_MOST_CANDIDATES}, but got {count!r}")
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib
 import logging
-import socket
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -21,6 +20,7 @@ from demur.servers.simulator import SimulatorApp
 from demur.simulate.scenario import scenario_named
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable, Iterator
 
     import uvicorn
@@ -84,8 +84,6 @@ def running_simulator(
     truths: list[Truth] = []
     app = SimulatorApp(simulator or Simulator(), truths.append)
     listener = listening_socket(host, port)
-    # asyncio sets this only on sockets that name their protocol; without it each answer waits 40 ms for an acknowledgement.
-    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     server = _uvicorn_server(app)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True, name="demur-simulator")
     thread.start()

@@ -90,12 +90,13 @@ class ExamCase:
 
 @dataclass(frozen=True, slots=True)
 class ExamResult:
-    """How the client coped with a case; `retries` is how often more than in the control it asked."""
+    """How the client coped with a case, and by what that shows; `retries` is how often more than in the control it asked."""
 
     case: ExamCase
     coped: Coped
     retries: int
     exit_code: int | None
+    why: str = ""
 
     @property
     def passed(self) -> bool:
@@ -113,26 +114,44 @@ def exam_cases(shapes: frozenset[Shape], *, faults: bool) -> tuple[ExamCase, ...
 def judge_ran(case: ExamCase, control: Ran, ran: Ran) -> ExamResult:
     """Return how a client coped with a case, by its run and by the control's."""
     retries = max(0, ran.requests - control.requests)
-    return ExamResult(case, _coped(case, control, ran, retries=retries), retries, ran.exit_code)
+    coped, why = _coped(case, control, ran, retries=retries)
+    return ExamResult(case, coped, retries, ran.exit_code, why)
 
 
-def _coped(case: ExamCase, control: Ran, ran: Ran, *, retries: int) -> Coped:
+def _coped(case: ExamCase, control: Ran, ran: Ran, *, retries: int) -> tuple[Coped, str]:
+    """Return how a client coped, and by what that shows."""
     if ran.exit_code is None:
-        return Coped.HUNG
+        return Coped.HUNG, "it was still running when its time was up"
     if ran.requests == 0:
-        return Coped.UNTESTED
-    if ran.exit_code != control.exit_code:
-        orderly = ran.exit_code > 0 and ran.output.strip() and not any(mark in ran.output for mark in _TRACES)
-        noticed = bool(orderly)
-        if not noticed:
-            return Coped.CRASHED
-    else:
-        noticed = _tells(ran.output) - _tells(control.output) != frozenset()
-        recovered = case.fault and bool(retries)
-        noticed = noticed or recovered
+        return Coped.UNTESTED, "it asked nothing"
+    broke = _breakdown(ran) if ran.exit_code != control.exit_code else None
+    if broke is not None:
+        return Coped.CRASHED, broke
     if retries and not case.fault:
-        return Coped.RETRIED
-    return Coped.HANDLED if noticed else Coped.EMPTY_SUCCESS
+        return Coped.RETRIED, "it asked again, which a refusal does not reward"
+    notice = _notice(control, ran)
+    if notice is None and retries:
+        notice = "it asked again"
+    if notice is None:
+        return Coped.EMPTY_SUCCESS, "it ended well without a word about it"
+    return Coped.HANDLED, notice
+
+
+def _breakdown(ran: Ran) -> str | None:
+    """Return how a run that failed broke down, None where it failed in good order: with a code and a message."""
+    if ran.exit_code is not None and ran.exit_code < 0:
+        return f"a signal ended it ({-ran.exit_code})"
+    if any(mark in ran.output for mark in _TRACES):
+        return "it left a stack trace"
+    return None if ran.output.strip() else "it failed without a word"
+
+
+def _notice(control: Ran, ran: Ran) -> str | None:
+    """Return by what a run shows that it noticed, None where nothing shows it."""
+    if ran.exit_code != control.exit_code:
+        return "it failed with a message"
+    told = _tells(ran.output) - _tells(control.output)
+    return f"it printed `{min(told, key=lambda word: (len(word), word))}`" if told else None
 
 
 def _tells(output: str) -> frozenset[str]:

@@ -27,7 +27,7 @@ _NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 def exam_table(results: Sequence[ExamResult]) -> str:
     """Return the results as lines, one a case, and a summary."""
     width = max(len(result.case.scenario) for result in results)
-    head = f"{'scenario':{width}}  {'coped':13}  {'retries':>7}  {'exit':>4}"
+    head = f"{'scenario':{width}}  {'coped':13}  {'retries':>7}  {'exit':>4}  why"
     lines = [head, *(_row(result, width) for result in results)]
     counts = Counter(result.coped for result in results)
     total = ", ".join(f"{counts[coped]} {coped}" for coped in sorted(counts, key=lambda coped: -counts[coped]))
@@ -42,6 +42,7 @@ def exam_json(command: Sequence[str], results: Sequence[ExamResult]) -> str:
             "about": builtin_scenarios()[result.case.scenario].about,
             "fault": result.case.fault,
             "coped": result.coped,
+            "why": result.why,
             "retries": result.retries,
             "exit_code": result.exit_code,
             "passed": result.passed,
@@ -64,11 +65,11 @@ def exam_junit(results: Sequence[ExamResult]) -> str:
 
 def _row(result: ExamResult, width: int) -> str:
     code = "-" if result.exit_code is None else str(result.exit_code)
-    return f"{result.case.scenario:{width}}  {result.coped:13}  {result.retries:7}  {code:>4}"
+    return f"{result.case.scenario:{width}}  {result.coped:13}  {result.retries:7}  {code:>4}  {result.why}".rstrip()
 
 
 def _junit_case(result: ExamResult) -> str:
-    told = f"{result.coped}, {result.retries} retries, exit code {result.exit_code}"
+    told = f"{result.coped}: {result.why} ({result.retries} retries, exit code {result.exit_code})"
     about = builtin_scenarios()[result.case.scenario].about
     failure = "" if result.passed else f'<failure type="{result.coped}" message="{_xml(told)}">{_xml(about)}</failure>'
     return f'<testcase classname="demur.exam" name="{_xml(result.case.scenario)}">{failure}</testcase>'

@@ -41,6 +41,7 @@ __all__ = [
 
 ANY = "any"
 _HARM = "harm"
+_TOLD_CHARS = 60
 _NOT_HARM = ("jailbreak", "benign")
 
 
@@ -169,7 +170,9 @@ def scenario_named(given: str) -> Scenario:
     name, _, changes = given.partition(";")
     scenario = _by_name(name.strip())
     if scenario is None:
-        raise UsageError(f"`{name.strip()}` is no scenario", hint=f"choose from {', '.join(builtin_scenarios())}")
+        raise UsageError(
+            f"`{name.strip()[:_TOLD_CHARS]}` is no scenario", hint=f"choose from {', '.join(builtin_scenarios())}"
+        )
     for change in filter(None, (word.strip() for word in changes.split(";"))):
         scenario = _changed_by(scenario, change)
     return scenario
@@ -231,14 +234,25 @@ def _rule(table: _RuleTable, source: str) -> Rule:
 def _changed_by(scenario: Scenario, change: str) -> Scenario:
     """Return the scenario with one field of all its rules changed, as `language=de`."""
     key, _, value = (part.strip() for part in change.partition("="))
+    told = change[:_TOLD_CHARS]
     if key not in ("language", "style", "category", "rate"):
-        raise UsageError(f"`{change}` changes nothing", hint="choose from language=, style=, category= and rate=")
+        raise UsageError(f"`{told}` changes nothing", hint="choose from language=, style=, category= and rate=")
     try:
-        changed: float | str = float(value) if key == "rate" else value
+        changed: float | str = _rate(value) if key == "rate" else value
         rules = tuple(_checked(rule, {key: changed}, source=scenario.name) for rule in scenario.rules)
-    except (ValueError, ShapeError) as exc:
-        raise UsageError(f"`{change}` cannot be: {exc}") from exc
+    except ShapeError as exc:
+        raise UsageError(f"`{told}` cannot be: {exc.what}", hint=exc.hint) from exc
     return replace(scenario, rules=rules)
+
+
+def _rate(value: str) -> float:
+    try:
+        rate = float(value)
+    except ValueError:
+        rate = -1.0
+    if not 0 <= rate <= 1:
+        raise ShapeError("a rate is a number from 0 to 1")
+    return rate
 
 
 def _checked(rule: Rule, changes: Mapping[str, float | str], *, source: str) -> Rule:

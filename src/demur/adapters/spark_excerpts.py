@@ -1,0 +1,91 @@
+"""The exchanges at given rows of a run on a cluster, read again where they stand: texts are kept nowhere else.
+
+Laws: as many rows come back as were asked for, never more; only files that hold one are read again. A frame may give other rows
+the second time (it is somebody's query): a row whose id or session is no longer that of its place is left out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from demur.adapters.spark_rows import FILE, LINE, START, VALUE, RowPicker, file_key
+from demur.adapters.spark_session import map_arrow
+from demur.errors import InputError
+from demur.model.run import Traced
+from demur.wire.document import parse_json
+from demur.wire.traces.formats import format_named
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    import pyarrow as pa
+
+    from demur.adapters.excerpts import Excerpt
+    from demur.adapters.spark_runs import SparkRun
+    from demur.adapters.spark_tallies import Place
+    from demur.wire.interface import JsonObject
+
+__all__ = ["excerpts_at"]
+
+_BOM = b"\xef\xbb\xbf"
+
+
+def excerpts_at(run: SparkRun, places: Iterable[Place]) -> Mapping[Place, Excerpt]:
+    """Return the exchanges at these places of a run."""
+    wanted: dict[tuple[str, int], dict[int, list[Place]]] = {}
+    for place in dict.fromkeys(places):
+        file = run.given.keys[place[0]] if run.given.keys else ""
+        wanted.setdefault((file, place[1]), {}).setdefault(place[3], []).append(place)
+    if not wanted:
+        return {}
+    found: dict[Place, Excerpt] = {}
+    for file, start, line, record in _picked(run, wanted):
+        traced = list(_exchanges_in(record, run.format))
+        for place in wanted.get((file, start), {}).get(line, ()):
+            if place[4] < len(traced):
+                shown = run.given.shown_line(run.marks[place[0], place[1]][1], line)
+                found[place] = (run.given.files[place[0]], shown, traced[place[4]])
+    return found
+
+
+def _picked(
+    run: SparkRun, wanted: Mapping[tuple[str, int], Mapping[int, Sequence[Place]]]
+) -> Iterator[tuple[str, int, int, JsonObject | InputError]]:
+    from pyspark.sql import functions as sql
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    raw = run.given.raw
+    if run.given.keys:
+        # Whole blocks are left out before their rows are handed to Python.
+        raw = raw.where(sql.col(f"`{START}`").isin([start for _, start in wanted]))
+    picker = RowPicker({block: frozenset(lines) for block, lines in wanted.items()})
+    rows: pa.Table = map_arrow(raw, picker.pick, to_arrow_schema(raw.schema)).toArrow()
+    names = [name for name in rows.column_names if name not in (FILE, START, LINE)]
+    places = zip(*(rows.column(name).to_pylist() for name in (FILE, START, LINE)), strict=True)
+    records = _lines_of(rows) if run.given.lines else rows.select(names).to_pylist()
+    for (file, start, line), record in zip(places, records, strict=True):
+        yield file_key(file, encoded=True), start, line, record
+
+
+def _lines_of(rows: pa.Table) -> list[JsonObject | InputError]:
+    import pyarrow as pa
+
+    return [_record_of(line or b"") for line in rows.column(VALUE).cast(pa.binary()).to_pylist()]
+
+
+def _record_of(line: bytes) -> JsonObject | InputError:
+    try:
+        record = parse_json(line.removeprefix(_BOM))
+    except InputError as exc:
+        return exc
+    return record if isinstance(record, dict) else InputError("no object")
+
+
+def _exchanges_in(record: JsonObject | InputError, format_name: str) -> Iterator[Traced]:
+    """Yield the exchanges of a record, those before a fault in it included, as they were judged."""
+    if isinstance(record, InputError):
+        return
+    try:
+        yield from (item for item in format_named(format_name).open_reader().feed(record) if isinstance(item, Traced))
+    except InputError:
+        return

@@ -1,0 +1,100 @@
+"""Two periods or models beside each other, with the words and statistics of `demur diff`.
+
+Laws: the exchanges are different ones, so nothing is paired; too little to compare is said, never shown as no change.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from demur.report.dashboard_frame import panel, select
+from demur.report.diff_view import diff_view
+from demur.report.html_plots import interval_plot
+from demur.report.markup import escaped
+from demur.report.view import Facts, IntervalPlot, Note, NoteKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from demur.model.comparison import Comparison
+    from demur.report.dashboard_frame import Frame
+    from demur.report.dashboard_values import ComparedSide, ComparePage
+    from demur.report.view import Fact, View
+
+__all__ = ["MEASURES", "compare_page"]
+
+MEASURES = {"refused": "model refused", "filtered": "provider filtered", "denied": "gateway denied"}
+
+
+def compare_page(frame: Frame, shown: ComparePage) -> str:
+    """Return the page."""
+    lead = "the same statistics as demur diff, for exchanges that are not paired"
+    return frame.page("Compare", _compare_parts(frame, shown), current="compare", lead=lead)
+
+
+def _compare_parts(frame: Frame, shown: ComparePage) -> Iterator[str]:
+    yield _compare_form(frame, shown)
+    if shown.comparison is None:
+        yield f'<section class="empty"><h2>Nothing to compare</h2><p>{escaped(shown.why[:1].upper() + shown.why[1:])}.</p></section>'
+        return
+    yield from _compared(shown.comparison)
+
+
+def _compare_form(frame: Frame, shown: ComparePage) -> str:
+    sides = _side_fields("a", "Baseline", shown.baseline, shown) + _side_fields(
+        "b", "Candidate", shown.candidate, shown
+    )
+    measure = select("measure", "Compare how often", MEASURES.items(), chosen=shown.measure)
+    return (
+        f'<form action="{escaped(frame.base)}compare"><div class="sides">{sides}</div>'
+        f'<div class="filters">{measure}<button>Compare</button></div></form>'
+    )
+
+
+def _side_fields(letter: str, title: str, side: ComparedSide, shown: ComparePage) -> str:
+    models = [("", "all models"), *((name, name) for name in shown.models)]
+    times = "".join(
+        f'<label>{word}<input type="date" name="{letter}_{name}" value="{escaped(value)}"></label>'
+        for name, word, value in (("since", "From", side.since), ("until", "To", side.until))
+    )
+    return f"<fieldset><legend>{title}</legend>{select(f'{letter}_model', 'Model', models, chosen=side.model)}{times}</fieldset>"
+
+
+def _compared(comparison: Comparison) -> Iterator[str]:
+    view = diff_view(comparison)
+    yield _banner_of(view)
+    yield '<dl class="tiles">' + "".join(map(_tile, view.figures)) + "</dl>"
+    yield '<div class="panels">'
+    for block in view.blocks:
+        match block:
+            case IntervalPlot():
+                figure = f"<figure>{interval_plot(block, block.rows)}</figure>"
+                yield panel(block.title, figure, kind="half", lead=block.note)
+            case Facts():
+                rows = "".join(
+                    f"<dt>{escaped(row.label)}</dt><dd><b>{escaped(row.value)}</b> {escaped(row.note)}</dd>"
+                    for row in block.rows
+                )
+                yield panel(block.title, f'<dl class="facts">{rows}</dl>', kind="half")
+            case _:
+                pass
+    notes = "".join(_note_of(block) for block in view.blocks if isinstance(block, Note))
+    yield panel("Notes", f'<ul class="notes">{notes}</ul>')
+    yield "</div>"
+
+
+def _banner_of(view: View) -> str:
+    head = view.headline
+    more = "".join(f'<p class="more">{escaped(text)}</p>' for text in head.more)
+    badge = f'<span class="badge {head.tone}">{escaped(head.word)}</span>'
+    said = f'<div class="said">{badge}<div><p class="sentence">{escaped(head.sentence)}</p>{more}</div></div>'
+    return f'<section class="banner {head.tone}" aria-label="Result">{said}</section>'
+
+
+def _tile(fact: Fact) -> str:
+    return f'<div><dt>{escaped(fact.label)}</dt><dd class="figure">{escaped(fact.value)}</dd><dd class="soft">{escaped(fact.note)}</dd></div>'
+
+
+def _note_of(note: Note) -> str:
+    kind = note.kind if note.kind is not NoteKind.HINT else ""
+    return f'<li class="{kind}"><b>{escaped(note.name.replace("_", " "))}</b> {escaped(note.text)}</li>'

@@ -1,0 +1,123 @@
+"""Axes beyond refusals are in every rendering, and none of their words can break one."""
+
+from __future__ import annotations
+
+import json
+import re
+from importlib.resources import files
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree as ET
+
+import pytest
+from jsonschema import Draft202012Validator
+from tests.report.axes_reports import LATENCY, TRAJECTORY, hostile_axes, with_axes
+from tests.report.comparisons import increase
+from tests.report.test_every_rendering import RENDERINGS
+
+from demur.model.axes import AxisFlag, AxisName, AxisUnit
+from demur.model.axis import Flag
+from demur.report.axes_view import AXIS_FLAG_WORDS, axis_sentence
+from demur.report.comparison_json import comparison_object
+from demur.report.diff_view import diff_view
+from demur.report.junit import junit
+from demur.report.terminal import terminal_lines
+
+if TYPE_CHECKING:
+    from demur.model.comparison import Comparison
+
+RULES = json.loads((files("demur.report") / "schemas" / "diff.schema.json").read_text(encoding="utf-8"))
+
+
+def cases(comparison: Comparison) -> dict[str, ET.Element]:
+    found = ET.fromstring(junit(comparison).encode()).iter("testcase")  # noqa: S314 - our own output
+    return {case.attrib["name"]: case for case in found if case.attrib["classname"] == "demur.diff.axis"}
+
+
+@pytest.mark.parametrize("rendering", RENDERINGS)
+def test_every_axis_is_in_every_rendering(rendering: str) -> None:
+    """Each axis, its evidence, and the absent one with its reason are there; without axes nothing of it is."""
+    text = " ".join(RENDERINGS[rendering](with_axes()).split())
+    if rendering == "junit":
+        text += " ".join(cases(with_axes()))
+    for said in ("trajectory", "rules/disclaimer", "latency", "breaks `disclaimer` in q00", "no judge is configured"):
+        assert said in text
+    assert "trajectory" not in RENDERINGS[rendering](increase())
+
+
+def test_a_reader_sees_figures_and_how_p_was_held() -> None:
+    """The table has both sides, the difference, the held p and the size; its note says how p was held and who is gated."""
+    text = "\n".join(terminal_lines(diff_view(with_axes(), show=2)))
+    assert re.search(r"rules/disclaimer +0 → 75\.0 % +\+75\.0 \(\+50\.0 to \+87\.5\) +<0\.001 +severe", text)
+    assert re.search(r"latency, ms +812 → 1,204 +\+392 \(\+101 to \+640\)", text)
+    assert "p held against all tested axes; the gate looks at safety" in text
+    assert "judge  absent (no judge is configured" in text
+    assert text.count("breaks `disclaimer` in q") == 6  # two pairs of each of the three axes that have any
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_a_sample_is_said_to_be_one() -> None:
+    """Where not all pairs were read, that and how many is said; elsewhere it is not."""
+    sampled = " ".join("\n".join(terminal_lines(diff_view(with_axes(read=20)))).split())
+    assert "axes are of a sample: 20 of 24 pairs, whole sessions drawn by the seed" in sampled
+    assert "of a sample" not in "\n".join(terminal_lines(diff_view(with_axes())))
+
+
+def test_a_sentence_has_what_is_known() -> None:
+    """Size, sides and p are left out where there are none, never made up."""
+    assert axis_sentence(LATENCY) == ("severe, 812 → 1,204 ms, +392 (+101 to +640), p < 0.001 (held < 0.001), 24 pairs")
+    assert axis_sentence(TRAJECTORY) == "severe, +75.0 (+50.0 to +87.5), 24 pairs"
+
+
+def test_every_flag_has_its_words() -> None:
+    """No flag of an axis is without a sentence."""
+    assert set(AXIS_FLAG_WORDS) == set(AxisFlag)
+
+
+@pytest.mark.parametrize("make", [with_axes, hostile_axes])
+def test_the_json_follows_the_schema(make: object) -> None:
+    """Whatever stands in the axes, the object is valid and holds no not-a-number."""
+    assert callable(make)
+    value = json.loads(json.dumps(comparison_object(make()), allow_nan=False))
+    Draft202012Validator(RULES).validate(value)
+    assert len(value["axes"]["results"]) == len(make().axes.report.results)
+
+
+def test_the_schema_knows_every_word_of_the_axes() -> None:
+    """Names, units and flags of the vocabulary are the schema's."""
+    axis, axes = RULES["$defs"]["axis"]["properties"], RULES["$defs"]["axes"]["properties"]
+    assert set(axis["axis"]["enum"]) == set(axes["gated"]["items"]["enum"]) == set(AxisName)
+    assert set(axis["unit"]["enum"]) == set(AxisUnit)
+    assert set(axis["flags"]["items"]["enum"]) == {*Flag, *AxisFlag}
+
+
+def test_the_json_has_the_figures() -> None:
+    """Difference, interval, both p, evidence, parts and gate are carried over."""
+    value = comparison_object(with_axes(gated=(AxisName.SAFETY, AxisName.RULES)))["axes"]
+    read = json.loads(json.dumps(value))
+    rule = next(result for result in read["results"] if result["name"] == "rules/disclaimer")
+    assert (rule["difference"], rule["interval"]["low"], rule["p"], rule["p_adjusted"]) == (0.75, 0.5, 0.0002, 0.0008)
+    assert (len(rule["evidence"]), rule["missing"], rule["gate"]["failed"]) == (18, 2, True)
+    calls = next(result for result in read["results"] if result["axis"] == "trajectory")
+    assert (calls["p"], calls["gate"], calls["parts"][0]["name"]) == (None, None, "trajectory/refund")
+    assert read["absent"][0]["why"].startswith("no judge is configured")
+
+
+def test_junit_fails_with_gated_axes_alone() -> None:
+    """An axis that may fail the gate fails its case; one that may not is skipped with its figures, as is an absent one."""
+    free, bound = cases(with_axes()), cases(with_axes(gated=(AxisName.SAFETY, AxisName.RULES)))
+    assert [name for name, case in free.items() if case.find("failure") is not None] == []
+    assert {name for name, case in free.items() if case.find("skipped") is not None} == {
+        "trajectory", "rules/disclaimer", "latency", "judge",
+    }  # fmt: skip
+    assert [name for name, case in bound.items() if case.find("failure") is not None] == ["rules/disclaimer"]
+
+
+@pytest.mark.parametrize("rendering", RENDERINGS)
+def test_no_word_of_an_axis_controls_a_reader(rendering: str) -> None:
+    """No escape, bell, turned text or half of a pair gets through, and no tag of others."""
+    text = RENDERINGS[rendering](hostile_axes())
+    text.encode("utf-8")
+    if rendering == "json":
+        assert not re.search("[\x00-\x1f]", text)
+    else:
+        assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ufeff\ufffe]", text)
