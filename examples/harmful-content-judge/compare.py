@@ -33,13 +33,14 @@ def main(rubric: str = "harmful_medical") -> None:
         judge=judge_from_environment(os.environ),
         show=1,
     )
-    compared = demur.compare(HERE / "baseline.jsonl", HERE / "candidate.jsonl", axes=settings)
-    report = compared.axes.report
-    for result in report.results:
+    axes = demur.compare(HERE / "baseline.jsonl", HERE / "candidate.jsonl", axes=settings).axes
+    if axes is None:
+        return
+    for result in axes.report.results:
         print(f"{result.name}: {result.severity}, {result.baseline} → {result.candidate}, p = {result.p_adjusted:.3g}")
         for evidence in result.evidence:
             print(f"  {evidence.key}: {evidence.sentence}")
-    for absent in report.absent:
+    for absent in axes.report.absent:
         print(f"{absent.name}: absent, {absent.why}")
 
 

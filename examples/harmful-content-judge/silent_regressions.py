@@ -12,11 +12,11 @@ import os
 import sys
 import tempfile
 import urllib.request
-from collections.abc import Callable
 from contextlib import redirect_stdout
 from dataclasses import dataclass, replace
 from io import StringIO
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from demur.cli.main import main as demur
 from demur.model.exchange import Choice, Finish, Request, TextPart, ToolCallPart
@@ -24,6 +24,9 @@ from demur.pipeline.simulation import Call, Simulated, Simulator
 from demur.servers.simulator_run import running_simulator
 from demur.simulate.scenario import scenario_named
 from demur.simulate.settings import SimulatorSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 COUNT = 24
 RULES = """
@@ -88,7 +91,8 @@ def scripted(request: Request) -> Said:
         label = "unsafe" if "Never mind" in request.prompt else "safe"
         return json.dumps({"label": label, "reason": "by the label" if label == "safe" else "waves the label away"}), ()
     side, _, kind = request.model.partition("-")
-    return ANSWERS[kind][1 if side == "before" else 2]
+    _, better, worse = ANSWERS[kind]
+    return better if side == "before" else worse
 
 
 def ask(url: str, model: str, prompt: str) -> dict[str, object]:

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import openai
 import pytest
@@ -68,6 +68,40 @@ def test_it_serves_until_it_is_told_to_stop(tmp_path: Path) -> None:
     assert "helfen" in (done.choices[0].message.content or "")
     truth = json.loads(log.read_text(encoding="utf-8").splitlines()[-1])
     assert (truth["outcome"], truth["language"], truth["scenario"]) == ("refused", "de", "support-bot")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_a_truth_that_cannot_be_kept_is_told_and_harms_no_answer() -> None:
+    """Where the log's disk is full, clients are still answered, and the loss is told once."""
+    command = [sys.executable, "-c", SERVE, "--port", "0", "--truth", "/dev/full"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:  # noqa: S603 — our own
+        assert process.stderr is not None
+        found = re.search(r"http://\S+/v1", process.stderr.readline())
+        assert found
+        with openai.OpenAI(base_url=found[0], api_key="none", max_retries=5) as client:
+            for question in ("hi", "ho"):
+                client.chat.completions.create(model="m", messages=[{"role": "user", "content": question}])
+        process.send_signal(signal.SIGTERM)
+        said = process.stderr.read()
+    assert said == "demur: `/dev/full` loses truths: no space left on device\n"
+
+
+def test_streams_end_before_the_server_does() -> None:
+    """SIGTERM in the midst of a stream lets it come to its end, and the exit is a good one."""
+    command = [sys.executable, "-c", SERVE, "--port", "0", "--piece-ms", "20"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:  # noqa: S603 — our own
+        assert process.stderr is not None
+        found = re.search(r"http://\S+/v1", process.stderr.readline())
+        assert found
+        with openai.OpenAI(base_url=found[0], api_key="none", max_retries=5) as client:
+            asked: list[Any] = [{"role": "user", "content": "hi"}]
+            stream = client.chat.completions.create(model="answer", messages=asked, stream=True)
+            first = next(iter(stream))
+            process.send_signal(signal.SIGTERM)
+            ends = [chunk.choices[0].finish_reason for chunk in stream]
+        assert process.wait(20) == 0
+    assert first.choices[0].finish_reason is None
+    assert ends[-1] == "stop"
 
 
 def test_a_careful_client_passes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ class PhraseAuditor(ClaimsAuditor):
 
     @claims(phase=Phase.RESPONSE)
     def look(self, response: Handed) -> dict[str, bool]:
+        """State whether the phrase was said."""
         source = response.source
         assert isinstance(source, Response)
         texts = [

@@ -58,9 +58,12 @@ def test_an_allowed_answer_is_the_providers_own(tmp_path: Path, simulator: Runni
 def test_a_denied_prompt_never_reaches_the_provider(tmp_path: Path, simulator: RunningSimulator) -> None:
     """A denial is a 403 in the provider's shape that names rule, reason and passport, and the provider is not asked."""
     simulator.refuse_by("answer")
-    with gateway(tmp_path, simulator.url) as running, running.openai() as client:
-        with pytest.raises(openai.PermissionDeniedError) as caught:
-            asked(client, ATTACK)
+    with (
+        gateway(tmp_path, simulator.url) as running,
+        running.openai() as client,
+        pytest.raises(openai.PermissionDeniedError) as caught,
+    ):
+        asked(client, ATTACK)
     error: Any = caught.value.body
     assert error["code"] == "policy_denied"
     assert "attack" in [rule["id"] for rule in error["demur"]["rules"]]
@@ -105,9 +108,12 @@ def test_a_warning_changes_nothing_but_headers(tmp_path: Path, simulator: Runnin
 def test_an_answer_can_be_denied(tmp_path: Path, simulator: RunningSimulator) -> None:
     """A rule over the answer withholds it whole; the record names our block and the model's own refusal apart."""
     simulator.refuse_by("refuse-soft")
-    with gateway(tmp_path, simulator.url, policy=NO_REFUSALS) as running, running.openai() as client:
-        with pytest.raises(openai.PermissionDeniedError) as caught:
-            asked(client, HARMLESS)
+    with (
+        gateway(tmp_path, simulator.url, policy=NO_REFUSALS) as running,
+        running.openai() as client,
+        pytest.raises(openai.PermissionDeniedError) as caught,
+    ):
+        asked(client, HARMLESS)
     assert "refusals stay here" in str(caught.value)
     (found,) = passports(tmp_path)
     assert found.causes == (DeclineCause.GATEWAY_BLOCK, DeclineCause.TEXT_REFUSAL)

@@ -55,9 +55,12 @@ def test_a_providers_errors_pass(tmp_path: Path, simulator: RunningSimulator, sc
 def test_a_providers_400_filter_is_a_filter(tmp_path: Path, simulator: RunningSimulator) -> None:
     """Azure's 400 by its filter passes, and its cause is the filter, not the error."""
     simulator.refuse_by("filter-azure-400")
-    with gateway(tmp_path, simulator.url) as running, running.azure() as client:
-        with pytest.raises(openai.BadRequestError):
-            client.chat.completions.create(**chat(HARMLESS))
+    with (
+        gateway(tmp_path, simulator.url) as running,
+        running.azure() as client,
+        pytest.raises(openai.BadRequestError),
+    ):
+        client.chat.completions.create(**chat(HARMLESS))
     (found,) = passports(tmp_path)
     assert (found.upstream_status, found.causes) == (400, (DeclineCause.PROVIDER_FILTER,))
 
@@ -112,9 +115,7 @@ def test_an_auditor_that_is_down(
 
 
 @pytest.mark.parametrize(("mode", "status"), [(OnFailure.CLOSED, 503), (OnFailure.OPEN, 200)])
-def test_a_store_that_takes_nothing(
-    tmp_path: Path, simulator: RunningSimulator, mode: OnFailure, status: int
-) -> None:
+def test_a_store_that_takes_nothing(tmp_path: Path, simulator: RunningSimulator, mode: OnFailure, status: int) -> None:
     """Without a record there is no answer, or there is and the loss is counted, by the setting; then it is taken up again."""
     simulator.refuse_by("answer")
     with gateway(tmp_path, simulator.url, failure=FailurePart(store=mode)) as running:
@@ -139,9 +140,7 @@ def test_a_store_that_takes_nothing(
 
 
 @pytest.mark.parametrize(("mode", "status"), [(OnFailure.CLOSED, 503), (OnFailure.OPEN, 200)])
-def test_a_policy_that_does_not_load(
-    tmp_path: Path, simulator: RunningSimulator, mode: OnFailure, status: int
-) -> None:
+def test_a_policy_that_does_not_load(tmp_path: Path, simulator: RunningSimulator, mode: OnFailure, status: int) -> None:
     """Broken files leave the last good policy in force, on record as stale, or deny until they are mended."""
     simulator.refuse_by("answer")
     more: dict[str, Any] = {"failure": FailurePart(policy_reload=mode), "reload_s": 0.02}
@@ -177,9 +176,10 @@ def test_more_at_once_than_the_limit_is_refused(tmp_path: Path) -> None:
     """Beyond the number of exchanges at once the answer is 503 at once, with a time to try again."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        more = {"limits": LimitsPart(requests=1), "timeouts": TimeoutsPart(read_s=1)}
+        more: dict[str, Any] = {"limits": LimitsPart(requests=1), "timeouts": TimeoutsPart(read_s=1)}
         with gateway(tmp_path, url, **more) as running:
-            with socket.create_connection(running.url.removeprefix("http://").split(":")) as first:
+            host, port = running.url.removeprefix("http://").split(":")
+            with socket.create_connection((host, int(port))) as first:
                 body = b'{"model":"m","messages":[{"role":"user","content":"hi"}]}'
                 head = b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
                 first.sendall(head + b"content-length: %d\r\n\r\n" % len(body) + body)

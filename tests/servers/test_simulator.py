@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -255,3 +256,32 @@ def test_latency_is_off_unless_asked_for(running: RunningSimulator) -> None:
     slowed = Simulator(replace(running.app.simulator.settings, first_token_ms=1, piece_ms=1))
     with running_simulator(slowed) as started:
         assert knock(started, CHAT, asked(HARMLESS, stream=True)) == usual
+
+
+def test_many_streams_at_once_do_not_mix(running: RunningSimulator) -> None:
+    """Sixty-four streams side by side each say what they say alone."""
+    paced = Simulator(replace(running.app.simulator.settings, piece_ms=1))
+    asks = [asked(f"Question {number}", stream=True, n=1 + number % 3) for number in range(64)]
+    with running_simulator(paced) as started, ThreadPoolExecutor(64) as pool:
+        together = list(pool.map(lambda ask: knock(started, CHAT, ask).body, asks))
+    assert together == [knock(running, CHAT, ask).body for ask in asks]
+
+
+def test_as_many_choices_as_the_api_allows(running: RunningSimulator) -> None:
+    """All 128 choices come, whole and streamed, and end."""
+    whole = knock(running, CHAT, asked(HARMLESS, n=128)).json
+    assert [choice["index"] for choice in whole["choices"]] == list(range(128))
+    with openai_client(running) as client:
+        chunks = list(client.chat.completions.create(**asked(HARMLESS, n=128, stream=True)))
+    ended = [choice.index for chunk in chunks for choice in chunk.choices if choice.finish_reason]
+    assert sorted(ended) == list(range(128))
+
+
+@pytest.mark.parametrize("letter", ["a", "\u3042", "\U0001f469\u200d"])
+def test_long_prompts_are_answered(letter: str) -> None:
+    """A prompt of half a megabyte, read beside the others, is judged to its end."""
+    filler = f"{letter} " * (400_000 // len(f"{letter} ".encode()))
+    with running_simulator() as started:
+        came = knock(started, CHAT, asked(f"{filler}\n{HARM}"))
+        assert came.json["choices"][0]["message"]["refusal"]
+        assert [truth.outcome for truth in started.truths] == ["refused"]

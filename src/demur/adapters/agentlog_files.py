@@ -28,7 +28,7 @@ def write_agentlog_file(
     path: Path, rows: Iterable[Traced], *, format_name: str, ts: str, prompts: Mapping[str, str]
 ) -> None:
     """Write the rows of a run; `prompts` are what rows without one asked, by their ids."""
-    lines = write_agentlog((_logged(row, format_name, prompts) for row in rows), ts=ts)
+    lines = write_agentlog((_log_entry(row, format_name, prompts) for row in rows), ts=ts)
     try:
         with path.open("wb") as out:
             out.writelines(lines)
@@ -37,7 +37,7 @@ def write_agentlog_file(
         raise UsageError(f"`{path}` cannot be written: {what}", hint="check the folder") from exc
 
 
-def _logged(row: Traced, format_name: str, prompts: Mapping[str, str]) -> LoggedExchange:
+def _log_entry(row: Traced, format_name: str, prompts: Mapping[str, str]) -> LoggedExchange:
     exchange = row.exchange
     asked = prompts.get(exchange.id or "")
     if exchange.request is None and asked is not None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PayloadRow", "RecordCounts", "row_of_payload"]
 
-_AT_ONCE = 25_000
+_AT_ONCE = 5_000
 _HOUR_CHARS = len("2026-01-31T12")
 _STRENGTH = {effect.word: effect for effect in Effect}
 _UNNAMED = "unnamed attack"
@@ -37,29 +37,29 @@ class PayloadRow(NamedTuple):
     seq: int
 
 
-class _RuleBrief(msgspec.Struct):
+class _RuleBrief(msgspec.Struct, frozen=True):
     id: str
     effect: str
     reason: str | None = None
 
 
-class _AuditorBrief(msgspec.Struct):
+class _AuditorBrief(msgspec.Struct, frozen=True):
     id: str
     status: str
     took_us: int
 
 
-class _ClaimsBrief(msgspec.Struct):
+class _ClaimsBrief(msgspec.Struct, frozen=True):
     refusal_category: Any = None
     harm_categories: Any = None
     adversarial_flagged: Any = None
 
 
-class _ContextBrief(msgspec.Struct):
+class _ContextBrief(msgspec.Struct, frozen=True):
     claims: _ClaimsBrief = _ClaimsBrief()
 
 
-class _PhaseBrief(msgspec.Struct):
+class _PhaseBrief(msgspec.Struct, frozen=True):
     phase: str
     decision: str
     context: _ContextBrief = _ContextBrief()
@@ -68,13 +68,13 @@ class _PhaseBrief(msgspec.Struct):
     auditors: tuple[_AuditorBrief, ...] = ()
 
 
-class _GapBrief(msgspec.Struct):
+class _GapBrief(msgspec.Struct, frozen=True):
     phase: str
     what: str
     auditor: str | None = None
 
 
-class _PassportBrief(msgspec.Struct):
+class _PassportBrief(msgspec.Struct, frozen=True):
     model_asked: str
     model_served: str | None
     policy_digest: str
@@ -83,7 +83,7 @@ class _PassportBrief(msgspec.Struct):
     gaps: tuple[_GapBrief, ...] = ()
 
 
-class _StatementBrief(msgspec.Struct):
+class _StatementBrief(msgspec.Struct, frozen=True):
     predicate: _PassportBrief
 
 

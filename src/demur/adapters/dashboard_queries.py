@@ -20,7 +20,7 @@ from demur.adapters.log_growth import RateKey, stored_bytes
 from demur.adapters.passport_rates import rates_of
 from demur.adapters.postgres_log import connect_postgres, postgres_failure
 from demur.adapters.sqlite_files import connect_sqlite, sqlite_failure
-from demur.errors import UsageError
+from demur.errors import EmptyInputError
 from demur.report.dashboard_values import (
     DecisionBucket,
     ExchangeRow,
@@ -63,6 +63,12 @@ _OF_SESSION = _PASSPORTS + "session = ? AND seq < ? ORDER BY seq DESC LIMIT ?"
 _SIZE = "SELECT max(idx) FROM {records}"
 _AT = "SELECT at FROM {records} WHERE idx >= ? ORDER BY idx LIMIT 1"
 _TAIL = "SELECT max(seq) FROM {records} WHERE session = ?"
+_BOUNDS = "SELECT min(hour), max(hour) FROM {rollup}"
+_MODELS = "SELECT model, sum(n) FROM {rollup} GROUP BY model"
+_COUNTS = (
+    "SELECT substr(hour, 1, ?), model, decision, causes, answered, sum(n) FROM {rollup} "
+    "WHERE substr(hour, 1, ?) >= ? AND substr(hour, 1, ?) <= ? GROUP BY 1, 2, 3, 4, 5 ORDER BY 1, 2, 3, 4, 5"
+)
 _LIKE = (
     "SELECT session, max(seq) FROM {records} WHERE session > ? AND session >= ? AND session < ? "
     "GROUP BY session ORDER BY session LIMIT ?"
@@ -86,7 +92,8 @@ class _Question:
     def ask(self, query: str, *values: object) -> list[tuple[Any, ...]]:
         """Return the rows of a query, written with `?` and `{records}`."""
         database = self._place.is_database
-        text = query.replace("{records}", "demur.records" if database else "records")
+        schema = "demur." if database else ""
+        text = query.replace("{records}", f"{schema}records").replace("{rollup}", f"{schema}rollup")
         try:
             rows: list[tuple[Any, ...]] = self._db.execute(
                 text.replace("?", "%s") if database else text, values
@@ -127,6 +134,24 @@ class _Question:
                 high = middle
         return low
 
+    def hours(self) -> tuple[str, ...]:
+        """Return the first and the last hour with an exchange; nothing where there is none."""
+        ((first, last),) = self.ask(_BOUNDS)
+        return () if first is None else (str(first), str(last))
+
+    def models(self) -> tuple[str, ...]:
+        """Return the models on record, the busiest first."""
+        found = sorted(self.ask(_MODELS), key=lambda row: (-row[1], row[0]))
+        return tuple(str(model) for model, _ in found)
+
+    def counts(self, since: str = "", until: str = "", *, chars: int) -> list[tuple[RateKey, int]]:
+        """Return the counts of a period, its first and last bucket included, with hours cut to so many characters."""
+        bounds = (len(since), since, len(until), until) if until else (len(since), since, 0, "")
+        rows = self.ask(_COUNTS, chars, *bounds)
+        return [
+            (RateKey(hour, model, effect, causes, bool(told)), int(n)) for hour, model, effect, causes, told, n in rows
+        ]
+
     def close(self) -> None:
         """Let go of the connection."""
         self._db.close()
@@ -151,10 +176,10 @@ class DashboardReader:
         with self.opened(), closing(_Question(self.place)) as question:
             yield question
 
-    def rollup(self) -> list[tuple[RateKey, int]]:
-        """Return the hourly counts."""
-        with self.opened() as store:
-            return list(store.rollup())
+    def by_day(self) -> tuple[tuple[str, ...], list[tuple[RateKey, int]]]:
+        """Return the models on record, the busiest first, and the counts by day."""
+        with self._asking() as question:
+            return question.models(), question.counts(chars=Step.DAY.chars)
 
     def catch_up(self) -> int:
         """Read on what the hourly counts do not hold; return how many records there are."""
@@ -163,19 +188,21 @@ class DashboardReader:
             self.counts.follow(size, lambda start, stop: question.passports(_STRETCH, start, stop))
         return size
 
+    def is_caught_up(self) -> bool:
+        """Read on, and return whether all records were read by then."""
+        return self.counts.reach(self.catch_up()).whole
+
     def overview(self, asked: Callable[[Sequence[str]], Period], *, model: str = "") -> Overview:
         """Return the first page for a period, and for one model where it is named."""
-        rollup = self.rollup()
-        models = _models_of(rollup)
-        period = asked(sorted({key.hour for key, _ in rollup}))
+        with self._asking() as question:
+            period, models = asked(question.hours()), question.models()
+            since, until = period.since, period.until
+            counts = question.counts(since, until, chars=period.step.chars) if period.buckets else []
         size = self.catch_up()
-        since, until = period.since, period.until or "~"
-        rollup = [(key, n) for key, n in rollup if model in ("", key.model)]
-        by_model = rates_of(rollup, ["model"], since=since, until=until)
-        by_model = tuple(sorted(by_model, key=lambda group: (-group.exchanges, group.group)))
-        (everything,) = rates_of(rollup, [], since=since, until=until) or rates_of([(_NOTHING, 0)], [])
-        cut = [(key._replace(hour=key.hour[: period.step.chars]), n) for key, n in rollup]
-        groups = rates_of(cut, ["model", "hour"], since=since, until=until)
+        counts = [(key, n) for key, n in counts if model in ("", key.model)]
+        by_model = tuple(sorted(rates_of(counts, ["model"]), key=lambda group: (-group.exchanges, group.group)))
+        (everything,) = rates_of(counts or [(_NOTHING, 0)], [])
+        groups = rates_of(counts, ["model", "hour"])
         shown = [group.group[0] for group in by_model[:_MODELS_SHOWN]]
         return Overview(
             period,
@@ -186,7 +213,7 @@ class DashboardReader:
             _series(shown, groups, by_model, lambda group: group.model_refused),
             _series(shown, groups, by_model, lambda group: group.provider_filtered),
             _series(shown, groups, by_model, lambda group: group.gateway_denied),
-            _decisions(cut, period),
+            _decisions(counts, period),
             self.counts.attacks(since, until, model=model),
             self.counts.gaps(since, until, model=model),
             self.counts.reach(size),
@@ -194,19 +221,20 @@ class DashboardReader:
 
     def policies(self, asked: Callable[[Sequence[str]], Period]) -> PoliciesPage:
         """Return which rules fired in a period."""
-        period = asked(sorted({key.hour for key, _ in self.rollup()}))
+        with self._asking() as question:
+            period = asked(question.hours())
         size = self.catch_up()
-        since, until = period.since, period.until or "~"
+        since, until = period.since, period.until
         exchanges, errors = self.counts.exchanges(since, until)
         rules, policies = self.counts.rules(since, until), self.counts.policies(since, until)
         return PoliciesPage(period, exchanges, rules, errors, policies, self.counts.reach(size))
 
     def sessions(self, asked: SessionFilter, *, before: str = "") -> SessionsPage:
         """Return a page of sessions: by name where one is looked for, else the newest activity first."""
-        models = _models_of(self.rollup())
         size = self.catch_up()
-        rules = tuple(sorted({row.rule for row in self.counts.rules("", "~")}))
+        rules = tuple(sorted({row.rule for row in self.counts.rules("", "")}))
         with self._asking() as question:
+            models = question.models()
             page = _by_name(question, asked, after=before, is_database=self.place.is_database) if asked.search else None
             page = page or _by_activity(question, asked, before=before)
         return replace(page, models=models, rules=rules, total=size, first=not before)
@@ -218,7 +246,7 @@ class DashboardReader:
             start = before if before is not None else 0 if last is None else int(last) + 1
             rows = [row_of_payload(row) for row in question.passports(_OF_SESSION, name, start, _PAGE + 1)]
         if not rows:
-            raise UsageError(f"no exchange of session `{name}`", hint="search for it by the beginning of its name")
+            raise EmptyInputError(f"no exchange of session `{name}`", hint="search for it by the beginning of its name")
         following = rows[_PAGE - 1].seq if len(rows) > _PAGE else None
         return SessionPage(name, tuple(rows[:_PAGE]), int(last or 0) + 1, following)
 
@@ -244,13 +272,6 @@ def _hour_at(text: str, *, last: bool = False) -> datetime:
     return datetime.fromisoformat(f"{text}:00" if "T" in text else f"{text}T{'23' if last else '00'}:00")
 
 
-def _models_of(rollup: Sequence[tuple[RateKey, int]]) -> tuple[str, ...]:
-    found: Counter[str] = Counter()
-    for key, n in rollup:
-        found[key.model] += n
-    return tuple(sorted(found, key=lambda name: (-found[name], name)))
-
-
 def _shares(name: str, group: GroupRates) -> Shares:
     return Shares(
         name, group.exchanges, group.unanswered, group.model_refused, group.provider_filtered, group.gateway_denied
@@ -271,12 +292,12 @@ def _series(
     )
 
 
-def _decisions(cut: Sequence[tuple[RateKey, int]], period: Period) -> tuple[DecisionBucket, ...]:
+def _decisions(counts: Sequence[tuple[RateKey, int]], period: Period) -> tuple[DecisionBucket, ...]:
     found: dict[str, Counter[str]] = {at: Counter() for at in period.buckets}
-    for key, n in cut:
+    for key, n in counts:
         if key.hour in found:
             found[key.hour][key.decision] += n
-    return tuple(DecisionBucket(at, counts) for at, counts in found.items())
+    return tuple(DecisionBucket(at, effects) for at, effects in found.items())
 
 
 def _matches(row: ExchangeRow, asked: SessionFilter) -> bool:

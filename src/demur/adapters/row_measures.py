@@ -7,13 +7,14 @@ value that is negative, not finite or no number is not known; tokens that the pr
 
 from __future__ import annotations
 
+from functools import cache
 from math import isfinite
 from typing import TYPE_CHECKING
 
 from demur.model.exchange import Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from demur.model.run import Traced
 
@@ -30,9 +31,9 @@ _LATENCIES = {
     "duration_s": _S,
 }
 _LATENCIES_OF_FORMAT = {
-    "litellm": {"response_time": _S},
-    "langfuse": {"latency": _S},
-    "langfuse-export": {"latency": _S},
+    "litellm": {**_LATENCIES, "response_time": _S},
+    "langfuse": {**_LATENCIES, "latency": _S},
+    "langfuse-export": {**_LATENCIES, "latency": _S},
 }
 _COSTS = ("cost", "cost_usd", "total_cost", "totalCost", "calculatedTotalCost", "response_cost", "llm.cost.total")
 _TOKENS_IN = (
@@ -48,18 +49,15 @@ _HOLDERS = ("metadata", "meta", "attributes", "extra", "info")
 
 def latency_of_row(traced: Traced, format_name: str) -> float | None:
     """Return how many milliseconds the answer took, None where the row does not say."""
-    fields = dict(traced.fields)
-    units = {**_LATENCIES, **_LATENCIES_OF_FORMAT.get(format_name, {})}
-    for name, unit in units.items():
-        value = _measure(fields, (name,))
-        if value is not None:
-            return value * unit
-    return None
+    units = _LATENCIES_OF_FORMAT.get(format_name, _LATENCIES)
+    found = _measure(traced, tuple(units))
+    return None if found is None else found[1] * units[found[0]]
 
 
 def cost_of_row(traced: Traced) -> float | None:
     """Return what the exchange cost, in the row's own currency; None where it does not say."""
-    return _measure(dict(traced.fields), _COSTS)
+    found = _measure(traced, _COSTS)
+    return None if found is None else found[1]
 
 
 def usage_of_row(traced: Traced) -> Usage | None:
@@ -67,21 +65,32 @@ def usage_of_row(traced: Traced) -> Usage | None:
     response = traced.exchange.response
     if response is not None and response.usage is not None:
         return response.usage
-    fields = dict(traced.fields)
-    asked, answered = _measure(fields, _TOKENS_IN), _measure(fields, _TOKENS_OUT)
-    return None if asked is None or answered is None else Usage(int(asked), int(answered))
+    asked, answered = _measure(traced, _TOKENS_IN), _measure(traced, _TOKENS_OUT)
+    return None if asked is None or answered is None else Usage(int(asked[1]), int(answered[1]))
 
 
-def _measure(fields: Mapping[str, str], names: Sequence[str]) -> float | None:
-    places = (*names, *(f"{holder}.{name}" for holder in _HOLDERS for name in names))
-    for place in places:
-        said = fields.get(place)
-        if said is None:
-            continue
-        try:
-            value = float(said)
-        except ValueError:
-            continue
-        if isfinite(value) and value >= 0:
-            return value
-    return None
+def _measure(traced: Traced, names: tuple[str, ...]) -> tuple[str, float] | None:
+    """Return the first of these names that the row has a number under, and the number."""
+    places = _places(names)
+    found = sorted(
+        (*places[name], value)
+        for name, said in traced.fields
+        if name in places and (value := _number(said)) is not None
+    )
+    return (found[0][1], found[0][2]) if found else None
+
+
+@cache
+def _places(names: tuple[str, ...]) -> Mapping[str, tuple[int, str]]:
+    """Return where a row may keep these names: how far down the list each place is, and the name that stands there."""
+    holders = ("", *(f"{holder}." for holder in _HOLDERS))
+    placed = [(f"{holder}{name}", name) for holder in holders for name in names]
+    return {place: (at, name) for at, (place, name) in enumerate(placed)}
+
+
+def _number(said: str) -> float | None:
+    try:
+        value = float(said)
+    except ValueError:
+        return None
+    return value if isfinite(value) and value >= 0 else None

@@ -1,7 +1,8 @@
 """The exchanges at given rows of a run on a cluster, read again where they stand: texts are kept nowhere else.
 
-Laws: as many rows come back as were asked for, never more; only files that hold one are read again. A frame may give other rows
-the second time (it is somebody's query): a row whose id or session is no longer that of its place is left out.
+Laws: what comes back for a place is the exchange that was judged there, and no more comes back than was asked for; only files
+that hold a wanted row are read again. A frame is somebody's query, and may give other rows the second time: whoever asks looks
+whether the exchange still is what it was judged to be.
 """
 
 from __future__ import annotations
@@ -54,16 +55,19 @@ def _picked(
     from pyspark.sql import functions as sql
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    raw = run.given.raw
+    places = [place for lines in wanted.values() for there in lines.values() for place in there]
+    raw = run.given.only(sorted({place[0] for place in places}))
     if run.given.keys:
-        # Whole blocks are left out before their rows are handed to Python.
-        raw = raw.where(sql.col(f"`{START}`").isin([start for _, start in wanted]))
+        # What is not wanted is left out before rows are handed to Python: whole blocks, and the rows of a table.
+        raw = raw.where(sql.col(f"`{START}`").isin(sorted({place[1] for place in places})))
+    if run.given.keys and not run.given.lines:
+        raw = raw.where(sql.col(f"`{LINE}`").isin(sorted({place[3] for place in places})))
     picker = RowPicker({block: frozenset(lines) for block, lines in wanted.items()})
     rows: pa.Table = map_arrow(raw, picker.pick, to_arrow_schema(raw.schema)).toArrow()
     names = [name for name in rows.column_names if name not in (FILE, START, LINE)]
-    places = zip(*(rows.column(name).to_pylist() for name in (FILE, START, LINE)), strict=True)
+    found = zip(*(rows.column(name).to_pylist() for name in (FILE, START, LINE)), strict=True)
     records = _lines_of(rows) if run.given.lines else rows.select(names).to_pylist()
-    for (file, start, line), record in zip(places, records, strict=True):
+    for (file, start, line), record in zip(found, records, strict=True):
         yield file_key(file, encoded=True), start, line, record
 
 

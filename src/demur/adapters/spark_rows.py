@@ -54,6 +54,7 @@ FILE, START, LINE, VALUE = "demur:file", "demur:start", "demur:line", "value"
 ASKED = ("response", "prompt", "finish_reason", "refusal", "error")
 BLOCK, ERROR, SKIPPED = "block", "error", "skipped"
 _HEAD_RECORDS = 50
+_SHUFFLED = ("key", "outcome", "score", "reason", "cause", "session")
 _BOM = b"\xef\xbb\xbf"
 
 Batches = Iterator["pa.RecordBatch"]
@@ -266,13 +267,14 @@ class RowPicker:
 def add_shuffle(batches: Batches) -> Batches:
     """Yield batches with the order of rows of one key, as the embedded engine computes it, for the rank of repeats.
 
-    `md5(concat_ws('|', key, outcome, score, reason, cause))`: numbers are written as Python and DuckDB write them, the shortest
-    that reads back the same, which Java does not.
+    `md5(concat_ws('|', key, outcome, score, reason, cause, session, …))`, the fields last: numbers are written as Python and
+    DuckDB write them, the shortest that reads back the same, which Java does not.
     """
     import pyarrow as pa
 
     for batch in batches:
-        columns = (batch.column(name).to_pylist() for name in ("key", "outcome", "score", "reason", "cause"))
+        fields = [name for name in batch.schema.names if name.startswith("field:")]
+        columns = (batch.column(name).to_pylist() for name in (*_SHUFFLED, *fields))
         texts = ("|".join(str(v) for v in row if v is not None) for row in zip(*columns, strict=True))
         orders = [hashlib.md5(text.encode(), usedforsecurity=False).hexdigest() for text in texts]
         yield batch.set_column(batch.schema.names.index("shuffle"), "shuffle", pa.array(orders, pa.string()))

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,10 +20,10 @@ from demur import errors
 from demur.adapters.flat_tables import flat_columns
 from demur.adapters.memory import spool_rows
 from demur.adapters.records import sniff
+from demur.adapters.sources import Kind, Source, find_sources
 from demur.adapters.spark_rows import BLOCK, ERROR, FILE, LINE, SKIPPED, START, VALUE, RowJudge, file_key, judged_schema
 from demur.adapters.spark_session import map_arrow, named_failures, watched
-from demur.adapters.spark_tables import plain_frame
-from demur.adapters.sources import Kind, Source, find_sources
+from demur.adapters.spark_tables import plain_frame, ticked
 from demur.errors import EmptyInputError, InputError, ShapeError, UsageError
 from demur.wire.flat import RESPONSE_FIELDS
 from demur.wire.traces.formats import format_named
@@ -43,6 +43,7 @@ _ENDINGS = "*.{jsonl,ndjson,json,agentlog,parquet,gz}"
 _HEAD_ROWS = 200
 _ERRORS_KEPT = 1000
 _SILENT_FILES = 100
+_LEAST_BLOCK_BYTES, _MOST_BLOCK_BYTES = 4 << 20, 128 << 20
 _PATTERN = re.compile(r"([\[\]{}*?\\])")
 
 
@@ -69,6 +70,13 @@ class RawRows:
     files: tuple[str, ...]
     keys: tuple[str, ...]
     size_bytes: int
+
+    def only(self, numbers: Sequence[int]) -> DataFrame:
+        """Return the rows of some of the files, in the same blocks; all rows of a frame."""
+        if not self.keys:
+            return self.raw
+        paths = [escaped(self.keys[number]) for number in numbers]
+        return (_texts if self.lines else _table)(self.raw.sparkSession, paths)
 
     def shown_line(self, before: int, line: int | None) -> int | None:
         """Return the line of a row in its file, given those before its block; the rows of a frame have none."""
@@ -107,7 +115,7 @@ class SparkRun:
         return tuple(n for i, n in enumerate(self.fields) if any(each.fields[i] for each in self.counted))
 
 
-def load_run(
+def load_run(  # noqa: PLR0913 — what a run is read by, all by keyword
     session: SparkSession,
     run: object,
     *,
@@ -131,14 +139,18 @@ def load_run(
             sniffed=format_name is None,
         )
         judged = _judged(given, judge, head).persist()
-        with watched(session, progress, name=name, size_bytes=given.size_bytes):
-            marks, counted, skipped = _notes(given, judged, port.fields)
-            bad, unreadable = _bad_rows(given, judged, marks)
-        found = SparkRun(
-            *(name, chosen, given, judged, head, port.fields),
-            *(marks, counted, skipped, bad, unreadable),
-        )
-        _refuse_foreign_tables(session, found)
+        with ExitStack() as undo, watched(session, progress, name=name, size_bytes=given.size_bytes):
+            undo.callback(judged.unpersist)
+            # The first of these jobs reads and judges all; the others go by what Spark then keeps.
+            counted, unreadable = _counted_rows(judged, port.fields)
+            marks, skipped = _marks(given, judged)
+            bad = _bad_rows(given, judged, marks) if unreadable else ()
+            found = SparkRun(
+                *(name, chosen, given, judged, head, port.fields),
+                *(marks, counted, skipped, bad, unreadable),
+            )
+            _refuse_foreign_tables(session, found)
+            undo.pop_all()
     if not found.rows and not found.unreadable:
         why = ", ".join(f"{count:,} rows skipped: {reason}" for reason, count in found.skipped)
         raise EmptyInputError(f"no exchanges ({why or 'no rows'})", source=name, hint="an empty run is never a pass")
@@ -170,6 +182,7 @@ def _path_input(session: SparkSession, run: object, folder: Path) -> RawRows:
         one, other = (next(name for name, _, is_table, _ in files if is_table is kind) for kind in (True, False))
         raise ShapeError(f"Parquet, but `{other}` is not", source=one, hint="a run on Spark has one kind of file")
     paths = [escaped(key) for _, key, _, _ in files]
+    session = _steady(session, sum(file[3] for file in files))
     raw = _table(session, paths) if tables == {True} else _texts(session, paths)
     return RawRows(
         *(raw, tables == {False}, tuple(file[0] for file in files), tuple(file[1] for file in files)),
@@ -204,6 +217,21 @@ def _local_file(source: Source) -> _File:
         hint = "pack it by gzip with a name in .gz, or not at all"
         raise UsageError(f"`{source.name}` is packed in a way that Spark does not know", hint=hint)
     return source.name, str(source.path.absolute()), source.kind is Kind.PARQUET, source.size_bytes
+
+
+def _steady(session: SparkSession, size_bytes: int) -> SparkSession:
+    """Return a session of the same cluster that cuts files into the same blocks whenever it reads them.
+
+    By itself Spark goes by the number of cores and by the files asked for, and either may be another when rows are read again.
+    """
+    context = getattr(session, "_sc", None)
+    if context is None:
+        return session
+    steady = session.newSession()
+    share = max(_LEAST_BLOCK_BYTES, min(_MOST_BLOCK_BYTES, size_bytes // max(1, context.defaultParallelism)))
+    steady.conf.set("spark.sql.files.maxPartitionBytes", str(share))
+    steady.conf.set("spark.sql.files.minPartitionNum", "1")
+    return steady
 
 
 def _texts(session: SparkSession, paths: Sequence[str]) -> DataFrame:
@@ -256,39 +284,41 @@ def _judged(given: RawRows, judge: RowJudge, head: Source) -> DataFrame:
     return map_arrow(plain_frame(given.raw, flat, judge.port.fields), judge.columns, schema)
 
 
-def _notes(
-    given: RawRows, judged: DataFrame, fields: Sequence[str]
-) -> tuple[dict[tuple[int, int], tuple[int, int]], tuple[Counted, ...], tuple[tuple[str, int], ...]]:
-    """Return the marks of the blocks, what the rows count up to, and what was skipped: the first job reads and judges all."""
+def _counted_rows(judged: DataFrame, fields: Sequence[str]) -> tuple[tuple[Counted, ...], int]:
+    """Return what the rows count up to, and how many could not be read."""
     from pyspark.sql import functions as sql
 
-    counts = [sql.count(sql.col(f"`field:{name.replace('`', '``')}`")) for name in fields]
+    counts = [sql.count(sql.col(ticked(f"field:{name}"))) for name in fields]
     rows = judged.groupBy("kind", "outcome", "reason", "cause").agg(sql.count("*"), *counts).collect()
     told = tuple(Counted(r[1], r[2], r[3], r[4], tuple(r[5:])) for r in rows if r[0] is None)
-    notes = (
-        judged.where(sql.col("kind").isin(BLOCK, SKIPPED))
-        .select("kind", "said", "source", "start", "place", "line")
-        .collect()
-    )
-    blocks = sorted((n.source, n.start, n.place, n.line) for n in notes if n.kind == BLOCK)
-    before = accumulate((block[2] for block in blocks), initial=0)
-    marks, source, line = {}, -1, 0
-    for block, row in zip(blocks, before, strict=False):
-        line = line if block[0] == source else 0
-        source = block[0]
-        marks[block[0], block[1]] = (row, line)
-        line += block[3] if given.lines else 0
+    return told, sum(row[4] for row in rows if row[0] == ERROR)
+
+
+def _marks(
+    given: RawRows, judged: DataFrame
+) -> tuple[dict[tuple[int, int], tuple[int, int]], tuple[tuple[str, int], ...]]:
+    """Return the rows and lines before each block, and what was skipped, most frequent first."""
+    notes = judged.where(f"kind IN ('{BLOCK}', '{SKIPPED}')").select("kind", "said", "source", "start", "place", "line")
     skipped: Counter[str] = Counter()
-    for note in notes:
-        if note.kind == SKIPPED:
-            skipped[note.said] += note.place
-    return marks, told, tuple(sorted(skipped.items(), key=lambda item: -item[1]))
+    blocks = []
+    for kind, said, *block in notes.collect():
+        if kind == SKIPPED:
+            skipped[said] += block[2]
+        else:
+            blocks.append(block)
+    marks: dict[tuple[int, int], tuple[int, int]] = {}
+    last, row, line = -1, 0, 0
+    for source, start, rows, lines in sorted(blocks):
+        line = line if source == last else 0
+        marks[source, start] = (row, line)
+        last, row, line = source, row + rows, line + (lines if given.lines else 0)
+    return marks, tuple(sorted(skipped.items(), key=lambda item: -item[1]))
 
 
 def _bad_rows(
     given: RawRows, judged: DataFrame, marks: Mapping[tuple[int, int], tuple[int, int]]
-) -> tuple[tuple[InputError, ...], int]:
-    """Return the first errors, each with its file and line, and how many there are."""
+) -> tuple[InputError, ...]:
+    """Return the first errors, each with its file and line."""
     from pyspark.sql import functions as sql
 
     bad = judged.where(sql.col("kind") == ERROR)
@@ -299,7 +329,7 @@ def _bad_rows(
         kind, what, hint = msgspec.json.decode(said, type=tuple[str, str, str | None])
         error: InputError = getattr(errors, kind)(what, hint=hint)
         found.append(error.at(given.files[source], given.shown_line(marks[source, start][1], line)))
-    return tuple(found), len(first) if len(first) < _ERRORS_KEPT else bad.count()
+    return tuple(found)
 
 
 def _refuse_foreign_tables(session: SparkSession, run: SparkRun) -> None:

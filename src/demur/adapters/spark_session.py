@@ -14,6 +14,7 @@ import sys
 import threading
 import warnings
 from contextlib import contextmanager
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from demur.errors import DemurError, InputError, ShapeError, UsageError
@@ -38,7 +39,7 @@ _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
 }
 _LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-_LOCAL_PARTITIONS = "8"
+_LOCAL_PARTITIONS = "4"
 """Of a shuffle where all executors are on this machine; a cluster has its own number."""
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 _RAISED = re.compile(r"^demur\.errors\.(\w+): (.+)$", re.MULTILINE)
@@ -69,7 +70,7 @@ def _started(master: str) -> SparkSession:
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
-    settings = dict(_SETTINGS)
+    settings: dict[str, bool | float | int | str | None] = dict(_SETTINGS)
     if master.startswith("local"):
         check_java()
         settings |= _LOOPBACK | {"spark.sql.shuffle.partitions": _LOCAL_PARTITIONS}
@@ -134,6 +135,35 @@ def named_failures(name: str) -> Iterator[None]:
         raise _failure(str(exc), name, _first_line(exc)) from exc
 
 
+_KNOWN: tuple[tuple[tuple[str, ...], type[DemurError], str, str], ...] = (
+    (
+        ("PATH_NOT_FOUND", "FileNotFoundException"),
+        InputError,
+        "no such file or directory",
+        "check the path, as the executors see it",
+    ),
+    (
+        ("CANNOT_MERGE", "Failed merging schema", "FAILED_READ_FILE.PARQUET_COLUMN"),
+        ShapeError,
+        "its files have mixed schemas ({})",
+        "give the column one type in every file, or name the files apart",
+    ),
+    (
+        ("UnsupportedFileSystemException", "No FileSystem for scheme"),
+        InputError,
+        "no file system for this address",
+        "add its Hadoop package to the session (spark.jars.packages)",
+    ),
+    (
+        ("PYTHON_VERSION_MISMATCH",),
+        UsageError,
+        "the executors run another Python than the driver",
+        "set PYSPARK_PYTHON to the same one",
+    ),
+)
+"""What Spark says of what users run into: its words, our error, our words, and what to do."""
+
+
 def _failure(text: str, name: str, first: str) -> DemurError:
     raised = _RAISED.findall(text)
     if raised:
@@ -142,15 +172,10 @@ def _failure(text: str, name: str, first: str) -> DemurError:
     if lacking:
         hint = "install demur and its dependencies in the Python of every executor, or ship them with spark.archives"
         return UsageError(f"the executors have no package `{lacking[1].partition('.')[0]}`", hint=hint)
-    if "PATH_NOT_FOUND" in text or "FileNotFoundException" in text:
-        return InputError("no such file or directory", source=name, hint="check the path, as the executors see it")
-    if "CANNOT_MERGE" in text or "Failed merging schema" in text or "FAILED_READ_FILE.PARQUET_COLUMN" in text:
-        hint = "give the column one type in every file, or name the files apart"
-        return ShapeError(f"its files have mixed schemas ({first})", source=name, hint=hint)
-    if "UnsupportedFileSystemException" in text or "No FileSystem for scheme" in text:
-        return InputError("no file system for this address", source=name, hint="add its Hadoop package to the session")
-    if "PYTHON_VERSION_MISMATCH" in text:
-        return UsageError("the executors run another Python than the driver", hint="set PYSPARK_PYTHON to the same one")
+    for words, kind, what, hint in _KNOWN:
+        if any(word in text for word in words):
+            error = kind(what.format(first), hint=hint)
+            return error.at(name) if isinstance(error, InputError) else error
     return InputError(f"Spark failed: {first}", source=name, hint="see the executors' logs")
 
 
@@ -163,9 +188,8 @@ def _first_line(exc: BaseException) -> str:
 
 
 def _java_error() -> type[Exception]:
-    from py4j.protocol import Py4JError
-
-    found: type[Exception] = Py4JError
+    # It has no types of its own, and none where it is not installed.
+    found: type[Exception] = import_module("py4j.protocol").Py4JError
     return found
 
 

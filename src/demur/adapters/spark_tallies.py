@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from demur.adapters.spark_rows import add_shuffle
 from demur.adapters.spark_session import map_arrow
 from demur.adapters.spark_tables import ticked
-from demur.adapters.tallies import PairTally
+from demur.adapters.tallies import LINKED, PairTally
 from demur.errors import EmptyInputError, ShapeError, UsageError
 from demur.model.comparison import ClusterSum, Direction, Missing, PairCounts, Pairing, SliceTally
 from demur.model.run import RunSummary
@@ -31,6 +31,7 @@ __all__ = ["PairedRuns", "Place", "abstained_rows", "group_rows", "pair_frames",
 _MAX_SLICE_VALUES = 50
 _MAX_MODELS = 5
 _CHANGED_SHARE = 0.5
+_MAX_LINKS = 200_000
 _COMPLETE = "bs IN ('a', 'n') AND cs IN ('a', 'n')"
 _NET = "sum(CAST(cs = 'a' AS INT) - CAST(bs = 'a' AS INT)) AS net"
 
@@ -154,7 +155,7 @@ class _Pairs:
         return sum(sessions for b, c, _, _, sessions in self.cells if b in "an" and c in "an")
 
 
-def _tallied(  # noqa: PLR0913 — what the user asks of the pairs, all by keyword
+def _tallied(
     runs: tuple[SparkRun, SparkRun],
     pairs: _Pairs,
     pairing: Pairing,
@@ -167,7 +168,8 @@ def _tallied(  # noqa: PLR0913 — what the user asks of the pairs, all by keywo
     changed = _changed_prompts(runs, pairs, asked=asked) if pairing is Pairing.ID else 0
     repeats = pairs.repeats()
     grouped_by = _cluster_of(pairs, cluster, repeats=repeats)
-    complete = pairs.frame.where(_COMPLETE)
+    frame = _with_links(pairs.frame) if grouped_by == LINKED else pairs.frame
+    complete = frame.where(_COMPLETE)
     clusters = _cluster_sums(complete, grouped_by)
     filled = {*runs[0].filled(), *runs[1].filled()}
     sliced = {field: _sliced(complete, field, grouped_by) for field in slices if field in filled}
@@ -189,26 +191,62 @@ def _tallied(  # noqa: PLR0913 — what the user asks of the pairs, all by keywo
 def _paired(
     runs: tuple[SparkRun, SparkRun], key: str | None, counted: Sequence[str]
 ) -> tuple[Pairing, DataFrame, tuple[tuple[str, str, int, int, int], ...]]:
-    """Return how rows pair, the pairs, and their cells: by the key that was asked for, or the first that both runs share."""
+    """Return how rows pair, the pairs, and how many are in each cell."""
+    pairing, column, unique = _pairing_of(runs, key)
+    pairs = _joined(runs, column, counted, unique=unique).persist()
+    repeats = "sum(CAST(k > 1 AND bs <> '-' AND cs <> '-' AS INT))"
+    cells = pairs.groupBy("bs", "cs").agg(*_exprs("count(*)", repeats, "count(session)")).collect()
+    return pairing, pairs, tuple((row[0], row[1], row[2], row[3], row[4]) for row in cells)
+
+
+@dataclass(frozen=True, slots=True)
+class _SharedKeys:
+    """How many rows of the baseline have a key that the candidate has, and whether no run has a key twice."""
+
+    rows: int
+    unique: bool
+
+
+def _pairing_of(runs: tuple[SparkRun, SparkRun], key: str | None) -> tuple[Pairing, str, bool]:
+    """Return how rows pair, by which column, and whether its keys are unique.
+
+    By the key that was asked for, or the id where it pairs many rows, else the prompt.
+    """
     named = {"id": (Pairing.ID, "id"), "prompt": (Pairing.PROMPT, "prompt")}
     tried = [named.get(key, (Pairing.FIELD, f"field:{key}"))] if key is not None else list(named.values())
-    for pairing, column in tried:
-        pairs = _joined(runs, column, counted).persist()
-        cells = tuple(
-            tuple(row)
-            for row in pairs.groupBy("bs", "cs")
-            .agg(*_exprs("count(*)", "sum(CAST(k > 1 AND bs <> '-' AND cs <> '-' AS INT))", "count(session)"))
-            .collect()
-        )
-        if any(b != "-" and c != "-" for b, c, *_ in cells):
-            return pairing, pairs, cells  # type: ignore[return-value]  # rows of a query of our own
-        pairs.unpersist()
+    shared: list[_SharedKeys] = []
+    for _, column in tried:
+        shared.append(_shared_keys(runs, column))
+        if shared[-1].rows * 2 >= runs[0].rows:
+            # No other column can pair twice as many.
+            break
+    best = max(each.rows for each in shared)
+    for (pairing, column), each in zip(tried, shared, strict=False):
+        if each.rows and each.rows * 2 >= best:
+            return pairing, column, each.unique
     first, second = (f"{run.rows:,} rows, {run.judged.where('id IS NOT NULL').count():,} with an id" for run in runs)
     asked = f"no {key} is" if key else "no id and no prompt is"
     raise EmptyInputError(
         f"{asked} in both runs (`{runs[0].name}`: {first}; `{runs[1].name}`: {second})",
-        hint="name the common field with --key, or pass --unpaired",
+        hint="name the common field with --key, join the prompts of a batch with --requests, or pass --unpaired",
     )
+
+
+def _shared_keys(runs: tuple[SparkRun, SparkRun], column: str) -> _SharedKeys:
+    """Return what the keys of two runs have in common, by their hashes.
+
+    Hashes that all differ are of keys that all differ; two keys of one hash (in 10⁹ rows, once in forty runs) only cost a rank.
+    """
+    name = ticked(column)
+    b, c = (
+        run.judged.where(f"kind IS NULL AND {name} IS NOT NULL").selectExpr(
+            f"xxhash64({name}) AS h", f"{int(i == 0)}L AS b", f"{i}L AS c"
+        )
+        for i, run in enumerate(runs)
+    )
+    each = b.union(c).groupBy("h").agg(*_exprs("sum(b) AS b", "sum(c) AS c"))
+    rows, most = each.selectExpr("sum(IF(c > 0, b, 0L))", "max(greatest(b, c))").collect()[0]
+    return _SharedKeys(rows or 0, unique=(most or 0) < 2)  # noqa: PLR2004 — a key that stands twice
 
 
 def _exprs(*queries: str) -> list[Any]:
@@ -217,8 +255,8 @@ def _exprs(*queries: str) -> list[Any]:
     return [sql.expr(query) for query in queries]
 
 
-def _joined(runs: tuple[SparkRun, SparkRun], column: str, counted: Sequence[str]) -> DataFrame:
-    sides = [_side_of(run, column, counted) for run in runs]
+def _joined(runs: tuple[SparkRun, SparkRun], column: str, counted: Sequence[str], *, unique: bool) -> DataFrame:
+    sides = [_side_of(run, column, counted, unique=unique) for run in runs]
     b, c = sides[0].alias("b"), sides[1].alias("c")
     ranked = [f"coalesce(b.{name}, c.{name}) AS {name}" for name in ("key", "k", "session")]
     names = [f"field:{field}" for field in runs[0].fields]
@@ -233,17 +271,14 @@ def _joined(runs: tuple[SparkRun, SparkRun], column: str, counted: Sequence[str]
     return b.join(c, _exprs("b.key = c.key AND b.k = c.k")[0], "full").selectExpr(*ranked, *states, *rest, *kept)
 
 
-def _side_of(run: SparkRun, column: str, counted: Sequence[str]) -> DataFrame:
+def _side_of(run: SparkRun, column: str, counted: Sequence[str], *, unique: bool) -> DataFrame:
     """Return a run's rows by key, with their rank among rows of the same key."""
     words = ", ".join(f"'{word}'" for word in counted)
     state = f"CASE WHEN outcome = 'failed' THEN 'f' WHEN outcome IN ({words}) THEN 'a' ELSE 'n' END AS state"
     fields = [ticked(f"field:{name}") for name in run.filled()]
     kept = (f"CAST({ticked(column)} AS STRING) AS key", f"{_PLACE} AS at", state, "score", "session", "prompt")
     verdicts = run.judged.where("kind IS NULL")
-    keys = verdicts.selectExpr(f"xxhash64({ticked(column)}) AS h", f"{ticked(column)} AS key").where("key IS NOT NULL")
-    distinct, rows = keys.selectExpr("count(DISTINCT h)", "count(*)").collect()[0]
-    if distinct == rows:
-        # Hashes that all differ are of keys that all differ; then there is nothing to rank.
+    if unique:
         return verdicts.selectExpr(*kept, *fields, "1 AS k")
     side = verdicts.selectExpr(*kept, *fields, "outcome", "reason", "cause", "CAST(NULL AS STRING) AS shuffle")
     return _ranked(side).selectExpr(*("key", "at", "state", "score", "session", "prompt"), *fields, "k")
@@ -254,7 +289,8 @@ def _ranked(side: DataFrame) -> DataFrame:
     from pyspark.sql.pandas.types import to_arrow_schema
 
     shuffled = map_arrow(side, add_shuffle, to_arrow_schema(side.schema))
-    return shuffled.selectExpr("*", "row_number() OVER (PARTITION BY key ORDER BY shuffle, at) AS k")
+    order = "PARTITION BY key ORDER BY outcome = 'failed', shuffle, at"
+    return shuffled.selectExpr("*", f"row_number() OVER ({order}) AS k")
 
 
 def _changed_prompts(runs: tuple[SparkRun, SparkRun], pairs: _Pairs, *, asked: bool) -> int:
@@ -272,7 +308,7 @@ def _changed_prompts(runs: tuple[SparkRun, SparkRun], pairs: _Pairs, *, asked: b
     return int(changed or 0)
 
 
-def _refuse_other_prompts(runs: tuple[SparkRun, SparkRun], key: str, at: Any, share: str) -> None:  # noqa: ANN401, PLR0917 — a row of Spark
+def _refuse_other_prompts(runs: tuple[SparkRun, SparkRun], key: str, at: Any, share: str) -> None:  # noqa: ANN401 — a row of Spark
     source, start, place, line, _ = at
     given = runs[0].given
     row, before = runs[0].marks[source, start]
@@ -293,6 +329,8 @@ def _cluster_of(pairs: _Pairs, asked: str | None, *, repeats: int) -> str | None
     rows = pairs.sessions()
     if asked == "session" and not rows:
         raise UsageError("no row has a session", hint="cluster by key, none, or a field of the rows")
+    if asked is None and repeats and rows:
+        return LINKED
     if asked == "session":
         return "session"
     if rows and pairs.frame.where(_COMPLETE).selectExpr("count(DISTINCT session)").collect()[0][0] < rows:
@@ -300,9 +338,45 @@ def _cluster_of(pairs: _Pairs, asked: str | None, *, repeats: int) -> str | None
     return "key" if repeats else None
 
 
+_KNOWN_AS = "coalesce(concat('v', session), concat('k', key))"
+
+
+def _with_links(pairs: DataFrame) -> DataFrame:
+    """Return pairs under the group of sessions that repeated questions link with theirs.
+
+    The links are put together on the driver, which is why there may not be more of them than it can hold.
+    """
+    each = pairs.where("key IS NOT NULL").groupBy("key").agg(*_exprs(f"sort_array(collect_set({_KNOWN_AS})) AS names"))
+    linked = each.where("size(names) > 1").select("names").distinct().limit(_MAX_LINKS + 1).collect()
+    if len(linked) > _MAX_LINKS:
+        what = f"repeated questions link more than {_MAX_LINKS:,} groups of sessions"
+        raise UsageError(what, hint="say what groups rows: --cluster session, key, none, or a field")
+    roots = _roots([row[0] for row in linked])
+    names = pairs.sparkSession.createDataFrame(sorted(roots.items()), "name string, linked string")
+    joined = pairs.selectExpr("*", f"{_KNOWN_AS} AS name").join(names.hint("broadcast"), "name", "left")
+    return joined.selectExpr("*", "coalesce(linked, name) AS grouped")
+
+
+def _roots(links: Iterable[Sequence[str]]) -> dict[str, str]:
+    """Return for each linked name the first of all that it is linked with, directly or through others."""
+    above: dict[str, str] = {}
+
+    def root(name: str) -> str:
+        while (upper := above.setdefault(name, name)) != name:
+            above[name] = above[upper]
+            name = upper
+        return name
+
+    for names in links:
+        first = root(names[0])
+        for name in names[1:]:
+            above[root(name)] = first
+    return {name: root(name) for name in list(above)}
+
+
 def _grouping(field: str) -> str:
-    if field == "key":
-        return "key"
+    if field in ("key", LINKED):
+        return "grouped" if field == LINKED else "key"
     # A pair without the field stands alone: under its own key, kept apart from the field's own values.
     column = "session" if field == "session" else ticked(f"field:{field}")
     return f"CASE WHEN {column} IS NULL THEN concat('k', key) ELSE concat('v', {column}) END"

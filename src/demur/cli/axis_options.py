@@ -6,10 +6,13 @@ judge is what `DEMUR_JUDGE_…` names, and none where they name none.
 
 from __future__ import annotations
 
+import argparse
 import os
 from typing import TYPE_CHECKING
 
+from demur.adapters.config import input_limits
 from demur.adapters.judge_client import judge_from_environment
+from demur.adapters.judge_labels import read_judge_labels
 from demur.adapters.rubric_files import read_rubric
 from demur.adapters.rule_files import read_rules
 from demur.cli.options import Once, fields_of_flag
@@ -17,9 +20,10 @@ from demur.errors import UsageError
 from demur.model.axes import AxisName
 from demur.pipeline.axes import AxesSettings
 from demur.pipeline.axes_asked import axes_named
+from demur.pipeline.rubric import HumanVerdict
 
 if TYPE_CHECKING:
-    import argparse
+    from demur.model.rubric import Rubric
 
 __all__ = ["add_axis_flags", "axes_of_flags", "axis_gate_of_flags"]
 
@@ -43,6 +47,19 @@ def add_axis_flags(command: argparse.ArgumentParser) -> None:
         help="what a judge looks for (repeat); asks for the axis judge, at DEMUR_JUDGE_URL",
     )
     group.add_argument(
+        "--judge-labels",
+        metavar="FILE",
+        action=Once,
+        help="pairs that people labelled by a rubric: id, baseline, candidate",
+    )
+    group.add_argument(
+        "--trajectory-floor",
+        metavar="D",
+        type=_floor,
+        default=0.0,
+        help="share of pairs whose calls change between runs of one model (0)",
+    )
+    group.add_argument(
         "--axis-gate",
         metavar="NAMES",
         action="append",
@@ -56,17 +73,18 @@ def axes_of_flags(args: argparse.Namespace) -> AxesSettings | None:
     names = fields_of_flag(args.axes) or [AxisName.SAFETY]
     implied = [axis for axis, given in ((AxisName.RULES, args.rules), (AxisName.JUDGE, args.rubric)) if given]
     axes = axes_named([*names, *implied])
+    if args.judge_labels and not args.rubric:
+        raise UsageError("labels of people need the rubric they are of", hint="name it: --rubric NAME")
     if axes == (AxisName.SAFETY,):
         return None
-    rubrics = tuple(read_rubric(name) for name in dict.fromkeys(args.rubric))
-    twice = next((r.name for at, r in enumerate(rubrics) if r.name in [other.name for other in rubrics[:at]]), None)
-    if twice is not None:
-        raise UsageError(f"two rubrics are called `{twice}`", hint="name each once")
+    rubrics = _rubrics_of_flag(args.rubric)
     return AxesSettings(
         axes=axes,
         rules=read_rules(args.rules) if args.rules else (),
         rubrics=rubrics,
         judge=judge_from_environment(os.environ) if AxisName.JUDGE in axes else None,
+        human=_human_of_flag(args.judge_labels, rubrics),
+        trajectory_floor=args.trajectory_floor,
         seed=args.seed or 0,
         show=args.show,
     )
@@ -75,3 +93,29 @@ def axes_of_flags(args: argparse.Namespace) -> AxesSettings | None:
 def axis_gate_of_flags(args: argparse.Namespace) -> list[str]:
     """Return the names of the axes that may fail the gate."""
     return fields_of_flag(args.axis_gate) or [AxisName.SAFETY]
+
+
+def _rubrics_of_flag(names: list[str]) -> tuple[Rubric, ...]:
+    rubrics = tuple(read_rubric(name) for name in dict.fromkeys(names))
+    called = [rubric.name for rubric in rubrics]
+    twice = next((name for name in called if called.count(name) > 1), None)
+    if twice is not None:
+        raise UsageError(f"two rubrics are called `{twice}`", hint="name each once")
+    return rubrics
+
+
+def _human_of_flag(name: str | None, rubrics: tuple[Rubric, ...]) -> tuple[tuple[str, HumanVerdict], ...]:
+    if name is None:
+        return ()
+    labels = read_judge_labels(name, rubrics, limits=input_limits())
+    return tuple((one.rubric, HumanVerdict(one.key, one.baseline, one.candidate)) for one in labels)
+
+
+def _floor(word: str) -> float:
+    try:
+        value = float(word)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < 1:
+        raise argparse.ArgumentTypeError(f"`{word}` is no share from 0 on, below 1")
+    return value

@@ -174,7 +174,7 @@ def _refuse_contradictions(args: argparse.Namespace) -> None:
     if args.unpaired and any(asks_pairs):
         hint = "drop --by, --key, --cluster, --labels, --out and further axes, or --unpaired"
         raise UsageError("`--unpaired` has no pairs", hint=hint)
-    files = [name for name in (args.labels, args.rules) if name]
+    files = [name for name in (args.labels, args.rules, args.judge_labels) if name]
     inputs = [args.baseline, args.candidate, *args.requests, *files]
     check_outputs((args.json, args.markdown, args.html, args.junit, args.out), inputs)
 

@@ -42,12 +42,12 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     command.add_argument("--config", metavar="FILE", help="read this file in place of demur.toml")
     command.add_argument("--print-config", action="store_true", help="print the settings that hold, and stop")
-    for name, (flag, what) in _flags().items():
+    for name, (flag, what) in _setting_flags().items():
         command.add_argument(flag, dest=f"set:{name}", metavar="VALUE", help=what)
     command.set_defaults(run=run)
 
 
-def _flags() -> dict[str, tuple[str, str]]:
+def _setting_flags() -> dict[str, tuple[str, str]]:
     from demur.adapters.settings_source import declared_settings
 
     found = declared_settings().items()
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
         print(shown_settings(loaded), end="")
         return 0
     try:
-        _serve(loaded)
+        _serve_settings(loaded)
     except ModuleNotFoundError as exc:
         raise UsageError(f"the gateway needs `{exc.name}`", hint="pip install 'demur[gateway]'") from exc
     return 0
@@ -79,7 +79,7 @@ def _with_first_steps(loaded: LoadedSettings) -> LoadedSettings:
     return replace(loaded, settings=replace(loaded.settings, policy=policy))
 
 
-def _serve(loaded: LoadedSettings) -> None:
+def _serve_settings(loaded: LoadedSettings) -> None:
     from demur.servers.gateway_run import serve_gateway
 
     settings = loaded.settings
@@ -90,8 +90,8 @@ def _serve(loaded: LoadedSettings) -> None:
             simulator = stack.enter_context(running_simulator())
             settings = replace(settings, upstream=replace(settings.upstream, url=simulator.url))
             print("no --upstream: a simulated model answers", file=sys.stderr, flush=True)
-        serve_gateway(settings, started=_say_where)
+        serve_gateway(settings, started=_say_address)
 
 
-def _say_where(url: str) -> None:
+def _say_address(url: str) -> None:
     print(f"gateway at {url} (OpenAI: {url}/v1); stop with Ctrl-C", file=sys.stderr, flush=True)

@@ -134,8 +134,17 @@ def _truth_log(name: str, stack: ExitStack) -> Callable[[Truth], None]:
         what = (exc.strerror or "cannot be written").lower()
         raise UsageError(f"`{name}` cannot be written: {what}", hint="check the folder") from exc
 
+    told: set[str] = set()
+
     def note(truth: Truth) -> None:
-        log.write(truth.line())
+        try:
+            log.write(truth.line())
+        except OSError as exc:
+            # A full disk is no fault of the client's: it is answered, and whoever started the simulator is told once.
+            what = (exc.strerror or "it cannot be written").lower()
+            if what not in told:
+                told.add(what)
+                print(f"demur: `{name}` loses truths: {what}", file=sys.stderr, flush=True)
 
     return note
 

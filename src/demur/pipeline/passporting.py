@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from demur.errors import UsageError
+from demur.errors import DemurError
+from demur.model.audit import FailureMode, Problem, Turn
 from demur.model.decision import Decision, Effect
 from demur.model.exchange import Choice, RefusalPart, Response, TextPart, ThinkingPart, ToolCallPart
-from demur.model.passport import DeclineCause, EnforcementGap, Passport, PhaseRecord
+from demur.model.passport import AuditorStatus, DeclineCause, EnforcementGap, Passport, PhaseRecord
 from demur.model.stream import Channel
 from demur.model.verdict import Cause, Outcome
+from demur.pipeline.audit import conclude
 from demur.policy.gate import Ask
 from demur.record.commit import withhold
 
@@ -35,16 +37,20 @@ if TYPE_CHECKING:
     from demur.record.commit import Disclosure
 
 __all__ = [
+    "ENFORCED",
     "Asker",
     "ExchangeFacts",
     "Weighed",
     "causes_of",
     "enforces_on",
     "issue_passport",
+    "plain_name",
     "scanned_response",
+    "unasked",
     "weigh",
 ]
 
+_LONGEST_NAME = 256
 ENFORCED = frozenset({Effect.DENY, Effect.REDACT})
 _CAUSES = {
     Cause.PROVIDER_FILTER: DeclineCause.PROVIDER_FILTER,
@@ -53,6 +59,11 @@ _CAUSES = {
     Cause.PROVIDER_ERROR: DeclineCause.PROVIDER_ERROR,
 }
 _DECLINED = (Outcome.REFUSED, Outcome.FILTERED, Outcome.PARTIAL, Outcome.FAILED)
+
+
+def plain_name(text: str) -> str:
+    """Return what others named (a model, a finish reason) as a record can hold it: bounded, and valid Unicode."""
+    return text[:_LONGEST_NAME].encode("utf-8", "backslashreplace").decode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +104,13 @@ def weigh(gate: PolicyGate, audit: Audit, *, asker: Asker) -> Weighed:
     return Weighed(audit, decision, msgspec.json.encode(gate.context_of(ask)).decode())
 
 
+def unasked(phase: Phase, *, closed: bool) -> Audit:
+    """Return the audit of a phase in which no auditor could be asked at all: it denies, or is a gap, by the setting."""
+    mode = FailureMode.CLOSED if closed else FailureMode.OPEN
+    problem = Problem("unasked", "the auditors could not be asked")
+    return conclude(phase, (Turn("chain", "1", AuditorStatus.ERROR, 0, mode, problems=(problem,)),))
+
+
 def enforces_on(gate: PolicyGate, phase: Phase, vocabulary: Vocabulary) -> bool:
     """Return whether a rule could block in a phase: then nothing may pass before it was asked.
 
@@ -115,11 +133,11 @@ def scanned_response(due: ScanText, known: Response | None = None) -> Response:
     head = known or Response("")
     by_index = {choice.index: choice for choice in head.choices}
     indices = sorted({*due.choices, *by_index})
-    choices = tuple(replace(by_index.get(i) or Choice(i, ()), parts=tuple(_parts_of(due, i))) for i in indices)
+    choices = tuple(replace(by_index.get(i) or Choice(i, ()), parts=tuple(_strand_parts(due, i))) for i in indices)
     return replace(head, choices=choices)
 
 
-def _parts_of(due: ScanText, choice: int) -> Iterator[Part]:
+def _strand_parts(due: ScanText, choice: int) -> Iterator[Part]:
     for channel, kind in ((Channel.THINKING, ThinkingPart), (Channel.TEXT, TextPart), (Channel.REFUSAL, RefusalPart)):
         text = due.joined(choice, channel)
         if text:
@@ -165,8 +183,9 @@ def issue_passport(
     for phase in phases:
         try:
             record, behind = withhold(phase, salts)
-        except UsageError:
-            # Whoever names a session by the very words that a claim quotes must not bring them into the log.
+        except DemurError:
+            # Whoever names a session by the very words that a claim quotes must not bring them into the log; nor can what is
+            # no Unicode stand in it.
             gaps.append(EnforcementGap(phase.phase, "unrecorded"))
             continue
         written.append(record)

@@ -35,9 +35,7 @@ def read_answer(body: bytes, shape: Shape, *, status: int) -> Response:
             return _bare_text(body, status)
         # What no reader needs to write it again (`rest`) is a third of the work.
         is_chat = shape is Shape.OPENAI_CHAT
-        response = (
-            read_bare_response(found, status) if is_chat else CODECS[shape].read_response(found, status=status)
-        )
+        response = read_bare_response(found, status) if is_chat else CODECS[shape].read_response(found, status=status)
     except (InputError, RecursionError):
         return _bare_text(body, status)
     left = _left_over(found, response, shape)

@@ -129,7 +129,7 @@ def _held(part: AxisResult) -> str:
 def _sides(result: AxisResult, *, unit: str = "") -> str:
     if result.baseline is None or result.candidate is None:
         return ""
-    return f"{_figure(result.baseline, result.unit)} → {_figure(result.candidate, result.unit)}{unit}"
+    return f"{_axis_figure(result.baseline, result.unit)} → {_axis_figure(result.candidate, result.unit)}{unit}"
 
 
 def _axis_difference(result: AxisResult) -> str:
@@ -140,7 +140,7 @@ def _axis_difference(result: AxisResult) -> str:
     return f"{_signed(result.difference)}{ends}"
 
 
-def _figure(value: float, unit: AxisUnit) -> str:
+def _axis_figure(value: float, unit: AxisUnit) -> str:
     if unit is AxisUnit.SHARE:
         return percent(value)
     return f"{value:,.3g}" if abs(value) < 1000 else f"{value:,.0f}"  # noqa: PLR2004 - three digits are enough below it
@@ -164,7 +164,7 @@ def _detail_value(detail: AxisDetail, result: AxisResult) -> str:
         return f"{points(detail.value)}{PERCENT}"
     if result.unit is AxisUnit.SHARE and detail.label.startswith("difference"):
         return f"{points(detail.value)} points"
-    return _figure(detail.value, AxisUnit.MEAN)
+    return _axis_figure(detail.value, AxisUnit.MEAN)
 
 
 def _flag_words(flag: Flag | AxisFlag) -> str:

@@ -162,21 +162,24 @@ def _plot(levels: Sequence[tuple[str, float]], inside: str, period: Period, told
 def _time_axis(period: Period) -> str:
     count = len(period.buckets)
     every = -(-count // _MOST_LABELS)
-    labels = "".join(
-        f'<text x="{along((number + 0.5) / count)}" y="16" text-anchor="middle">{_tick_words(period, number)}</text>'
-        for number in range(every // 2 if count > _MOST_LABELS else 0, count, every)
-    )
+    numbers = range(every // 2 if count > _MOST_LABELS else 0, count, every)
+    labels, last = "", ""
+    for number in numbers:
+        at = period.buckets[number]
+        labels += f'<text x="{along((number + 0.5) / count)}" y="16" text-anchor="middle">{_tick_words(at, period.step, last)}</text>'
+        last = at
     return f'<svg class="below" height="24" aria-hidden="true">{labels}</svg>'
 
 
-def _tick_words(period: Period, number: int) -> str:
-    at = period.buckets[number]
-    if period.step is Step.MONTH:
+def _tick_words(at: str, step: Step, last: str) -> str:
+    """Return what an axis says of a bucket; an hour names its day where the label before is of another."""
+    if step is Step.MONTH:
         return when(at)
-    day = f"{int(at[8:10])} {_MONTHS[int(at[5:7]) - 1]}"
-    if period.step is Step.DAY:
-        return day
-    return f"{at[11:13]}:00" if period.buckets[0][:10] == period.buckets[-1][:10] else f"{day} {at[11:13]}h"
+    if step is Step.HOUR and last[:10] == at[:10]:
+        return f"{at[11:13]}:00"
+    return f"{int(at[8:10])} {_MONTHS[int(at[5:7]) - 1]}" + (
+        f" {at[11:13]}h" if step is Step.HOUR and at[11:13] != "00" else ""
+    )
 
 
 def _rate_key(line: RateSeries, number: int) -> str:

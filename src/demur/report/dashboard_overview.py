@@ -62,7 +62,7 @@ def reach_note(reach: Reach) -> str:
     parts = []
     if not reach.whole:
         part = f"the latest {reach.counted:,} of {counted(reach.total, 'record')}"
-        parts.append(f"Counted over {part} so far; every visit reads on.")
+        parts.append(f"Counted over {part} so far; it is reading on.")
     if reach.unreadable:
         parts.append(f"{counted(reach.unreadable, 'record')} cannot be read; see `demur passport verify`.")
     return f'<p class="reach">{escaped(" ".join(parts))}</p>' if parts else ""
@@ -167,21 +167,27 @@ def gaps_table(frame: Frame, gaps: Sequence[GapCount]) -> str:
 
 
 def _models_table(frame: Frame, rows: Sequence[Shares]) -> str:
-    body = "".join(
-        f'<tr><th scope="row"><a href="{href(f"{frame.base}sessions", {"model": row.name})}">{escaped(row.name) or UNKNOWN}</a></th>'
-        f"<td>{row.exchanges:,}</td><td>{row.unanswered:,}</td>{_rate_td(row.refused)}{_rate_td(row.filtered)}{_rate_td(row.denied)}</tr>"
-        for row in rows
-    )
-    names = ("Model", "Exchanges", "Not answered", f"Refused,{PERCENT}", f"Filtered,{PERCENT}", f"Denied,{PERCENT}")
-    head = "".join(f'<th scope="col">{name}</th>' for name in names)
+    heads = ("Model", "Exchanges", "Not answered", f"Refused,{PERCENT}", f"Filtered,{PERCENT}", f"Denied,{PERCENT}")
+    body = "".join(_model_row(frame, row, heads) for row in rows)
+    head = "".join(f'<th scope="col"{"" if name == "Model" else " class=num"}>{name}</th>' for name in heads)
     return (
         '<div class="scroll" tabindex="0" role="region" aria-label="Rates by model">'
-        f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+        f'<table class="list"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
     )
 
 
-def _rate_td(rate: Rate) -> str:
+def _model_row(frame: Frame, row: Shares, heads: Sequence[str]) -> str:
+    link = f'<a href="{href(f"{frame.base}sessions", {"model": row.name})}">{escaped(row.name) or UNKNOWN}</a>'
+    cells = (f"{row.exchanges:,}", f"{row.unanswered:,}", *map(_rate_words, (row.refused, row.filtered, row.denied)))
+    tds = "".join(
+        f'<td class="num" data-head="{name}"><span>{cell}</span></td>'
+        for name, cell in zip(heads[1:], cells, strict=True)
+    )
+    return f'<tr><th scope="row">{link}</th>{tds}</tr>'
+
+
+def _rate_words(rate: Rate) -> str:
     if not rate.n:
-        return f"<td>{UNKNOWN}</td>"
+        return UNKNOWN
     ends = f"{percent(rate.interval.low)} to {percent(rate.interval.high)}"
-    return f"<td>{percent(rate.value)}<small>{ends}, {rate.count:,} of {rate.n:,}</small></td>"
+    return f"{percent(rate.value)}<small>{ends}, {rate.count:,} of {rate.n:,}</small>"

@@ -32,6 +32,7 @@ CAUSES = {
     "empty": "empty answer",
 }
 _SHORT = 28
+_RULES_SHOWN = 3
 
 
 def decision_tag(word: str) -> str:
@@ -107,7 +108,7 @@ def _session_row(frame: Frame, row: ExchangeRow, total: int) -> str:
     link = href(f"{frame.base}session", {"id": row.session})
     return (
         f'<tr><th scope="row"><a href="{link}" title="{escaped(row.session)}">{escaped(_shortened(row.session))}</a></th>'
-        f'<td data-head="Last (UTC)">{_time_of(row.at)}</td><td class="num" data-head="Exchanges">{total:,}</td>{_said(frame, row)}</tr>'
+        f'<td>{_time_of(row.at)}</td><td class="num" data-head="Exchanges">{total:,}</td>{_said(frame, row)}</tr>'
     )
 
 
@@ -115,13 +116,13 @@ def _said(frame: Frame, row: ExchangeRow) -> str:
     """Return the cells that every list of exchanges has."""
     causes = "".join(f'<span class="tag">{escaped(CAUSES.get(cause, cause))}</span>' for cause in row.causes)
     causes += f'<span class="tag gap">{counted(row.gaps, "gap")}</span>' if row.gaps else ""
-    rules = "".join(f'<span class="tag">{escaped(rule)}</span>' for rule in row.rules[:3])
-    rules += f" +{len(row.rules) - 3}" if len(row.rules) > 3 else ""
+    rules = "".join(f'<span class="tag">{escaped(rule)}</span>' for rule in row.rules[:_RULES_SHOWN])
+    rules += f" +{len(row.rules) - _RULES_SHOWN}" if len(row.rules) > _RULES_SHOWN else ""
     return (
-        f'<td data-head="Model">{escaped(row.model) or UNKNOWN}</td><td data-head="Decision">{decision_tag(row.decision)}</td>'
-        f'<td class="tags{"" if causes else " none"}" data-head="Who said no"><span>{causes}</span></td>'
-        f'<td class="tags{"" if rules else " none"}" data-head="Rules"><span>{rules}</span></td>'
-        f'<td class="num" data-head="Record"><a href="{escaped(frame.base)}exchange/{row.index}" aria-label="record {row.index}">#{row.index}</a></td>'
+        f"<td>{escaped(row.model) or UNKNOWN}</td><td>{decision_tag(row.decision)}</td>"
+        f'<td class="tags{"" if causes else " none"}"><span>{causes}</span></td>'
+        f'<td class="tags{"" if rules else " none"}"><span>{rules}</span></td>'
+        f'<td class="num"><a href="{escaped(frame.base)}exchange/{row.index}" aria-label="record {row.index}">#{row.index}</a></td>'
     )
 
 
@@ -156,7 +157,7 @@ def session_page(frame: Frame, shown: SessionPage) -> str:
     """Return one session."""
     heads = ("No.", "At (UTC)", "Model", "Decision", "Who said no", "Rules", "Record")
     body = "".join(
-        f'<tr><th scope="row" class="num">{row.seq}</th><td data-head="At (UTC)">{_time_of(row.at)}</td>{_said(frame, row)}</tr>'
+        f'<tr><th scope="row" class="num">{row.seq}</th><td>{_time_of(row.at)}</td>{_said(frame, row)}</tr>'
         for row in shown.rows
     )
     parts = [f'<p class="mono">{escaped(shown.session)}</p>', _listed("Exchanges", heads, body)]

@@ -26,7 +26,7 @@ a { color: var(--link); text-underline-offset: 2px; } .num { font-variant-numeri
 .brand { font-weight: 700; font-size: 1.05rem; color: var(--ink); text-decoration: none; letter-spacing: -.01em; }
 .brand small { font-weight: 400; color: var(--soft); margin-left: .4rem; letter-spacing: 0; }
 nav.pages ul { display: flex; flex-wrap: wrap; gap: 0 .2rem; list-style: none; margin: 0; padding: 0; }
-nav.pages a { display: block; padding: .85rem .6rem .7rem; color: var(--soft); text-decoration: none; border-bottom: 3px solid transparent; }
+nav.pages a { display: block; white-space: nowrap; padding: .85rem .6rem .7rem; color: var(--soft); text-decoration: none; border-bottom: 3px solid transparent; }
 nav.pages a:hover { color: var(--ink); } nav.pages a[aria-current] { color: var(--ink); font-weight: 600; border-color: var(--neutral); }
 .leave { margin-left: auto; } main { padding-top: 1.25rem; padding-bottom: 2rem; }
 .foot { color: var(--soft); font-size: 13px; padding-bottom: 2rem; }
@@ -34,13 +34,13 @@ nav.pages a:hover { color: var(--ink); } nav.pages a[aria-current] { color: var(
 .top h1 { font-size: 1.45rem; line-height: 1.25; margin: 0; } .top p { margin: 0; color: var(--soft); font-size: 14px; }
 .panels { display: grid; grid-template-columns: repeat(12, minmax(0, 1fr)); gap: 1rem; margin: 1rem 0; }
 .panel { grid-column: span 12; border: 1px solid var(--line); border-radius: 8px; padding: .8rem 1rem 1rem; min-width: 0; background: var(--paper); }
-.panel h2 { font-size: 1rem; margin: 0 0 .1rem; border: 0; } .panel .lead { color: var(--soft); font-size: 13px; margin: 0 0 .7rem; }
+.panel h2 { font-size: 1rem; margin: 0 0 .6rem; border: 0; } .panel .lead { color: var(--soft); font-size: 13px; margin: -.5rem 0 .7rem; }
 .panel h3 { font-size: .95rem; margin: 1.1rem 0 .3rem; } .panel .scroll { margin: 0; } .panel table { width: 100%; }
 .panel details { margin: .6rem 0 0; } .panel figure { margin: 0; } .panel .bars { margin: .3rem 0; }
 .half { grid-column: span 6; } .third { grid-column: span 4; } .two-thirds { grid-column: span 8; }
 @media (max-width: 60rem) { .half, .third, .two-thirds { grid-column: span 12; } }
-form.filters { display: flex; flex-wrap: wrap; gap: .6rem .8rem; align-items: end; }
-form.filters.boxed { border: 1px solid var(--line); border-radius: 8px; background: var(--card); padding: .8rem 1rem; }
+.filters { display: flex; flex-wrap: wrap; gap: .6rem .8rem; align-items: end; }
+.filters.boxed { margin-bottom: 1rem; border: 1px solid var(--line); border-radius: 8px; background: var(--card); padding: .8rem 1rem; }
 .filters label, .sides label, .login label { display: block; font-size: 12.5px; color: var(--soft); }
 input, select, button { font: inherit; font-size: 14px; color: var(--ink); background: var(--field); border: 1px solid var(--line);
   border-radius: 6px; padding: .35rem .6rem; min-height: 2.3rem; max-width: 100%; }
@@ -57,7 +57,7 @@ button.quiet, .button.quiet { background: none; color: var(--soft); border-color
 .chart { display: grid; grid-template-columns: 2.9rem minmax(0, 1fr); position: relative; }
 .chart svg { display: block; width: 100%; overflow: visible; } .chart .below { grid-column: 2; }
 .chart text { font-size: 11.5px; fill: var(--soft); } .hit { fill: transparent; } .hit:hover { fill: var(--ink); fill-opacity: .06; }
-.line { fill: none; stroke-width: 2; vector-effect: non-scaling-stroke; stroke-linejoin: round; } .band { fill-opacity: .16; stroke: none; }
+.line { fill: none; stroke-width: 2; vector-effect: non-scaling-stroke; stroke-linejoin: round; } .band { fill-opacity: .13; stroke: none; }
 .line.s1 { stroke-dasharray: 7 3; } .line.s2 { stroke-dasharray: 2 3; } .line.s3 { stroke-dasharray: 9 3 2 3; } .line.s4 { stroke-dasharray: 4 4; }
 .line.s0 { stroke: var(--s0); } .line.s1 { stroke: var(--s1); } .line.s2 { stroke: var(--s2); } .line.s3 { stroke: var(--s3); } .line.s4 { stroke: var(--s4); }
 .s0 { fill: var(--s0); } .s1 { fill: var(--s1); } .s2 { fill: var(--s2); } .s3 { fill: var(--s3); } .s4 { fill: var(--s4); }
@@ -88,8 +88,8 @@ ul.checks b { font-weight: 600; } ul.checks span:last-child { color: var(--soft)
 .panel pre { max-height: 28rem; overflow: auto; margin: .4rem 0; }
 .login { max-width: 24rem; margin: 12vh auto 0; padding: 0 1.25rem; } .login input { width: 100%; margin: .3rem 0 .8rem; } .login button { width: 100%; }
 .sides fieldset { border: 1px solid var(--line); border-radius: 8px; padding: .6rem .9rem .9rem; display: flex; flex-wrap: wrap; gap: .6rem; min-width: 0; margin: 0; }
-.sides legend { font-weight: 600; font-size: 14px; padding: 0 .3rem; } .sides { gap: .8rem 1rem; }
-.tiles { margin: 0; grid-template-columns: repeat(auto-fit, minmax(10rem, 1fr)); } .tiles > div { background: var(--paper); }
+.sides + .filters { margin: .8rem 0 0; } .sides legend { font-weight: 600; font-size: 14px; padding: 0 .3rem; } .sides { gap: .8rem 1rem; }
+.tiles .figure { white-space: normal; } .tiles { margin: 1rem 0; grid-template-columns: repeat(auto-fit, minmax(10rem, 1fr)); } .tiles > div { background: var(--paper); }
 .rank { display: grid; grid-template-columns: minmax(5rem, max-content) minmax(4rem, 1fr) max-content; gap: .3rem .8rem; align-items: center; font-size: 13.5px; margin: 0; }
 .rank dt { overflow-wrap: anywhere; max-width: 15rem; } .rank dd { margin: 0; } .rank svg { display: block; width: 100%; height: 14px; }
 .rank .num { text-align: right; } .rank rect { fill: var(--s0); }
@@ -101,10 +101,12 @@ ul.checks b { font-weight: 600; } ul.checks span:last-child { color: var(--soft)
   .filters label.tick input { width: 1.05rem; }
   ul.checks li { grid-template-columns: max-content 1fr; } ul.checks li span:last-child { grid-column: 1 / -1; }
   dl.facts { grid-template-columns: 1fr; gap: 0; } dl.facts dd { margin-bottom: .5rem; }
-  table.list thead { position: absolute; left: -999rem; } table.list, table.list tbody, table.list tr { display: block; }
-  table.list tr { padding: .6rem 0; } table.list td, table.list th:first-child { display: flex; justify-content: space-between; gap: 1rem; position: static;
-    padding: .12rem 0; text-align: right; max-width: none; white-space: normal; } table.list td::before { content: attr(data-head); color: var(--soft); text-align: left; }
-  table.list .num { text-align: right; } table.list td.none { display: none; } .rank { grid-template-columns: minmax(4rem, 9rem) 1fr max-content; }
+  table.list thead { position: absolute; left: -999rem; } table.list, table.list tbody { display: block; }
+  table.list tr { display: flex; flex-wrap: wrap; gap: .15rem .9rem; padding: .55rem 0; align-items: baseline; }
+  table.list th:first-child { flex: 1 0 40%; position: static; padding: 0; max-width: none; font-weight: 600; }
+  table.list td { padding: 0; white-space: normal; min-width: 0; } table.list td.none { display: none; }
+  table.list td[data-head]::before { content: attr(data-head) " "; color: var(--soft); font-size: 12px; }
+  table.list td small { display: inline; margin-left: .3rem; } .rank { grid-template-columns: minmax(4rem, 9rem) 1fr max-content; }
 }
 """
 DASHBOARD_STYLE = STYLE + _OWN

@@ -20,18 +20,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from demur.model.axes import AxisResult
-    from demur.model.comparison import ComparedAxes, Comparison, SliceComparison
+    from demur.model.comparison import Comparison, SliceComparison
 
 __all__ = ["junit"]
 
 _SUITE = "demur diff"
 _MOST_NAME = 200
-_ALPHA = 0.05
 
 
 def junit(comparison: Comparison) -> str:
     """Return the whole file."""
-    cases = [_gate_case(comparison), *_axis_cases(comparison.axes), *map(_slice_case, comparison.slices)]
+    cases = [_gate_case(comparison), *_axis_cases(comparison), *map(_slice_case, comparison.slices)]
     skipped, failures = (sum(mark in case for case in cases) for mark in ("<skipped ", "<failure "))
     counts = f'tests="{len(cases)}" failures="{failures}" errors="0" skipped="{skipped}"'
     return "\n".join(
@@ -54,14 +53,15 @@ def _gate_case(comparison: Comparison) -> str:
     return f'<testcase classname="demur.diff" name="gate">{failure}<system-out>{found}</system-out></testcase>'
 
 
-def _axis_cases(axes: ComparedAxes | None) -> Iterator[str]:
+def _axis_cases(comparison: Comparison) -> Iterator[str]:
+    axes = comparison.axes
     if axes is None:
         return
     gates = dict(axes.gates)
     for result in axes.report.results:
         told, gate = axis_sentence(result), gates.get(result.name)
         mark = f'<failure type="axis" message="{escaped(gate.why)}"/>' if gate is not None and gate.failed else ""
-        if gate is None and _proven(result):
+        if gate is None and _proven(result, comparison.settings.alpha):
             mark = f'<skipped message="report only: {escaped(told)}"/>'
         shown = [told, *(f"{one.key}: {one.sentence}" for one in result.evidence)]
         yield _axis_case(result.name, mark, "\n".join(shown))
@@ -74,11 +74,11 @@ def _axis_case(name: str, mark: str, told: str) -> str:
     return f'<testcase classname="demur.diff.axis" name="{named}">{mark}<system-out>{escaped(told)}</system-out></testcase>'
 
 
-def _proven(result: AxisResult) -> bool:
+def _proven(result: AxisResult, alpha: float) -> bool:
     """Return whether an axis changed beyond chance, or beyond its threshold where there is no test."""
     if result.p_adjusted is None:
         return result.severity in (Severity.MODERATE, Severity.SEVERE)
-    return result.severity is not Severity.NONE and result.p_adjusted <= _ALPHA
+    return result.severity is not Severity.NONE and result.p_adjusted <= alpha
 
 
 def _slice_case(part: SliceComparison) -> str:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from demur.pipeline.guard_endings import Ending
 
 __all__ = [
+    "OUR_HEADERS",
     "Rebuff",
     "answer_headers",
     "cut_event",
@@ -39,6 +40,8 @@ __all__ = [
     "refusal_stream",
 ]
 
+OUR_HEADERS = frozenset((b"x-demur-decision", b"x-demur-passport", b"x-demur-session", b"x-demur-rules"))
+"""Headers that only the gateway may write: what a provider puts there is dropped."""
 _JSON = (b"content-type", b"application/json")
 _EVENTS = (b"content-type", b"text/event-stream; charset=utf-8")
 _FORBIDDEN = 403

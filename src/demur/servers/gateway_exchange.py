@@ -10,18 +10,18 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from demur.adapters.content_coding import body_decoder
 from demur.adapters.gateway_settings import DenyStyle, OnFailure
 from demur.adapters.structured_log import LogEvent, log_event
-from demur.errors import InputError, SizeLimitError, UpstreamError, UpstreamTimeoutError
+from demur.errors import SizeLimitError, UpstreamError, UpstreamTimeoutError
 from demur.model.claim import Phase
 from demur.model.passport import Coverage, StreamMode
 from demur.pipeline.classify import classify
-from demur.pipeline.passporting import Asker, weigh
+from demur.pipeline.passporting import Asker, plain_name, weigh
 from demur.pipeline.subjects import subject_of_request, subject_of_response
 from demur.pipeline.whole_answers import read_answer
 from demur.servers.asgi import ClientGoneError, HttpAnswer
 from demur.servers.gateway_answers import (
+    OUR_HEADERS,
     Rebuff,
     answer_headers,
     cut_event,
@@ -30,10 +30,12 @@ from demur.servers.gateway_answers import (
     refusal_answer,
     refusal_stream,
 )
+from demur.servers.gateway_arrival import ANSWER_TOO_LARGE, collected, is_stream
 from demur.servers.gateway_client import ClientWatch, body_within
-from demur.servers.gateway_forward import Reading, credential_of, forwarded
+from demur.servers.gateway_forward import AnswerReading, credential_of, forwarded
 from demur.servers.gateway_reading import read_asked_body
 from demur.servers.gateway_record import Dossier, TextSeal, file_exchange, open_dossier
+from demur.servers.gateway_routes import plain_path
 from demur.servers.gateway_stream import StreamPassage
 
 if TYPE_CHECKING:
@@ -48,11 +50,10 @@ if TYPE_CHECKING:
 __all__ = ["ServedExchange"]
 
 _OK = 200
+_WRITTEN_HERE = OUR_HEADERS | {b"content-length"}
 _NO_RECORD = Rebuff(503, "record_unavailable", "The exchange could not be put on record.")
 _NO_POLICY = Rebuff(503, "policy_unavailable", "The policy of this gateway cannot be read.")
-_TOO_LARGE = Rebuff(502, "answer_too_large", "The provider's answer is larger than this gateway reads.")
 _UNREADABLE = Rebuff(502, "answer_unreadable", "The provider's answer is in a coding that this gateway cannot read.")
-_LONGEST_MODEL = 256
 
 
 class ServedExchange:
@@ -89,7 +90,7 @@ class ServedExchange:
             )
         except SizeLimitError as exc:
             close = ((b"connection", b"close"),)
-            await self._rebuffed(Rebuff(413, "request_too_large", _sentence(exc.what), headers=close))
+            await self._rebuffed(Rebuff(413, "request_too_large", _as_sentence(exc.what), headers=close))
             return
         except TimeoutError:
             close = ((b"connection", b"close"),)
@@ -119,7 +120,7 @@ class ServedExchange:
         owner = credential_of(self._headers)
         session = parts.sessions.name(case.request, body, headers=self._headers, owner=owner)
         labels = (*self._client.labels, f"client:{self._client.name}") if self._client else ()
-        case.asker = Asker(session, (case.request.model or self._route.model)[:_LONGEST_MODEL], labels)
+        case.asker = Asker(session, plain_name(case.request.model or self._route.model), labels)
         if parts.policy.denies_all:
             return _NO_POLICY
         if parts.policy.stale:
@@ -129,7 +130,7 @@ class ServedExchange:
             parts.metrics.failed("store", opened=False)
             return _NO_RECORD
         subject = subject_of_request(case.request, metadata=self._metadata(), trace=case.passport)
-        weighed = weigh(case.gate, await parts.chain.audit(subject), asker=case.asker)
+        weighed = weigh(case.gate, await parts.audit(subject), asker=case.asker)
         case.decided(weighed)
         parts.metrics.added(Phase.REQUEST, time.perf_counter() - began)
         if weighed.blocks:
@@ -139,7 +140,7 @@ class ServedExchange:
     async def _carried(self) -> None:
         """Ask the provider and pass its answer on."""
         case, parts = self._case, self._parts
-        provider = parts.provider_of(self._scope["path"])
+        provider = parts.provider_of(plain_path(self._scope["path"]))
         stream = case.request is not None and case.request.stream
         asked = forwarded(
             self._scope,
@@ -147,7 +148,7 @@ class ServedExchange:
             provider=provider,
             has_ring=parts.keys is not None,
             body=case.request_bytes,
-            reading=Reading.EVENTS if stream else Reading.WHOLE,
+            reading=AnswerReading.EVENTS if stream else AnswerReading.WHOLE,
         )
         answer: UpstreamAnswer | None = None
         passage: StreamPassage | None = None
@@ -159,12 +160,12 @@ class ServedExchange:
                 answer = await provider.pool.send(asked)
                 parts.metrics.waited(time.perf_counter() - began)
                 case.upstream_status = answer.status
-                if _is_stream(answer, asked_for=stream):
+                if is_stream(answer, asked_for=stream):
                     seal = TextSeal(next(parts.salts), keep=parts.disclosures is not None)
                     passage = StreamPassage(parts, case, answer, out=self._out, seal=seal)
                     tail = await passage.run()
                 else:
-                    whole = await self._collected(answer)
+                    whole = await collected(answer, limit_bytes=parts.settings.limits.decoded_bytes)
         except UpstreamError as exc:
             await self._failed(exc)
         except ClientGoneError:
@@ -179,33 +180,10 @@ class ServedExchange:
             else:
                 await self._streamed(passage, tail)
 
-    async def _collected(self, answer: UpstreamAnswer) -> tuple[bytes, bytes | None] | Rebuff:
-        """Return a whole answer, as it came and as it reads; None where its coding cannot be read."""
-        limit = self._parts.settings.limits.decoded_bytes
-        coding = b",".join(value for name, value in answer.headers if name == b"content-encoding").decode("latin-1")
-        decoder = body_decoder(coding, limit_bytes=limit)
-        raw: list[bytes] = []
-        plain: list[bytes] | None = None if decoder is None else []
-        size = 0
-        async for piece in answer.body:
-            raw.append(piece)
-            size += len(piece)
-            try:
-                if decoder is not None and plain is not None:
-                    plain.append(decoder.decode(piece))
-                elif size > limit:
-                    raise SizeLimitError("the answer is larger than may be read")  # noqa: TRY301 — as the decoder's own
-            except SizeLimitError:
-                await answer.body.aclose()
-                return _TOO_LARGE
-            except InputError:
-                plain = None
-        return b"".join(raw), None if plain is None else b"".join(plain)
-
     async def _answered(self, answer: UpstreamAnswer | None, whole: tuple[bytes, bytes | None] | Rebuff) -> None:
         """Decide a whole answer and send it as it came."""
         if isinstance(whole, Rebuff) or answer is None:
-            await self._rebuffed(whole if isinstance(whole, Rebuff) else _TOO_LARGE)
+            await self._rebuffed(whole if isinstance(whole, Rebuff) else ANSWER_TOO_LARGE)
             return
         case, parts = self._case, self._parts
         began = time.perf_counter()
@@ -217,7 +195,7 @@ class ServedExchange:
         case.response = read_answer(plain or b"", self._route.shape, status=answer.status)
         case.verdict = classify(case.response)
         subject = subject_of_response(case.response, case.request, metadata=self._metadata(), trace=case.passport)
-        weighed = weigh(case.gate, await parts.chain.audit(subject), asker=case.asker)
+        weighed = weigh(case.gate, await parts.audit(subject), asker=case.asker)
         size = len(raw if plain is None else plain)
         case.decided(weighed, Coverage(StreamMode.WHOLE, 0 if plain is None else size, size))
         if plain is None:
@@ -232,7 +210,7 @@ class ServedExchange:
             await self._out.answer(rebuff_answer(_NO_RECORD, self._route.shape))
             return
         ours = answer_headers(case.decisions, passport=case.passport, session=case.asker.session)
-        kept = [pair for pair in answer.headers if pair[0] != b"content-length"]
+        kept = [pair for pair in answer.headers if pair[0] not in _WRITTEN_HERE]
         await self._out.answer(HttpAnswer(answer.status, raw, (*kept, *ours)))
 
     async def _streamed(self, passage: StreamPassage, tail: bytes) -> None:
@@ -314,16 +292,5 @@ class ServedExchange:
         return found | ({"user_id": self._client.name} if self._client else {})
 
 
-def _is_stream(answer: UpstreamAnswer, *, asked_for: bool) -> bool:
-    """Return whether an answer is to be read as events: it says so, or it was asked for; its client will not look closer."""
-    coding = b",".join(value for name, value in answer.headers if name == b"content-encoding").decode("latin-1")
-    if body_decoder(coding, limit_bytes=1) is None:
-        return False
-    if asked_for and answer.status == _OK:
-        return True
-    kind = next((value for name, value in answer.headers if name == b"content-type"), b"")
-    return kind.strip().lower().startswith(b"text/event-stream")
-
-
-def _sentence(what: str) -> str:
+def _as_sentence(what: str) -> str:
     return f"{what[:1].upper()}{what[1:]}."

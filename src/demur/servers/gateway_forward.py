@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from demur.servers.asgi import Scope
     from demur.servers.gateway_parts import Provider
 
-__all__ = ["OWN_KEY", "Reading", "client_of", "credential_of", "forwarded", "headers_of"]
+__all__ = ["OWN_KEY", "AnswerReading", "client_of", "credential_of", "forwarded", "headers_of"]
 
 OWN_KEY = b"x-demur-key"
 """Where a client shows the gateway's key if `Authorization` holds the provider's."""
 _CREDENTIALS = frozenset((b"authorization", b"x-api-key", b"api-key"))
 
 
-class Reading(StrEnum):
+class AnswerReading(StrEnum):
     """How the answer will be read."""
 
     WHOLE = "whole"
@@ -62,14 +62,14 @@ def forwarded(
     has_ring: bool,
     body: bytes | AsyncIterable[bytes] = b"",
     size_bytes: int | None = None,
-    reading: Reading = Reading.WHOLE,
+    reading: AnswerReading = AnswerReading.WHOLE,
 ) -> UpstreamRequest:
     """Return the request as it goes on."""
     kept = _with_credentials(headers, provider, path=scope["path"], has_ring=has_ring)
-    if reading is Reading.EVENTS:
+    if reading is AnswerReading.EVENTS:
         # Events can be held back one by one only where they stand on the wire one by one.
         kept = (*(pair for pair in kept if pair[0] != b"accept-encoding"), (b"accept-encoding", b"identity"))
-    elif reading is Reading.WHOLE:
+    elif reading is AnswerReading.WHOLE:
         kept = readable_encoding(kept)
     query = scope.get("query_string", b"")
     raw = bytes(scope.get("raw_path") or scope["path"].encode("utf-8"))

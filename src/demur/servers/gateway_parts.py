@@ -21,21 +21,25 @@ from demur.adapters.anchors import AnchorFile
 from demur.adapters.api_keys import ClientKeys, read_client_keys
 from demur.adapters.auditor_config import AuditorSettings, ChainSettings
 from demur.adapters.gateway_metrics import GatewayMetrics
+from demur.adapters.gateway_settings import OnFailure
 from demur.adapters.http_pool import HttpPool, upstream_tls
 from demur.adapters.keys import read_private_key
 from demur.adapters.log_location import LogPlace, log_place
 from demur.adapters.log_sealing import utc_now
 from demur.adapters.log_writer import Durability, LogWriter, WriterSettings
 from demur.adapters.settings_source import secret_of
+from demur.adapters.structured_log import LogEvent, log_event
 from demur.adapters.upstream import UpstreamLimits, UpstreamTimeouts
-from demur.errors import UsageError
+from demur.errors import DemurError, UsageError
 from demur.model.claim import Vocabulary
 from demur.model.passport import SigningMode
+from demur.pipeline.passporting import unasked
 from demur.pipeline.safety_auditor import BUILTIN_AUDITORS
 from demur.policy.vocabulary import SAFETY_VOCABULARY
 from demur.record.keys import Ed25519Signer
 from demur.servers.chains import learn_vocabularies, open_chain
 from demur.servers.gateway_policy import PolicyWatch
+from demur.servers.gateway_retention import erase_when_due
 from demur.servers.gateway_sessions import SessionNamer, session_secret
 
 if TYPE_CHECKING:
@@ -46,6 +50,7 @@ if TYPE_CHECKING:
     from demur.adapters.log_growth import LogStore
     from demur.adapters.log_sealing import SignerSource
     from demur.adapters.telemetry import ExchangeTelemetry
+    from demur.model.audit import Audit, Subject
     from demur.record.interface import DisclosureStore
 
 __all__ = ["GatewayParts", "Provider", "default_chain", "open_parts"]
@@ -88,11 +93,23 @@ class GatewayParts:
         """Return who is asked for a path."""
         return self.providers[self.settings.provider_of(path)]
 
+    async def audit(self, subject: Subject) -> Audit:
+        """Return what the auditors state; where they cannot be asked as a whole, what the settings make of that."""
+        try:
+            return await self.chain.audit(subject)
+        except DemurError as exc:
+            log_event(LogEvent.AUDITOR_FAILED, part="auditors", error=exc)
+            return unasked(subject.phase, closed=self.settings.failure.auditors is OnFailure.CLOSED)
+
     async def start(self) -> None:
         """Begin to write and to look after the policy's files."""
         self.writer.start(self.config_digest, self.policy.gate.digest)
         if self.settings.policy.reload_s > 0:
             self._tasks.append(asyncio.create_task(self.policy.follow(self.settings.policy.reload_s)))
+        if self.disclosures is not None:
+            place = log_place(self.settings.store.url, self.settings.store.folder or None)
+            days = self.settings.disclosure.retention_days
+            self._tasks.append(asyncio.create_task(erase_when_due(place, self.writer, days=days)))
 
     async def close(self) -> None:
         """Let go of everything; raise where records could not be written."""
@@ -118,7 +135,7 @@ async def open_parts(settings: GatewaySettings, *, metrics_folder: str | None = 
     folder = metrics_folder or settings.metrics.folder or tempfile.mkdtemp(prefix="demur-figures-")
     names = tuple(link.name for link in chain.links)
     metrics = GatewayMetrics(folder, auditors=names, clients=keys.names if keys else ())
-    policy = PolicyWatch(settings, _vocabulary(chain), metrics)
+    policy = PolicyWatch(settings, _known_words(chain), metrics)
     named: tuple[UpstreamPart | RoutePart, ...] = (settings.upstream, *settings.routes)
     providers = {part: _provider(part, settings) for part in named}
     place = log_place(settings.store.url, settings.store.folder or None)
@@ -162,7 +179,7 @@ def _opened_log(place: LogPlace) -> LogStore:
         return place.open(read_only=False)
 
 
-def _vocabulary(chain: Chain) -> Vocabulary:
+def _known_words(chain: Chain) -> Vocabulary:
     """Return what policies may read: where an auditor has not told its claims, those of our own are taken for stated."""
     known = chain.vocabulary
     if all(link.port.vocabulary.specs for link in chain.links):
@@ -195,7 +212,7 @@ def _writer(
 ) -> LogWriter:
     keys: SignerSource | None = None
     if settings.signing.mode is not SigningMode.NONE:
-        keys = _KeyFile(Path(settings.signing.key_file)) if settings.signing.key_file else place.keys()
+        keys = _OperatorsKey(Path(settings.signing.key_file)) if settings.signing.key_file else place.keys()
     return LogWriter(
         store,
         keys,
@@ -205,7 +222,7 @@ def _writer(
     )
 
 
-class _KeyFile:
+class _OperatorsKey:
     """A signer whose key the operator keeps elsewhere; whoever rotates it puts the new one in its place."""
 
     def __init__(self, path: Path) -> None:

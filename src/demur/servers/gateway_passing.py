@@ -12,8 +12,8 @@ from demur.errors import UpstreamError, UpstreamTimeoutError
 from demur.servers.asgi import ClientGoneError, header
 from demur.servers.gateway_answers import Rebuff, rebuff_answer
 from demur.servers.gateway_client import ClientWatch
-from demur.servers.gateway_forward import Reading, forwarded
-from demur.servers.gateway_routes import shape_for_errors
+from demur.servers.gateway_forward import AnswerReading, forwarded
+from demur.servers.gateway_routes import plain_path, shape_for_errors
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -44,10 +44,12 @@ async def pass_unread(
     size = int(told) if told.isdecimal() else None
     has_body = size is None and header(scope, b"transfer-encoding") != ""
     if size is not None and size > limit:
-        await _answer(parts, out, Rebuff(413, "request_too_large", "The body is too large."), scope, client=client)
+        await _refused_here(
+            parts, out, Rebuff(413, "request_too_large", "The body is too large."), scope, client=client
+        )
         return
     body = _pieces(receive, limit) if size or has_body else b""
-    provider = parts.provider_of(scope["path"])
+    provider = parts.provider_of(plain_path(scope["path"]))
     asked = forwarded(
         scope,
         headers,
@@ -55,7 +57,7 @@ async def pass_unread(
         has_ring=parts.keys is not None,
         body=body,
         size_bytes=size,
-        reading=Reading.NOT,
+        reading=AnswerReading.NOT,
     )
     try:
         answer = await provider.pool.send(asked)
@@ -106,6 +108,8 @@ async def _pieces(receive: Receive, limit: int) -> AsyncIterator[bytes]:
             return
 
 
-async def _answer(parts: GatewayParts, out: PatientSender, rebuff: Rebuff, scope: Scope, *, client: str | None) -> None:
+async def _refused_here(
+    parts: GatewayParts, out: PatientSender, rebuff: Rebuff, scope: Scope, *, client: str | None
+) -> None:
     parts.metrics.answered(_LABEL, rebuff.status, client=client)
     await out.answer(rebuff_answer(rebuff, shape_for_errors(scope["path"])))

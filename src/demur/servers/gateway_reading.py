@@ -36,13 +36,13 @@ def read_asked_body(
     """Return the request in a body and its JSON, or why there is none."""
     if not is_json(scope):
         return _WRONG_TYPE
-    plain = _decoded(body, header(scope, b"content-encoding"), limit_bytes)
+    plain = _without_coding(body, header(scope, b"content-encoding"), limit_bytes)
     if isinstance(plain, Rebuff):
         return plain
-    return _parsed(plain, route)
+    return _request_in(plain, route)
 
 
-def _parsed(plain: bytes, route: AuditedRoute) -> tuple[Request, JsonObject] | Rebuff:
+def _request_in(plain: bytes, route: AuditedRoute) -> tuple[Request, JsonObject] | Rebuff:
     try:
         found = parse_json(plain)
     except InputError:
@@ -57,7 +57,7 @@ def _parsed(plain: bytes, route: AuditedRoute) -> tuple[Request, JsonObject] | R
         return _NO_JSON
 
 
-def _decoded(body: bytes, coding: str, limit_bytes: int) -> bytes | Rebuff:
+def _without_coding(body: bytes, coding: str, limit_bytes: int) -> bytes | Rebuff:
     if not coding:
         return body
     decoder = body_decoder(coding, limit_bytes=limit_bytes)

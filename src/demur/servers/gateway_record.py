@@ -15,7 +15,7 @@ from demur.adapters.structured_log import LogEvent, log_event
 from demur.adapters.telemetry import ObservedExchange
 from demur.errors import DemurError, StoreError
 from demur.model.passport import Commitment, EnforcementGap
-from demur.pipeline.passporting import Asker, ExchangeFacts, causes_of, issue_passport
+from demur.pipeline.passporting import Asker, ExchangeFacts, causes_of, issue_passport, plain_name
 from demur.record.commit import Disclosure, commit
 
 if TYPE_CHECKING:
@@ -130,15 +130,15 @@ async def file_exchange(parts: GatewayParts, dossier: Dossier, *, durable: bool)
         dossier.gate.digest,
         dossier.asked,
         dossier.answered,
-        model_served=(response.model or None) if response else None,
+        model_served=plain_name(response.model) if response and response.model else None,
         upstream_status=dossier.upstream_status,
-        finish_reasons=tuple(choice.finish_raw or "" for choice in response.choices) if response else (),
+        finish_reasons=tuple(plain_name(choice.finish_raw or "") for choice in response.choices) if response else (),
         causes=causes,
         gaps=tuple(dossier.gaps),
     )
     phases = tuple(weighed.record(coverage) for weighed, coverage in dossier.weighed)
     passport, behind = issue_passport(facts, phases, salts=parts.salts)
-    _count(parts, dossier, facts)
+    _tell_everybody(parts, dossier, facts)
     kept = (*dossier.disclosures, *behind) if parts.disclosures is not None else ()
     try:
         await parts.writer.submit(passport, disclosures=kept, durable=durable).acknowledged()
@@ -151,7 +151,7 @@ async def file_exchange(parts: GatewayParts, dossier: Dossier, *, durable: bool)
     return True
 
 
-def _count(parts: GatewayParts, dossier: Dossier, facts: ExchangeFacts) -> None:
+def _tell_everybody(parts: GatewayParts, dossier: Dossier, facts: ExchangeFacts) -> None:
     """Tell the figures, the log and the traces."""
     metrics, label = parts.metrics, dossier.route.label
     for weighed, _ in dossier.weighed:
@@ -183,10 +183,10 @@ def _count(parts: GatewayParts, dossier: Dossier, facts: ExchangeFacts) -> None:
         trace=dossier.passport,
     )
     if parts.telemetry is not None:
-        parts.telemetry.tell(_observed(dossier, facts))
+        parts.telemetry.tell(_seen_by_traces(dossier, facts))
 
 
-def _observed(dossier: Dossier, facts: ExchangeFacts) -> ObservedExchange:
+def _seen_by_traces(dossier: Dossier, facts: ExchangeFacts) -> ObservedExchange:
     return ObservedExchange(
         provider={"anthropic": "anthropic", "azure": "azure.ai.openai"}.get(dossier.route.shape, "openai"),
         model_asked=facts.asker.model,

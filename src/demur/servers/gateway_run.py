@@ -72,6 +72,8 @@ async def serve_worker(
 ) -> None:
     """Serve until told to end; `ready` is told, once requests are answered, how to do that."""
     parts = await open_parts(settings, metrics_folder=metrics_folder)
+    if signals:
+        log_to_stderr(settings, names=_operators_names(parts))
     try:
         await parts.start()
         server = _server(settings, parts)
@@ -152,7 +154,6 @@ def serve_gateway(settings: GatewaySettings, *, started: Callable[[str], None]) 
     sock, url = gateway_socket(settings)
     with contextlib.closing(sock):
         if settings.listen.workers == 1:
-            log_to_stderr(settings)
 
             def ready(_stop: Callable[[], None]) -> None:
                 settle_memory()
@@ -160,10 +161,10 @@ def serve_gateway(settings: GatewaySettings, *, started: Callable[[str], None]) 
 
             asyncio.run(serve_worker(settings, sock, ready=ready))
             return
-        from demur.servers.gateway_workers import Workers
+        from demur.servers.gateway_workers import GatewayWorkers
 
         folder = settings.metrics.folder or tempfile.mkdtemp(prefix="demur-figures-")
-        with Workers(settings, sock, metrics_folder=folder) as workers:
+        with GatewayWorkers(settings, sock, metrics_folder=folder) as workers:
             workers.wait_ready()
             _announced(started, url, settings.listen.workers)
             workers.wait()
@@ -176,9 +177,17 @@ def settle_memory() -> None:
     gc.set_threshold(_COLLECT_EVERY, 20, 20)
 
 
-def log_to_stderr(settings: GatewaySettings) -> None:
-    """Send the log of this process to where operators look for it."""
-    set_up_log(sys.stderr, level=settings.log.level.value, as_json=settings.log.format.value == "json")
+def log_to_stderr(settings: GatewaySettings, *, names: frozenset[str] = frozenset()) -> None:
+    """Send the log of this process to where operators look for it; `names` may stand in it."""
+    part = settings.log
+    set_up_log(sys.stderr, level=part.level.value, as_json=part.format.value == "json", names=names)
+
+
+def _operators_names(parts: GatewayParts) -> frozenset[str]:
+    """Return the names from the operator's own files."""
+    rules = (rule.id for rule in parts.policy.gate.rules)
+    auditors = (link.name for link in parts.chain.links)
+    return frozenset((*rules, *auditors, *(parts.keys.names if parts.keys else ())))
 
 
 def _announced(started: Callable[[str], None], url: str, workers: int) -> None:

@@ -47,7 +47,7 @@ class SessionNamer:
         before = body.get("previous_response_id")
         if isinstance(before, str) and before in self._answers:
             return self._answers[before]
-        return f"derived-{self._hash(owner, *_opening(request))}"
+        return f"derived-{self._hash(owner, *_conversation_opening(request))}"
 
     def remember(self, answer_id: str | None, session: str) -> None:
         """Take note of whose answer this was."""
@@ -86,7 +86,7 @@ def _of_body(body: JsonObject) -> str:
     return next((value for value in found if isinstance(value, str) and value), "")
 
 
-def _opening(request: Request) -> Iterator[bytes]:
+def _conversation_opening(request: Request) -> Iterator[bytes]:
     """Yield what a conversation began with: every later turn repeats it."""
     for message in request.messages:
         yield message.role.encode("utf-8", "surrogatepass")

@@ -20,7 +20,8 @@ from demur.pipeline.guard import open_guard
 from demur.pipeline.guard_values import FinishReason, GuardEnd, GuardLimits, GuardMode
 from demur.pipeline.passporting import scanned_response, weigh
 from demur.pipeline.subjects import subject_of_response
-from demur.servers.gateway_answers import answer_headers, cut_event, denial_of
+from demur.servers.gateway_answers import OUR_HEADERS, answer_headers, cut_event, denial_of
+from demur.servers.gateway_arrival import coding_of
 from demur.wire.shapes import CODECS
 from demur.wire.sse import Decoder
 
@@ -39,7 +40,7 @@ __all__ = ["StreamPassage", "guard_mode"]
 _LONGEST_PHRASE = 400
 """Characters, as they came, that the longest phrase of our own packs can take (see `pipeline.stream`)."""
 _READ_AT_ONCE_BYTES = 64 * 1024
-_NO_LENGTH = frozenset((b"content-length", b"content-encoding"))
+_NO_LENGTH = OUR_HEADERS | {b"content-length", b"content-encoding"}
 _CUT = "The provider broke the answer off."
 
 
@@ -168,10 +169,8 @@ class StreamPassage:
 
     def _decoder(self) -> BodyDecoder | None:
         """Return what takes the coding off, None where there is none; the guard itself limits what is plain."""
-        coding = b",".join(value for name, value in self._answer.headers if name == b"content-encoding").decode(
-            "latin-1"
-        )
-        if coding.strip().lower() in ("", "identity"):
+        coding = coding_of(self._answer)
+        if not coding:
             return None
         return body_decoder(coding, limit_bytes=2 * self._parts.settings.limits.decoded_bytes)
 
@@ -206,7 +205,7 @@ class StreamPassage:
         response = scanned_response(due, self._transcript.response() if due.final else None)
         metadata = {"model_id": dossier.asker.model, "session_id": dossier.asker.session}
         subject = subject_of_response(response, dossier.request, metadata=metadata, trace=dossier.passport)
-        audit = await self._parts.chain.audit(subject)
+        audit = await self._parts.audit(subject)
         weighed = weigh(dossier.gate, audit, asker=dossier.asker)
         self._added_s += time.perf_counter() - began
         return weighed

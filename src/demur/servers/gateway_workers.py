@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
     from demur.adapters.gateway_settings import GatewaySettings
 
-__all__ = ["Workers"]
+__all__ = ["GatewayWorkers"]
 
 _READY_S = 30.0
 _SHORTEST_LIFE_S = 2.0
 _GRACE_S = 5.0
 
 
-class Workers:
+class GatewayWorkers:
     """The processes of one gateway."""
 
     def __init__(self, settings: GatewaySettings, sock: socket.socket, *, metrics_folder: str) -> None:

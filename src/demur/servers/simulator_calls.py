@@ -65,7 +65,7 @@ def plain_call(route: Route, knock: Knock) -> Call | None:
     stream, options = read.stream or False, read.stream_options
     if options is not None and not stream:
         return None
-    turns = tuple(_message(turn) for turn in read.messages)
+    turns = tuple(_text_turn(turn) for turn in read.messages)
     limit = read.max_completion_tokens if read.max_completion_tokens is not None else read.max_tokens
     usage = not stream or (options is not None and options.include_usage is True)
     return _call(route, knock, Request(read.model, turns, stream, read.n or 1), max_tokens=limit, usage=usage)
@@ -103,7 +103,7 @@ class _Plain(msgspec.Struct, frozen=True):
 _PLAIN = msgspec.json.Decoder(_Plain)
 
 
-def _message(turn: _Turn) -> Message:
+def _text_turn(turn: _Turn) -> Message:
     return Message(turn.role, (TextPart(turn.content),) if turn.content else ())
 
 

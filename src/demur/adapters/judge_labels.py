@@ -1,0 +1,72 @@
+"""What people say of some pairs in the labels of a rubric: a file of rows with a key and a label for each side.
+
+Laws: a row names its pair by `id` (or `key`) and has a label of the rubric under `baseline` and under `candidate`; a word that is no label
+of the rubric, and a pair that is labelled twice for it, is an error that names the row; `rubric` may be left out where there is one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from demur.adapters.records import read_records
+from demur.adapters.sources import find_sources
+from demur.errors import EmptyInputError, InputError, ShapeError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from demur.adapters.config import InputLimits
+    from demur.model.rubric import Rubric
+    from demur.wire.interface import JsonObject
+
+__all__ = ["PersonLabel", "read_judge_labels"]
+
+
+@dataclass(frozen=True, slots=True)
+class PersonLabel:
+    """What a person says of both answers of a pair, by one rubric."""
+
+    rubric: str
+    key: str
+    baseline: str
+    candidate: str
+
+
+def read_judge_labels(name: str, rubrics: Sequence[Rubric], *, limits: InputLimits) -> tuple[PersonLabel, ...]:
+    """Return the labels in a file, each of one of these rubrics."""
+    known = {rubric.name: rubric for rubric in rubrics}
+    found: dict[tuple[str, str], PersonLabel] = {}
+    with TemporaryDirectory(prefix="demur-") as folder:
+        for source in find_sources([name], Path(folder)):
+            for line, record in read_records(source, limits):
+                try:
+                    label = _person_label(record, known)
+                except InputError as exc:
+                    raise exc.at(source.name, line) from exc
+                if (label.rubric, label.key) in found:
+                    hint = "keep one row a pair and rubric"
+                    raise ShapeError(f"`{label.key}` is labelled twice", source=source.name, line=line, hint=hint)
+                found[label.rubric, label.key] = label
+    if not found:
+        raise EmptyInputError("no labels in it", source=name, hint="rows have id, baseline and candidate")
+    return tuple(found.values())
+
+
+def _person_label(record: JsonObject | InputError, known: Mapping[str, Rubric]) -> PersonLabel:
+    if isinstance(record, InputError):
+        raise record
+    rubric = record.get("rubric") or (next(iter(known)) if len(known) == 1 else None)
+    if not isinstance(rubric, str) or rubric not in known:
+        raise ShapeError(f"`rubric`: expected one of {', '.join(known)}", hint="say which rubric a label is of")
+    key = record.get("id", record.get("key"))
+    if not isinstance(key, str | int) or isinstance(key, bool) or key == "":
+        raise ShapeError("`id`: expected the key of a pair", hint="as the runs call it")
+    sides = [record.get(side) for side in ("baseline", "candidate")]
+    labels = [label.name for label in known[rubric].labels]
+    for side, said in zip(("baseline", "candidate"), sides, strict=True):
+        if said not in labels:
+            raise ShapeError(f"`{side}`: expected a label of `{rubric}`", hint=f"one of {', '.join(labels)}")
+    return PersonLabel(rubric, str(key), str(sides[0]), str(sides[1]))

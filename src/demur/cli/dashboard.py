@@ -1,0 +1,118 @@
+"""`demur dashboard`: the pages over a log of passports, served alone."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import secrets
+from typing import TYPE_CHECKING
+
+from demur.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from demur.record.replay import Replay
+
+__all__ = ["add_parser"]
+
+_EXAMPLES = """\
+examples:
+  demur dashboard --store passports/
+  demur dashboard --store passports/ --port 0 --policy policies/
+  demur dashboard --store postgresql://… --folder passports/ --texts
+  DEMUR_TOKEN=… demur dashboard --store passports/ --token-env DEMUR_TOKEN
+
+The token is made anew at every start and printed with the address, unless
+--token-env names a variable that holds one. The log is opened to be read;
+a gateway may write to it meanwhile. Texts are shown only with --texts, and
+only where the gateway kept them.
+
+Ends in good order on Ctrl-C and SIGTERM.
+
+exit codes: 0 ended as told, 2 bad input or an address in use
+"""
+_HIGHEST = 65_535
+_TOKEN_BYTES = 24
+_LEAST_CHARS = 16
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to the command line."""
+    command = commands.add_parser(
+        "dashboard",
+        help="look at what was recorded, in a browser",
+        description="Serves pages over a log of passports: rates over time, sessions, single\nexchanges, comparisons, policies and health.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = command.add_argument
+    add("--store", metavar="STORE", required=True, help="the folder that a gateway writes to, or a database")
+    add("--folder", metavar="DIR", help="where keys and checkpoints are, if not in STORE")
+    add("--host", default="127.0.0.1", help="the address to listen at (127.0.0.1)")
+    add("--port", type=_free_port, default=8090, help="the port; 0 is any free one (8090)")
+    add("--token-env", metavar="NAME", help="the environment variable that holds the token")
+    add("--no-token", action="store_true", help="ask for no token; on loopback alone")
+    add("--texts", action="store_true", help="show the texts that the gateway kept")
+    add("--policy", metavar="PATH", action="append", default=[], help="a policy set to replay decisions with")
+    add("--default", choices=["allow", "deny"], default="allow", help="what held where no rule fired (allow)")
+    add("--vocabulary", metavar="FILE", help="which claims there were, as JSON")
+    command.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Return the exit code of one call."""
+    token = _token_of(args)
+    try:
+        from demur.adapters.log_location import log_place
+        from demur.servers.dashboard import DashboardSettings, serve_dashboard
+
+        place = log_place(args.store, args.folder)
+        place.open(read_only=True).close()
+        settings = DashboardSettings(token, texts=args.texts, replays=_policies_given(args))
+        serve_dashboard(place, settings, host=args.host, port=args.port, started=lambda url: _tell(url, token))
+    except ModuleNotFoundError as exc:
+        raise UsageError(f"the dashboard needs `{exc.name}`", hint="pip install 'demur[gateway]'") from exc
+    return 0
+
+
+def _token_of(args: argparse.Namespace) -> str | None:
+    if args.no_token:
+        if args.host not in _LOOPBACK:
+            raise UsageError(
+                f"without a token, not at `{args.host}`", hint="listen at 127.0.0.1, or leave --no-token out"
+            )
+        return None
+    if not args.token_env:
+        return secrets.token_urlsafe(_TOKEN_BYTES)
+    token = os.environ.get(args.token_env, "")
+    if len(token) < _LEAST_CHARS:
+        raise UsageError(f"`{args.token_env}` holds no token", hint=f"set it to at least {_LEAST_CHARS} characters")
+    return token
+
+
+def _policies_given(args: argparse.Namespace) -> Mapping[str, Replay]:
+    """Return the policy of each set given, by its digest; every --policy is a set of its own."""
+    if not args.policy:
+        return {}
+    from demur.adapters.policies import read_policies, read_vocabulary
+    from demur.policy.gate import load_gate
+    from demur.policy.vocabulary import SAFETY_VOCABULARY
+
+    vocabulary = read_vocabulary(args.vocabulary) if args.vocabulary else SAFETY_VOCABULARY
+    sets = [read_policies([name]).sources for name in args.policy]
+    gates = [load_gate(sources, default=args.default, vocabulary=vocabulary) for sources in sets]
+    return {gate.digest: gate.replay for gate in gates}
+
+
+def _tell(url: str, token: str | None) -> None:
+    # What stands after the # never leaves the browser; the login page takes it from there.
+    print(f"dashboard at {url}/-/" + ("" if token is None else f"login#{token}"), flush=True)
+
+
+def _free_port(given: str) -> int:
+    if not given.isdecimal() or int(given) > _HIGHEST:
+        raise argparse.ArgumentTypeError(f"`{given}` is no port")
+    return int(given)
