@@ -136,7 +136,7 @@ def test_an_error_in_band_is_a_failure_that_was_reached() -> None:
 
 def test_what_is_sent_is_the_protocol() -> None:
     """The request has data, phase and context, under the path of the protocol."""
-    _, seen = asyncio.run(asked(http(b'{"status": "success"}')))
+    _, seen = asyncio.run(asked(http(b'{"status": "success", "claims": []}')))
     head, _, body = seen.requests[0].partition(b"\r\n\r\n")
     assert head.startswith(b"POST /claims HTTP/1.1\r\n")
     assert msgspec.json.decode(body) == {
@@ -148,15 +148,22 @@ def test_what_is_sent_is_the_protocol() -> None:
 
 def test_an_auditor_can_be_sent_bare_texts() -> None:
     """`send: text` sends the prompt itself."""
-    _, seen = asyncio.run(asked(http(b'{"status": "success"}'), sent=Sent.TEXT))
+    _, seen = asyncio.run(asked(http(b'{"status": "success", "claims": []}'), sent=Sent.TEXT))
     assert msgspec.json.decode(seen.requests[0].partition(b"\r\n\r\n")[2])["data"]["input"] == "hello"
+
+
+def test_an_answer_without_claims_is_no_audit() -> None:
+    """A success that has no list of claims, not even an empty one, is a bad answer."""
+    answer, _ = asyncio.run(asked(http(b'{"status": "success", "claims": null}')))
+    assert [problem.code for problem in answer.problems] == ["bad_answer"]
+    assert not answer.reached
 
 
 def test_half_a_surrogate_pair_is_sent() -> None:
     """A text that has no UTF-8 does not escape the audit."""
 
     async def ask() -> Recorder:
-        async with raw_server(http(b'{"status": "success"}')) as seen:
+        async with raw_server(http(b'{"status": "success", "claims": []}')) as seen:
             remote = RemoteAuditor(f"http://127.0.0.1:{seen.port}")
             answer = await remote.ask(Subject(Phase.REQUEST, {"prompt": "\ud800"}))
             await remote.close()

@@ -367,6 +367,8 @@ def test_rates_keep_the_three_noes_apart(capsys: Capture, tmp_path: Path) -> Non
     assert "2026-01-31 allow" in out
     assert "nothing to group by" in run(capsys, "rates", tmp_path, "--by", "colour")[1]
     assert "no passports" in run(capsys, "rates", tmp_path, "--since", "2027")[1]
+    for word in ("yesterday", "2026-13-45", "2026-11-16T99"):
+        assert "is no date" in run(capsys, "rates", tmp_path, "--since", word)[1]
 
 
 def with_texts(folder: Path) -> LogPlace:

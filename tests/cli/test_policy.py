@@ -125,6 +125,30 @@ def test_explain_takes_a_recorded_context(capsys: pytest.CaptureFixture[str], mi
     )
 
 
+def test_explain_names_a_claim_that_no_rule_reads(capsys: pytest.CaptureFixture[str], mine: str) -> None:
+    """A mistyped claim is said, with the one that was probably meant."""
+    _, out = run(capsys, "explain", mine, "--claims", '{"toxic_contnt": 0.9}')
+    assert "no rule reads the claim `toxic_contnt`; did you mean `toxic_content`?" in out
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (DENY.replace("@id", "@decison"), "did you mean `@decision`?"),
+        (DENY.replace("context.claims", "context.claim"), "did you mean `context.claims`?"),
+    ],
+)
+def test_a_slip_is_not_taken_for_something_else(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str, told: str
+) -> None:
+    """An annotation or a holder of claims that is nearly one of ours is an error."""
+    path = tmp_path / "p.cedar"
+    path.write_text(text)
+    code, out = run(capsys, "check", str(path))
+    assert code in (1, 2)
+    assert told in " ".join(out.split())
+
+
 @pytest.mark.parametrize("given", ["{", "[1]", '{"toxic_content": }', "missing.json"])
 def test_explain_refuses_what_is_no_object(capsys: pytest.CaptureFixture[str], mine: str, given: str) -> None:
     """Claims that cannot be read exit 2."""

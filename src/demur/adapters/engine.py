@@ -140,12 +140,12 @@ class Engine:
     def transaction(self) -> Iterator[None]:
         """Keep all that is written within, or nothing of it where an error ends it."""
         self.ask("BEGIN")
+        whole = False
         try:
             yield
-        except BaseException:
-            self.ask("ROLLBACK")
-            raise
-        self.ask("COMMIT")
+            whole = True
+        finally:
+            self.ask("COMMIT" if whole else "ROLLBACK")
 
     def function_name(self) -> str:
         """Return a name for a function of this connection that none has yet."""

@@ -47,7 +47,7 @@ class _Error(msgspec.Struct, frozen=True):
 
 class _AnswerForm(msgspec.Struct, frozen=True):
     status: str
-    claims: tuple[RemoteClaim, ...] = ()
+    claims: tuple[RemoteClaim, ...] | None = None
     error: _Error | None = None
     version: str | None = None
 
@@ -148,11 +148,14 @@ class RemoteAuditor:
             answer = self._answers.decode(body)
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             return _unreached(Problem("bad_answer", "its answer is not JSON of the claims protocol"))
+        if answer.status == "success" and answer.claims is None:
+            # An empty list says that there is nothing to state; no list at all says nothing, and is no audit.
+            return _unreached(Problem("bad_answer", "its answer has no `claims`"))
         if answer.status == "success":
-            return RemoteAnswer(answer.claims, (), answer.version)
+            return RemoteAnswer(answer.claims or (), (), answer.version)
         code = (answer.error or _Error()).code[:_MOST_CODE_CHARS]
         return RemoteAnswer(
-            answer.claims, (Problem("auditor_error", f"it answers with the error `{code}`"),), answer.version
+            answer.claims or (), (Problem("auditor_error", f"it answers with the error `{code}`"),), answer.version
         )
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from demur.adapters.passport_rates import GroupRates, rates_of
 from demur.cli.options import fields_of_flag
 from demur.cli.passport_words import opened, place_of, print_object, print_said
-from demur.errors import EmptyInputError
+from demur.errors import EmptyInputError, UsageError
 from demur.report.columns import padded, printable
 from demur.report.json_values import rate_object, safe_text
 from demur.report.numbers import UNKNOWN, percent
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["run_rates"]
 
+_DAY = re.compile(r"\d{4}(?:-(?:0[1-9]|1[0-2])(?:-(?:0[1-9]|[12]\d|3[01])(?:T(?:[01]\d|2[0-3])[\d:.]*Z?)?)?)?")
+"""The beginning of a time of RFC 3339, from the year on."""
 _GROUP, _COUNT, _RATE = 18, 10, 16
 _HEADS = ("exchanges", "denied, %", "filtered, %", "refused, %")
 
@@ -27,6 +30,9 @@ _HEADS = ("exchanges", "denied, %", "filtered, %", "refused, %")
 def run_rates(args: argparse.Namespace) -> int:
     """Return the exit code of one call."""
     by = fields_of_flag(args.by) or ["model"]
+    for given in (args.since, args.until):
+        if given not in ("", "~") and not _DAY.fullmatch(given):
+            raise UsageError(f"`{given}` is no date", hint="write 2026-11-16, or 2026-11-16T08")
     with opened(place_of(args)) as store:
         counts = list(store.rollup())
         origin = store.origin

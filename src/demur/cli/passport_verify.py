@@ -70,6 +70,8 @@ def run_verify(args: argparse.Namespace) -> int:
 
 def _verify_store(args: argparse.Namespace) -> _Findings:
     place = place_of(args)
+    if place.folder is not None and not Path(place.shown).exists():
+        raise UsageError(f"there is no store at `{place.shown}`", hint="name a folder of records, an export, or a database")
     limits = []
     keys = _trusted(args)
     if not keys:

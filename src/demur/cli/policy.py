@@ -267,11 +267,25 @@ def _explain(args: argparse.Namespace) -> int:
         given = {"claims": _json_object(args.claims), "phase": args.phase, "session": args.session, "model": args.model}
         context = gate.context_of(ask_of({**given, "labels": args.label}))
     explained = explain(gate, context)
+    _name_unread(gate, context)
     if args.json:
         _print_json(_explained(explained, context))
     else:
         _show_explanation(explained)
     return 0
+
+
+def _name_unread(gate: PolicyGate, context: Mapping[str, object]) -> None:
+    """Say which claims no rule reads: a mistyped one would pass for a harmless one."""
+    from demur.model.claim import Phase
+    from demur.policy.rules import nearest
+
+    read = {name for phase in Phase for names in gate.reads(phase).values() for name in names}
+    claims = context.get("claims")
+    for name in sorted(set(claims if isinstance(claims, dict) else ()) - read):
+        near = nearest(name, read)
+        hint = f"; did you mean `{near}`?" if near else ""
+        print(f"demur: no rule reads the claim `{name}`{hint}", file=sys.stderr)
 
 
 def _json_object(given: str) -> dict[str, Any]:

@@ -115,6 +115,9 @@ def _scope_is_known(rule: Rule) -> bool:
 
 def _warnings(rule: Rule, vocabulary: Vocabulary) -> Iterator[PolicyProblem]:
     for name in sorted(extras_read(rule.tree.clauses)):
+        if name == "claim":
+            yield _error(rule, "reads `context.claim`, which nobody supplies", "did you mean `context.claims`?")
+            continue
         yield _warning(rule, f"reads `context.{name}`, which is no claim", "whoever asks the gate must supply it")
     for name in sorted(rule.reads):
         if vocabulary.sensitive(name):

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT_RULE", "Rule", "nearest", "rules_of"]
 
 DEFAULT_RULE = "default"
+_ANNOTATIONS = ("decision", "id", "reason")
 _WORDS = tuple(effect.word for effect in Effect)
 _ALL_PHASES = frozenset(Phase)
 
@@ -96,7 +97,16 @@ def _rule_of(policy: ParsedPolicy, index: int) -> Rule:
     )
 
 
+def _refuse_mistyped(policy: ParsedPolicy) -> None:
+    """Raise where an annotation is a slip for one of ours: a rule that was to warn would deny."""
+    for name in policy.tree.annotations:
+        near = None if name in _ANNOTATIONS else nearest(name.lower(), _ANNOTATIONS)
+        if near:
+            raise policy.error(f"`@{name}` says nothing to the gate", near=name, hint=f"did you mean `@{near}`?")
+
+
 def _effect_of(policy: ParsedPolicy) -> Effect:
+    _refuse_mistyped(policy)
     forbids = policy.tree.effect == "forbid"
     word = policy.tree.annotations.get("decision", "deny" if forbids else "allow")
     if word not in _WORDS:
