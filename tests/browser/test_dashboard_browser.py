@@ -98,6 +98,7 @@ class Visit:
         self.page.wait_for_url("**/-/")
 
     def close(self) -> None:
+        """Leave."""
         self._context.close()
 
     def faults(self) -> list[str]:
@@ -105,8 +106,8 @@ class Visit:
         found = list(self.page.evaluate(CHECKS))
         if AXE.exists():
             self.page.evaluate(AXE.read_text(encoding="utf-8") + "; null")
-            for violation in self.page.evaluate("axe.run().then((result) => result.violations)"):
-                found.append(f"{violation['id']}: {violation['nodes'][0]['html'][:160]}")
+            violations = self.page.evaluate("axe.run().then((result) => result.violations)")
+            found += [f"{each['id']}: {each['nodes'][0]['html'][:160]}" for each in violations]
         return found
 
 
@@ -200,7 +201,7 @@ def test_pointing_at_a_chart_says_its_figures(visit: Visit) -> None:
 @pytest.mark.parametrize("visit", [("large", "light")], indirect=True)
 def test_a_choice_of_the_model_is_taken_at_once(visit: Visit) -> None:
     """Choosing a model shows its figures without a further click."""
-    visit.page.get_by_label("Model").select_option("large-2026")
+    visit.page.locator("select[name=model]").select_option("large-2026")
     visit.page.wait_for_url("**model=large-2026**")
     assert "large-2026" in visit.page.inner_text(".top p")
     assert visit.errors == []
@@ -216,7 +217,7 @@ def test_pages_work_without_scripts(browser: Browser, addresses: dict[str, str])
     assert page.inner_text("h1") == "Overview"
     page.locator("summary").first.click()
     assert page.get_by_role("rowheader", name="Jan 2026").first.is_visible()
-    page.get_by_label("Model").select_option("large-2026")
+    page.locator("select[name=model]").select_option("large-2026")
     page.get_by_role("button", name="Show").click()
     assert "model=large-2026" in page.url
     context.close()

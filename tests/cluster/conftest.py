@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 MASTER = "local-cluster[2,1,1024]"
+# Of a few hundred rows most of the time would go into compiling what is to be done with them.
+JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+QUICK = (
+    f'--driver-java-options "{JAVA}" --conf "spark.executor.extraJavaOptions={JAVA}" '
+    "--conf spark.sql.codegen.wholeStage=false --conf spark.sql.adaptive.enabled=false"
+)
 
 
 def why_not() -> str | None:
@@ -52,5 +58,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def spark() -> Iterator[SparkSession]:
     """Two executors, which find the judges of these tests by the path that they inherit."""
     os.environ["PYTHONPATH"] = f"{ROOT}{os.pathsep}{ROOT / 'src'}"
+    os.environ["PYSPARK_SUBMIT_ARGS"] = f"{QUICK} pyspark-shell"
     with open_session(MASTER) as session:
         yield session

@@ -106,7 +106,7 @@ def _health_parts(shown: HealthPage) -> Iterator[str]:
     yield '<div class="panels">'
     yield panel("Log", _log_facts(shown), kind="half")
     keys = "".join(
-        f'<tr><th scope="row"><code>{escaped(key)}</code></th><td class="words">{escaped(start)}</td><td class="words">{escaped(end)}</td></tr>'
+        f'<tr><th scope="row"><code>{escaped(key)}</code></th><td class="words">{escaped(when(start[:19]))}</td><td class="words">{escaped(when(end[:19]))}</td></tr>'
         for key, start, end in shown.keys
     )
     head = '<tr><th scope="col">Key</th><th scope="col" class="words">From</th><th scope="col" class="words">Until</th></tr>'
@@ -148,15 +148,19 @@ def _log_facts(shown: HealthPage) -> str:
 def _auditors(rows: Sequence[AuditorHealth]) -> str:
     if not rows:
         return "<p>No auditor is on record yet.</p>"
-    body = "".join(
-        f'<tr><th scope="row">{escaped(row.name)}</th><td>{row.calls:,}</td>'
-        + "".join(f"<td>{row.statuses.get(status, 0):,}</td>" for status in _STATUSES)
-        + f"<td>{row.mean_us / 1000:,.2f}</td><td>{row.most_us / 1000:,.2f}</td></tr>"
-        for row in rows
-    )
     heads = ("Auditor", "Turns", "Ok", "Timed out", "Failed", "Skipped", "Mean, ms", "Longest, ms")
-    head = "".join(f'<th scope="col">{name}</th>' for name in heads)
+    body = "".join(_auditor_row(row, heads) for row in rows)
+    head = "".join(f'<th scope="col"{"" if name == "Auditor" else " class=num"}>{name}</th>' for name in heads)
     return (
         '<div class="scroll" tabindex="0" role="region" aria-label="Auditors">'
-        f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+        f'<table class="list"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
     )
+
+
+def _auditor_row(row: AuditorHealth, heads: Sequence[str]) -> str:
+    ended = (f"{row.statuses.get(status, 0):,}" for status in _STATUSES)
+    cells = (f"{row.calls:,}", *ended, f"{row.mean_us / 1000:,.2f}", f"{row.most_us / 1000:,.2f}")
+    tds = "".join(
+        f'<td class="num" data-head="{name}">{cell}</td>' for name, cell in zip(heads[1:], cells, strict=True)
+    )
+    return f'<tr><th scope="row">{escaped(row.name)}</th>{tds}</tr>'

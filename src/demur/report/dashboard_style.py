@@ -37,7 +37,7 @@ nav.pages a:hover { color: var(--ink); } nav.pages a[aria-current] { color: var(
 .panel h2 { font-size: 1rem; margin: 0 0 .6rem; border: 0; } .panel .lead { color: var(--soft); font-size: 13px; margin: -.5rem 0 .7rem; }
 .panel h3 { font-size: .95rem; margin: 1.1rem 0 .3rem; } .panel .scroll { margin: 0; } .panel table { width: 100%; }
 .panel details { margin: .6rem 0 0; } .panel figure { margin: 0; } .panel .bars { margin: .3rem 0; }
-.half { grid-column: span 6; } .third { grid-column: span 4; } .two-thirds { grid-column: span 8; }
+.panel td.words { overflow-wrap: break-word; } .half { grid-column: span 6; } .third { grid-column: span 4; } .two-thirds { grid-column: span 8; }
 @media (max-width: 60rem) { .half, .third, .two-thirds { grid-column: span 12; } }
 .filters { display: flex; flex-wrap: wrap; gap: .6rem .8rem; align-items: end; }
 .filters.boxed { margin-bottom: 1rem; border: 1px solid var(--line); border-radius: 8px; background: var(--card); padding: .8rem 1rem; }
@@ -95,7 +95,7 @@ ul.checks b { font-weight: 600; } ul.checks span:last-child { color: var(--soft)
 .rank .num { text-align: right; } .rank rect { fill: var(--s0); }
 @media (max-width: 36rem) {
   .bar-top > div, main, .foot { padding-left: .8rem; padding-right: .8rem; } nav.pages { width: 100%; overflow-x: auto; order: 3; }
-  nav.pages ul { flex-wrap: nowrap; } nav.pages a { padding: .5rem .55rem .4rem; } .bar-top > div { padding-top: .6rem; }
+  nav.pages ul { flex-wrap: nowrap; } nav.pages a { padding: .5rem .38rem .4rem; font-size: 14px; } .bar-top > div { padding-top: .6rem; }
   .panel { padding: .7rem .75rem .8rem; } .filters label, .filters label input, .filters label select, input[type=search] { width: 100%; }
   .filters label { flex: 1 1 8.5rem; min-width: 0; } .filters label.wide-field { flex-basis: 100%; }
   .filters label.tick input { width: 1.05rem; }
