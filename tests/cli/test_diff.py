@@ -269,8 +269,12 @@ def test_a_changed_log_is_found(capsys: pytest.CaptureFixture[str], folder: Path
     [
         (["-", "-"], "both runs are standard input; name a file for one"),
         (
-            ["base.jsonl", "same.jsonl", "--json", "base.jsonl"],
+            ["base.jsonl", "same.jsonl", "--html", "base.jsonl"],
             "`base.jsonl` cannot be written: it is an input; name another",
+        ),
+        (
+            ["base.jsonl", "same.jsonl", "--json", "other.jsonl"],
+            "`--json other.jsonl` would write the report there; put --json behind the runs",
         ),
         (["base.jsonl", "same.jsonl", "--out", "./same.jsonl"], "`./same.jsonl` cannot be written: it is an input"),
         (["base.jsonl", "*same.jsonl", "--out", "same.jsonl"], "`same.jsonl` cannot be written: it is an input"),

@@ -51,7 +51,8 @@ def test_both_engines_give_the_same_comparison(spark: SparkSession, tmp_path: Pa
     assert found == expected
     assert msgspec.json.encode(comparison_object(found)) == msgspec.json.encode(comparison_object(expected))
     tally = expected.tally
-    assert (tally.repeats > 0, tally.missing.both_failed > 0, len(tally.slices) > 1) == (True, True, True)
+    failed = tally.missing.both_failed > 0 or layout == "chats"  # a log of answers has no failed ones
+    assert (tally.repeats > 0, failed, len(tally.slices) > 1) == (True, True, True)
     assert min(tally.missing.baseline_unmatched, tally.missing.candidate_unmatched, len(tally.flips)) > 0
     assert spark.range(3).count() == 3
 
@@ -220,7 +221,7 @@ def test_an_executor_without_the_package_is_named(spark: SparkSession, tmp_path:
         if "demur" not in entry.name and entry.suffix != ".pth":
             (packages / entry.name).symlink_to(entry)
     python = tmp_path / "python"
-    python.write_text(f'#!/bin/sh\nPYTHONPATH="{packages}:${{PYTHONPATH##*src:}}" exec {sys.executable} -S "$@"\n')
+    python.write_text(f'#!/bin/sh\nPYTHONPATH="{packages}" exec {sys.executable} -S "$@"\n')
     python.chmod(0o755)
     context = spark.sparkContext
     usual = context.pythonExec

@@ -42,7 +42,7 @@ def test_an_old_java_is_named(tmp_path: Path, said: str, shown: str) -> None:
 def test_a_session_that_is_open_is_used_and_left_open(spark: SparkSession) -> None:
     """Others' sessions are neither replaced nor stopped; another master beside them is refused."""
     with open_session() as session:
-        assert session is spark
+        assert session.sparkContext is spark.sparkContext
     with pytest.raises(UsageError, match="a session is open already, not on `local"), open_session("local[1]"):
         pass
     assert spark.range(2).count() == 2

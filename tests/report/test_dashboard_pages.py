@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from demur.measure.rates import wilson
 from demur.report.dashboard_charts import decision_chart, interval_words, rate_chart, share_words, when
-from demur.report.dashboard_frame import Frame, href, panel, select
+from demur.report.dashboard_frame import PageFrame, href, panel, select
 from demur.report.dashboard_overview import overview_page
 from demur.report.dashboard_sessions import sessions_page
 from demur.report.dashboard_values import (
@@ -63,9 +63,9 @@ def test_words_of_others_are_escaped_on_every_page() -> None:
     row = ExchangeRow(3, "2026-01-31T12:00:00Z", HOSTILE, 0, HOSTILE, HOSTILE, (HOSTILE,), (HOSTILE,), 1)
     asked = SessionFilter(search=HOSTILE, model=HOSTILE, rule=HOSTILE)
     pages = (
-        overview_page(Frame(), overview_of(HOSTILE)),
-        sessions_page(Frame(), SessionsPage(((row, 1),), asked, (HOSTILE,), (HOSTILE,), 1, HOSTILE)),
-        Frame().error(400, HOSTILE, HOSTILE),
+        overview_page(PageFrame(), overview_of(HOSTILE)),
+        sessions_page(PageFrame(), SessionsPage(((row, 1),), asked, (HOSTILE,), (HOSTILE,), 1, HOSTILE)),
+        PageFrame().error(400, HOSTILE, HOSTILE),
     )
     for page in pages:
         assert "<script>" not in page
@@ -74,7 +74,7 @@ def test_words_of_others_are_escaped_on_every_page() -> None:
 
 def test_what_was_read_in_part_says_so() -> None:
     """Counts over a part of the records name the part, and unreadable records are told."""
-    page = overview_page(Frame(), replace(overview_of(), reach=Reach(50, 1000, 2)))
+    page = overview_page(PageFrame(), replace(overview_of(), reach=Reach(50, 1000, 2)))
     assert "the latest 50 of 1,000 records" in page
     assert "2 records cannot be read" in page
 
@@ -144,15 +144,15 @@ def test_a_link_holds_any_text(text: str) -> None:
 
 def test_a_page_has_one_first_heading_and_knows_where_it_is() -> None:
     """The title is the first heading, and the current page is marked in the navigation."""
-    page = Frame("/-/").page("Health", [panel("Log", "x")], current="health")
+    page = PageFrame("/-/").page("Health", [panel("Log", "x")], current="health")
     assert page.count("<h1>") == 1
     assert 'href="/-/health" aria-current=page' in page
 
 
 def test_the_way_out_is_shown_where_there_is_one() -> None:
     """Only a dashboard behind a token offers to log out."""
-    assert "Log out" in Frame(can_leave=True).page("x", [])
-    assert "Log out" not in Frame().page("x", [])
+    assert "Log out" in PageFrame(can_leave=True).page("x", [])
+    assert "Log out" not in PageFrame().page("x", [])
 
 
 def test_a_choice_keeps_what_was_chosen() -> None:

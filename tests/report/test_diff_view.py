@@ -129,17 +129,21 @@ def test_slices_are_worst_first_and_report_only() -> None:
 
 
 def test_as_many_flips_as_asked_for() -> None:
-    """The first flips are shown, and how many there are is said."""
+    """The first flips of each direction are shown, those that the gate is for first, and how many there are is said."""
     blocks = diff_view(increase(), show=2).blocks
-    assert [b.key for b in blocks if isinstance(b, SideBySide)] == ["case-000", "case-001"]
-    assert "2 of 26 flipped exchanges are shown; 26 are in the JSON." in [b.text for b in blocks if isinstance(b, Note)]
+    keys = ["case-000", "case-001", "case-100", "case-101"]
+    assert [b.key for b in blocks if isinstance(b, SideBySide)] == keys
+    assert "4 of 26 flipped exchanges are shown (--show, --out)." in [b.text for b in blocks if isinstance(b, Note)]
+    lost = replace(increase(), gate=replace(increase().gate, direction=Direction.DECREASE))
+    shown = [b.key for b in diff_view(lost, show=2).blocks if isinstance(b, SideBySide)]
+    assert shown == [*keys[2:], *keys[:2]]
     assert not [b for b in diff_view(increase(), show=50).blocks if isinstance(b, Note) and b.name == "flips"]
     assert not [b for b in diff_view(no_refusals()).blocks if isinstance(b, SideBySide)]
 
 
 def test_both_sides_of_a_flip() -> None:
     """Each side has its verdict in a word, its score, its place and its evidence."""
-    (flip,) = [b for b in diff_view(increase(), show=1).blocks if isinstance(b, SideBySide)]
+    flip, _ = [b for b in diff_view(increase(), show=1).blocks if isinstance(b, SideBySide)]
     assert (flip.title, flip.baseline.word, flip.candidate.word) == ("newly refused", "complied", "refused")
     assert flip.candidate.facts == "score .987, safety, text"
     assert flip.candidate.where == "runs/candidate.jsonl:4"

@@ -87,4 +87,4 @@ def test_a_scan_says_its_rate_everywhere() -> None:
     view = scan_view(typical())
     texts = ["\n".join(terminal_lines(view)), parsed(_as_html(markdown(view, marker="demur-scan"))).text, html(view)]
     for text in texts:
-        assert "6.8 % of 1,612 judged answers refused or filtered (95 % 5.7 to 8.2)" in " ".join(text.split())
+        assert "110 of 1,612 judged answers refused or filtered: 6.8 % (95 % 5.7 to 8.2)" in " ".join(text.split())

@@ -96,7 +96,7 @@ def test_many_slices_are_folded_not_lost() -> None:
 def test_flips_can_be_opened_and_the_worst_is() -> None:
     """Each flip is a part of its own with the evidence marked; texts that were not kept are said."""
     page = html(diff_view(increase(), show=3))
-    assert page.count('<details class="exchange">') == 2
+    assert page.count('<details class="exchange">') == 5
     assert page.count('<details class="exchange" open>') == 1
     assert "but <mark>I can&#x27;t help</mark> with that" in page
     assert html(diff_view(hostile(), show=50)).count("text not kept") == 2

@@ -16,7 +16,7 @@ def titles(view_blocks: object) -> list[str]:
 def test_the_whole_comes_first() -> None:
     """The rate of the whole, then outcomes, runs, groups, differences, reasons, evidence."""
     view = scan_view(typical())
-    assert view.headline.sentence == "6.8 % of 1,612 judged answers refused or filtered (95 % 5.7 to 8.2): 110."
+    assert view.headline.sentence == "110 of 1,612 judged answers refused or filtered: 6.8 % (95 % 5.7 to 8.2)."
     assert view.headline.more == (
         "1 group differs beyond chance, model gpt-y most clearly: +7.9 points against gpt-x.",
     )

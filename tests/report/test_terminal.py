@@ -47,10 +47,11 @@ def test_answers_stand_side_by_side() -> None:
     """Both verdicts share a line, and carets stand below the evidence."""
     lines = terminal_lines(diff_view(increase(), show=1))
     (at,) = [n for n, line in enumerate(lines) if "baseline: COMPLIED" in line]
+    end = next(n for n, line in enumerate(lines) if "baseline: REFUSED" in line)
     assert "│ candidate: REFUSED" in lines[at]
     bars = {line.index("│") for line in lines[at : at + 6]}
     assert len(bars) == 1
-    (marks,) = [n for n, line in enumerate(lines) if "^^^^" in line]
+    (marks,) = [n for n, line in enumerate(lines[:end]) if "^^^^" in line]
     start = lines[marks].index("^")
     assert lines[marks - 1][start : start + 5] == "sorry"
     narrow = terminal_lines(diff_view(increase(), show=1), width=50)

@@ -185,9 +185,11 @@ def _answer_phase(gate: PolicyGate, kind: str, *, session: str, model: str) -> P
     return _phase(gate, Phase.RESPONSE, tuple(claims), session=session, model=model)
 
 
-def filled_log(folder: Path, exchanges: int, *, days: float = 8.0, texts: bool = True) -> LogPlace:
+def filled_log(
+    folder: Path, exchanges: int, *, days: float = 8.0, texts: bool = True, database: str | None = None
+) -> LogPlace:
     """A log of so many exchanges, evenly over some days, four or so to a session, under a signed checkpoint."""
-    place = log_place(str(folder))
+    place = log_place(database or str(folder), str(folder))
     gate = gate_of(folder / "policy")
     store = place.open(origin=ORIGIN, read_only=False)
     signer = place.keys().signer(_time_text(START))

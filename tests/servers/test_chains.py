@@ -184,7 +184,7 @@ def test_one_claim_of_two_types_is_refused_at_the_start() -> None:
 
 def test_a_connection_that_was_closed_meanwhile_is_opened_anew() -> None:
     """An auditor that closes its connection between two calls without an answer is asked again, once."""
-    answer = b'HTTP/1.1 200 OK\r\nContent-Length: 21\r\n\r\n{"status": "success"}'
+    answer = b'HTTP/1.1 200 OK\r\nContent-Length: 35\r\n\r\n{"status": "success", "claims": []}'
     seen: list[bytes] = []
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

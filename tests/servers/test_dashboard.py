@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import sqlite3
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.error import HTTPError
 from urllib.parse import quote, urlencode
 from urllib.request import HTTPRedirectHandler, Request, build_opener
@@ -21,7 +22,7 @@ from demur.report.dashboard_values import ShadowCount
 from demur.servers.dashboard import DashboardSettings, dashboard_app
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, MutableMapping
     from email.message import Message
     from pathlib import Path
 
@@ -141,6 +142,32 @@ def test_without_a_token_only_loopback_names_are_answered(place: LogPlace) -> No
     with serving(dashboard_app(place, DashboardSettings(None))) as address:
         assert ask(f"{address}/-/")[0] == 200
         assert ask(f"{address}/-/", Host="rebound.example")[0] == 403
+
+
+@pytest.mark.parametrize(
+    ("client", "host", "status"),
+    [
+        ("127.0.0.1", "localhost:8090", 200),
+        ("::1", "[::1]", 200),
+        ("::1", "[::1]:8090", 200),
+        ("192.0.2.7", "localhost", 403),
+        ("127.0.0.1", "", 403),
+        ("127.0.0.1", "localhost.example:80", 403),
+    ],
+)
+def test_without_a_token_a_stranger_cannot_pretend(place: LogPlace, client: str, host: str, status: int) -> None:
+    """Neither another machine that says `localhost` nor another name for this one is let in without a token."""
+    sent: list[MutableMapping[str, Any]] = []
+
+    async def receive() -> MutableMapping[str, Any]:
+        return {"type": "http.request"}
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "GET", "path": "/-/health", "headers": [(b"host", host.encode())]}
+    asyncio.run(dashboard_app(place, DashboardSettings(None))({**scope, "client": (client, 1)}, receive, send))
+    assert sent[0]["status"] == status
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ examples:
   demur dashboard --store passports/
   demur dashboard --store passports/ --port 0 --policy policies/
   demur dashboard --store postgresql://… --folder passports/ --texts
-  DEMUR_TOKEN=… demur dashboard --store passports/ --token-env DEMUR_TOKEN
+  TOKEN=… demur dashboard --store passports/ --token-env TOKEN
 
 The token is made anew at every start and printed with the address, unless
 --token-env names a variable that holds one. The log is opened to be read;

@@ -332,7 +332,7 @@ class Comparison:
         whole = {
             "field": None,
             "value": None,
-            **_figures(self.tally.counts, self.baseline, self.candidate, difference=self.difference),
+            **_pair_figures(self.tally.counts, self.baseline, self.candidate, difference=self.difference),
             "q": None,
             "decision": str(self.decision),
         }
@@ -340,7 +340,7 @@ class Comparison:
             {
                 "field": s.field,
                 "value": s.value,
-                **_figures(s.counts, s.baseline, s.candidate, difference=s.difference),
+                **_pair_figures(s.counts, s.baseline, s.candidate, difference=s.difference),
                 "q": s.q,
                 "decision": str(s.decision),
             }
@@ -349,7 +349,7 @@ class Comparison:
         return pa.Table.from_pylist(rows, schema=_arrow_schema())
 
 
-def _figures(
+def _pair_figures(
     counts: PairCounts, baseline: Rate, candidate: Rate, *, difference: Difference
 ) -> dict[str, float | int | None]:
     return {

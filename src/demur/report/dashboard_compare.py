@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from demur.model.comparison import Comparison
-    from demur.report.dashboard_frame import Frame
+    from demur.report.dashboard_frame import PageFrame
     from demur.report.dashboard_values import ComparedSide, ComparePage
     from demur.report.view import Fact, View
 
@@ -26,21 +26,21 @@ __all__ = ["MEASURES", "compare_page"]
 MEASURES = {"refused": "model refused", "filtered": "provider filtered", "denied": "gateway denied"}
 
 
-def compare_page(frame: Frame, shown: ComparePage) -> str:
+def compare_page(frame: PageFrame, shown: ComparePage) -> str:
     """Return the page."""
     lead = "the same statistics as demur diff, for exchanges that are not paired"
     return frame.page("Compare", _compare_parts(frame, shown), current="compare", lead=lead)
 
 
-def _compare_parts(frame: Frame, shown: ComparePage) -> Iterator[str]:
+def _compare_parts(frame: PageFrame, shown: ComparePage) -> Iterator[str]:
     yield _compare_form(frame, shown)
     if shown.comparison is None:
         yield f'<section class="empty"><h2>Nothing to compare</h2><p>{escaped(shown.why[:1].upper() + shown.why[1:])}.</p></section>'
         return
-    yield from _compared(shown.comparison)
+    yield from _compared_panels(shown.comparison)
 
 
-def _compare_form(frame: Frame, shown: ComparePage) -> str:
+def _compare_form(frame: PageFrame, shown: ComparePage) -> str:
     sides = _side_fields("a", "Baseline", shown.baseline, shown) + _side_fields(
         "b", "Candidate", shown.candidate, shown
     )
@@ -60,7 +60,7 @@ def _side_fields(letter: str, title: str, side: ComparedSide, shown: ComparePage
     return f"<fieldset><legend>{title}</legend>{select(f'{letter}_model', 'Model', models, chosen=side.model)}{times}</fieldset>"
 
 
-def _compared(comparison: Comparison) -> Iterator[str]:
+def _compared_panels(comparison: Comparison) -> Iterator[str]:
     view = diff_view(comparison)
     yield _banner_of(view)
     yield '<dl class="tiles">' + "".join(map(_tile, view.figures)) + "</dl>"

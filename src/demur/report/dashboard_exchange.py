@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from demur.model.claim import Claim, ClaimValue
     from demur.model.passport import Passport, PhaseRecord
-    from demur.report.dashboard_frame import Frame
+    from demur.report.dashboard_frame import PageFrame
     from demur.report.dashboard_values import CheckLine, DisclosedText, ExchangePage
 
 __all__ = ["exchange_page"]
@@ -29,7 +29,7 @@ _STATES = {CheckState.HOLDS: "holds", CheckState.FAILS: "fails", CheckState.OPEN
 _VERDICT_CLAIMS = ("refusal_outcome", "refusal_score", "refusal_reason", "model_refused")
 
 
-def exchange_page(frame: Frame, shown: ExchangePage) -> str:
+def exchange_page(frame: PageFrame, shown: ExchangePage) -> str:
     """Return the page."""
     passport = shown.passport
     lead = f"{when(passport.at[:19])} (UTC), {passport.model_served or passport.model_asked}, number {passport.seq} of its session"
@@ -38,7 +38,7 @@ def exchange_page(frame: Frame, shown: ExchangePage) -> str:
     )
 
 
-def _ways(frame: Frame, shown: ExchangePage) -> str:
+def _ways(frame: PageFrame, shown: ExchangePage) -> str:
     passport = shown.passport
     links = [(href(f"{frame.base}session", {"id": passport.session}), "Whole session")]
     if passport.seq:
@@ -59,19 +59,21 @@ def _ways(frame: Frame, shown: ExchangePage) -> str:
 def _exchange_parts(shown: ExchangePage) -> Iterator[str]:
     passport = shown.passport
     yield '<div class="panels">'
-    yield panel("What happened", _verdict(shown), kind="half")
+    yield panel("What happened", _happened(shown), kind="half")
     failed = any(line.state is CheckState.FAILS for line in shown.checks)
     lead = "checked now, with the keys and checkpoints beside the log" + ("; something does not hold" if failed else "")
-    yield panel("Passport", f'<ul class="checks">{"".join(map(_check, shown.checks))}</ul>', kind="half", lead=lead)
+    yield panel(
+        "Passport", f'<ul class="checks">{"".join(map(_check_line, shown.checks))}</ul>', kind="half", lead=lead
+    )
     for phase in passport.phases:
         kind = "half" if len(passport.phases) > 1 else ""
         yield panel(f"{phase.phase.capitalize()}: decided", _phase(phase), kind=kind)
-    yield from _texts(shown)
+    yield from _text_panels(shown)
     yield panel("On record", _record_facts(shown), lead="what was signed; the texts are not in it")
     yield "</div>"
 
 
-def _verdict(shown: ExchangePage) -> str:
+def _happened(shown: ExchangePage) -> str:
     passport = shown.passport
     causes = "".join(f'<span class="tag">{escaped(CAUSES.get(cause, cause))}</span> ' for cause in passport.causes)
     gaps = "".join(
@@ -122,7 +124,7 @@ def _provider_words(passport: Passport) -> str:
     return f"status {passport.upstream_status}" + (f", finished by {ended}" if ended else "")
 
 
-def _check(line: CheckLine) -> str:
+def _check_line(line: CheckLine) -> str:
     return f'<li><b>{escaped(line.name)}</b><span class="tag {_STATES[line.state]}">{line.state}</span><span>{escaped(line.what)}</span></li>'
 
 
@@ -195,7 +197,7 @@ def _coverage(phase: PhaseRecord) -> str:
     return f'<p class="reach">{seen.mode}: {seen.scanned_bytes:,} of {seen.total_bytes:,} bytes scanned</p>'
 
 
-def _texts(shown: ExchangePage) -> Iterator[str]:
+def _text_panels(shown: ExchangePage) -> Iterator[str]:
     if not shown.texts_on:
         yield panel("Texts", "<p>Not shown: this dashboard was started without texts.</p>")
         return

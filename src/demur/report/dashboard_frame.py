@@ -16,7 +16,7 @@ from demur.report.markup import escaped
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["ASSETS", "Frame", "href", "panel", "select"]
+__all__ = ["ASSETS", "PageFrame", "href", "panel", "select"]
 
 _PAGES = (
     ("", "Overview"),
@@ -39,7 +39,7 @@ ASSETS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class PageFrame:
     """Where the dashboard stands, and whether there is a way out of it."""
 
     base: str = "/-/"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from demur.model.estimate import Rate
-    from demur.report.dashboard_frame import Frame
+    from demur.report.dashboard_frame import PageFrame
     from demur.report.dashboard_values import GapCount, Overview, Period, RateSeries, Reach, Shares
 
 __all__ = ["gaps_table", "overview_page", "period_words", "range_links", "reach_note"]
@@ -30,7 +30,7 @@ _EMPTY = (
 )
 
 
-def overview_page(frame: Frame, shown: Overview) -> str:
+def overview_page(frame: PageFrame, shown: Overview) -> str:
     """Return the page."""
     period = shown.period
     lead = f"{period_words(period)}{f', {shown.model}' if shown.model else ''}"
@@ -68,7 +68,7 @@ def reach_note(reach: Reach) -> str:
     return f'<p class="reach">{escaped(" ".join(parts))}</p>' if parts else ""
 
 
-def _overview_parts(frame: Frame, shown: Overview) -> Iterator[str]:
+def _overview_parts(frame: PageFrame, shown: Overview) -> Iterator[str]:
     if len(shown.models) > 1:
         yield _model_form(frame, shown)
     yield _tiles(shown)
@@ -110,7 +110,7 @@ def _overview_parts(frame: Frame, shown: Overview) -> Iterator[str]:
     yield "</div>"
 
 
-def _model_form(frame: Frame, shown: Overview) -> str:
+def _model_form(frame: PageFrame, shown: Overview) -> str:
     options = [("", "all models"), *((name, name) for name in shown.models)]
     hidden = f'<input type="hidden" name="range" value="{escaped(shown.period.asked)}">' if shown.period.asked else ""
     choice = select("model", "Model", options, chosen=shown.model, submit=True)
@@ -152,7 +152,7 @@ def _attacks(shown: Overview) -> str:
     return ranking(shown.attacks[:12]) + reach_note(shown.reach)
 
 
-def gaps_table(frame: Frame, gaps: Sequence[GapCount]) -> str:
+def gaps_table(frame: PageFrame, gaps: Sequence[GapCount]) -> str:
     """Return where enforcement did not hold."""
     if not gaps:
         return "<p>None in this period.</p>"
@@ -166,7 +166,7 @@ def gaps_table(frame: Frame, gaps: Sequence[GapCount]) -> str:
     return f'<div class="scroll"><table><thead>{head}</thead><tbody>{rows}</tbody></table></div>{link}'
 
 
-def _models_table(frame: Frame, rows: Sequence[Shares]) -> str:
+def _models_table(frame: PageFrame, rows: Sequence[Shares]) -> str:
     heads = ("Model", "Exchanges", "Not answered", f"Refused,{PERCENT}", f"Filtered,{PERCENT}", f"Denied,{PERCENT}")
     body = "".join(_model_row(frame, row, heads) for row in rows)
     head = "".join(f'<th scope="col"{"" if name == "Model" else " class=num"}>{name}</th>' for name in heads)
@@ -176,7 +176,7 @@ def _models_table(frame: Frame, rows: Sequence[Shares]) -> str:
     )
 
 
-def _model_row(frame: Frame, row: Shares, heads: Sequence[str]) -> str:
+def _model_row(frame: PageFrame, row: Shares, heads: Sequence[str]) -> str:
     link = f'<a href="{href(f"{frame.base}sessions", {"model": row.name})}">{escaped(row.name) or UNKNOWN}</a>'
     cells = (f"{row.exchanges:,}", f"{row.unanswered:,}", *map(_rate_words, (row.refused, row.filtered, row.denied)))
     tds = "".join(

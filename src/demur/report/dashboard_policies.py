@@ -18,7 +18,7 @@ from demur.report.numbers import PERCENT, UNKNOWN, percent
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from demur.report.dashboard_frame import Frame
+    from demur.report.dashboard_frame import PageFrame
     from demur.report.dashboard_values import AuditorHealth, HealthPage, PoliciesPage, ShadowCount
 
 __all__ = ["health_page", "policies_page"]
@@ -27,7 +27,7 @@ _DIGEST_SHOWN = 16
 _STATUSES = ("ok", "timeout", "error", "skipped")
 
 
-def policies_page(frame: Frame, shown: PoliciesPage) -> str:
+def policies_page(frame: PageFrame, shown: PoliciesPage) -> str:
     """Return which rules fired."""
     aside = range_links(f"{frame.base}policies", shown.period, more={}) if shown.period.buckets else ""
     return frame.page(
@@ -35,7 +35,7 @@ def policies_page(frame: Frame, shown: PoliciesPage) -> str:
     )
 
 
-def _policies_parts(frame: Frame, shown: PoliciesPage) -> Iterator[str]:
+def _policies_parts(frame: PageFrame, shown: PoliciesPage) -> Iterator[str]:
     yield '<div class="panels">'
     lead = f"of {counted(shown.exchanges, 'exchange')}; a rule can fire in several phases of one"
     yield panel("Rules that fired", _rules_table(frame, shown) + reach_note(shown.reach), lead=lead)
@@ -63,7 +63,7 @@ def _policies_parts(frame: Frame, shown: PoliciesPage) -> Iterator[str]:
     yield "</div>"
 
 
-def _rules_table(frame: Frame, shown: PoliciesPage) -> str:
+def _rules_table(frame: PageFrame, shown: PoliciesPage) -> str:
     if not shown.rules:
         return "<p>No rule fired in this period.</p>"
     rows = "".join(
@@ -97,7 +97,7 @@ def _shadow(rows: Sequence[ShadowCount] | None) -> str:
     return f'<div class="scroll"><table><thead>{head}</thead><tbody>{body}</tbody></table></div><p class="reach">of {counted(total, "decision")}</p>'
 
 
-def health_page(frame: Frame, shown: HealthPage) -> str:
+def health_page(frame: PageFrame, shown: HealthPage) -> str:
     """Return how the store is."""
     return frame.page("Health", _health_parts(shown), current="health", lead=shown.origin)
 

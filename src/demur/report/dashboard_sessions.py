@@ -18,7 +18,7 @@ from demur.report.numbers import UNKNOWN
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from demur.report.dashboard_frame import Frame
+    from demur.report.dashboard_frame import PageFrame
     from demur.report.dashboard_values import ExchangeRow, SessionFilter, SessionPage, SessionsPage
 
 __all__ = ["CAUSES", "decision_tag", "session_page", "sessions_page"]
@@ -44,13 +44,13 @@ def decision_tag(word: str) -> str:
     )
 
 
-def sessions_page(frame: Frame, shown: SessionsPage) -> str:
+def sessions_page(frame: PageFrame, shown: SessionsPage) -> str:
     """Return a page of the list."""
     lead = f"{counted(shown.total, 'record')}; each session at its newest exchange that is looked for"
     return frame.page("Sessions", _sessions_parts(frame, shown), current="sessions", lead=lead)
 
 
-def _sessions_parts(frame: Frame, shown: SessionsPage) -> Iterator[str]:
+def _sessions_parts(frame: PageFrame, shown: SessionsPage) -> Iterator[str]:
     yield _filter_form(frame, shown)
     if shown.rows:
         heads = ("Session", "Last (UTC)", "Exchanges", "Model", "Decision", "Who said no", "Rules", "Record")
@@ -63,14 +63,14 @@ def _sessions_parts(frame: Frame, shown: SessionsPage) -> Iterator[str]:
     yield _pager(frame, shown)
 
 
-def _none_found(frame: Frame, shown: SessionsPage) -> str:
+def _none_found(frame: PageFrame, shown: SessionsPage) -> str:
     if shown.asked.idle and shown.first:
         return '<section class="empty"><h2>No session is on record yet</h2><p>Exchanges through the gateway appear here.</p></section>'
     clear = f'<p><a href="{escaped(frame.base)}sessions">Show all sessions</a></p>'
     return f'<section class="empty"><h2>No session fits</h2><p>Ask for less, or for another time.</p>{clear}</section>'
 
 
-def _filter_form(frame: Frame, shown: SessionsPage) -> str:
+def _filter_form(frame: PageFrame, shown: SessionsPage) -> str:
     asked = shown.asked
     models = [("", "any"), *((name, name) for name in shown.models)]
     effects = [("", "any"), *((word, word) for word in EFFECT_ORDER)]
@@ -104,15 +104,15 @@ def _listed(name: str, heads: Sequence[str], body: str) -> str:
     )
 
 
-def _session_row(frame: Frame, row: ExchangeRow, total: int) -> str:
+def _session_row(frame: PageFrame, row: ExchangeRow, total: int) -> str:
     link = href(f"{frame.base}session", {"id": row.session})
     return (
         f'<tr><th scope="row"><a href="{link}" title="{escaped(row.session)}">{escaped(_shortened(row.session))}</a></th>'
-        f'<td>{_time_of(row.at)}</td><td class="num" data-head="Exchanges">{total:,}</td>{_said(frame, row)}</tr>'
+        f'<td>{_time_of(row.at)}</td><td class="num" data-head="Exchanges">{total:,}</td>{_said_cells(frame, row)}</tr>'
     )
 
 
-def _said(frame: Frame, row: ExchangeRow) -> str:
+def _said_cells(frame: PageFrame, row: ExchangeRow) -> str:
     """Return the cells that every list of exchanges has."""
     causes = "".join(f'<span class="tag">{escaped(CAUSES.get(cause, cause))}</span>' for cause in row.causes)
     causes += f'<span class="tag gap">{counted(row.gaps, "gap")}</span>' if row.gaps else ""
@@ -134,7 +134,7 @@ def _shortened(name: str) -> str:
     return name if len(name) <= _SHORT else f"{name[: _SHORT - 1]}…"
 
 
-def _pager(frame: Frame, shown: SessionsPage) -> str:
+def _pager(frame: PageFrame, shown: SessionsPage) -> str:
     links = []
     asked = _asked_values(shown.asked)
     if not shown.first:
@@ -153,11 +153,11 @@ def _asked_values(asked: SessionFilter) -> dict[str, object]:
     return values
 
 
-def session_page(frame: Frame, shown: SessionPage) -> str:
+def session_page(frame: PageFrame, shown: SessionPage) -> str:
     """Return one session."""
     heads = ("No.", "At (UTC)", "Model", "Decision", "Who said no", "Rules", "Record")
     body = "".join(
-        f'<tr><th scope="row" class="num">{row.seq}</th><td>{_time_of(row.at)}</td>{_said(frame, row)}</tr>'
+        f'<tr><th scope="row" class="num">{row.seq}</th><td>{_time_of(row.at)}</td>{_said_cells(frame, row)}</tr>'
         for row in shown.rows
     )
     parts = [f'<p class="mono">{escaped(shown.session)}</p>', _listed("Exchanges", heads, body)]

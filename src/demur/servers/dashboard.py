@@ -13,6 +13,7 @@ import logging
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from http.cookies import CookieError, SimpleCookie
+from ipaddress import ip_address
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
@@ -20,7 +21,7 @@ from demur.adapters.dashboard_queries import DashboardReader
 from demur.errors import DemurError, EmptyInputError, InputError, SizeLimitError, StoreError, UsageError
 from demur.report.dashboard_compare import compare_page
 from demur.report.dashboard_exchange import exchange_page
-from demur.report.dashboard_frame import ASSETS, Frame
+from demur.report.dashboard_frame import ASSETS, PageFrame
 from demur.report.dashboard_overview import overview_page
 from demur.report.dashboard_policies import health_page, policies_page
 from demur.report.dashboard_sessions import session_page, sessions_page
@@ -88,7 +89,7 @@ class _DashboardApp:
     def __init__(self, reader: DashboardReader, settings: DashboardSettings) -> None:
         self._reader, self._settings = reader, settings
         self._counting: asyncio.Task[None] | None = None
-        self._frame = Frame(settings.base, can_leave=settings.token is not None)
+        self._frame = PageFrame(settings.base, can_leave=settings.token is not None)
         self._desk = RecordDesk(reader, settings.texts, settings.replays)
         token = (settings.token or "").encode()
         self._cookie = hmac.new(token, b"demur dashboard cookie v1", "sha256").hexdigest() if token else None
@@ -149,8 +150,7 @@ class _DashboardApp:
 
     def _known(self, scope: Scope) -> bool:
         if self._cookie is None:
-            # Without a token, another site could reach us under a name of its own that it points at this machine.
-            return header(scope, b"host").rsplit(":", 1)[0].lower() in _LOOPBACK
+            return _is_local(scope)
         try:
             cookies = SimpleCookie(header(scope, b"cookie"))
         except CookieError:
@@ -241,6 +241,16 @@ class _DashboardApp:
         if not query.compares:
             sides = default_sides(counts, models)
         return compare_page(self._frame, compared_sides(counts, sides, measure=measure, models=models))
+
+
+def _is_local(scope: Scope) -> bool:
+    """Return whether a request comes from this machine, and by a name of its own.
+
+    Another site could point its name at this machine, and have a reader's browser ask for it; a stranger could send any name.
+    """
+    name, client = header(scope, b"host"), scope.get("client")
+    host = name if name.endswith("]") else name.rpartition(":")[0] or name
+    return host.lower() in _LOOPBACK and (client is None or ip_address(client[0]).is_loopback)
 
 
 def _bearer(scope: Scope) -> str:

@@ -65,12 +65,14 @@ def test_what_is_no_exchange_is_skipped_with_its_reason() -> None:
 
 
 def test_fields_of_a_record() -> None:
-    """The model, the day and the envelope's own metadata are fields."""
+    """The model, the day, the envelope's own metadata and what was measured of the answer are fields."""
     assert read_one("agentlog", *made.agentlog(made.payload(made.text_part()))).fields == (
         ("model", "m"),
         ("day", "2026-04-28"),
         ("ts", "2026-04-28T10:00:00.000Z"),
         ("meta.session_tag", "s-1"),
+        ("latency_ms", "7"),
+        ("output_tokens", "3"),
     )
 
 

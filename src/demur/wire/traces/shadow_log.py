@@ -112,5 +112,9 @@ class _AgentlogReader:
 def _log_row(record: JsonObject, answer: Response | None, request: Request | None) -> Traced:
     meta = object_at(record, "meta")
     model = (answer.model if answer else "") or (request.model if request else "")
-    fields = fields_of({**record, "model": model, "payload": None}, skip=_SKIP)
+    payload = object_at(record, "payload")
+    usage = object_at(payload, "usage")
+    measured = {"latency_ms": payload.get("latency_ms")}
+    measured |= {name: usage.get(name) for name in ("input_tokens", "output_tokens")}
+    fields = fields_of({**record, "model": model, "payload": None, **measured}, skip=_SKIP)
     return Traced(Exchange(None, answer, request, session=text_at(meta, "session_tag", "trace_id")), fields)
