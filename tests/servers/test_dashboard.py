@@ -166,7 +166,11 @@ def test_without_a_token_a_stranger_cannot_pretend(place: LogPlace, client: str,
         sent.append(message)
 
     scope = {"type": "http", "method": "GET", "path": "/-/health", "headers": [(b"host", host.encode())]}
-    asyncio.run(dashboard_app(place, DashboardSettings(None))({**scope, "client": (client, 1)}, receive, send))
+
+    async def ask_once() -> None:
+        await dashboard_app(place, DashboardSettings(None))({**scope, "client": (client, 1)}, receive, send)
+
+    asyncio.run(ask_once())
     assert sent[0]["status"] == status
 
 

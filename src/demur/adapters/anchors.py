@@ -2,12 +2,16 @@
 
 Laws: the file only grows; before a checkpoint is added or countersigned, the log is shown to extend the last one in the file,
 so a log that was cut or rewritten is noticed where it is written, not only where it is verified. A file beside the log
-guards against accidents; against its owner only a copy elsewhere does.
+guards against accidents; against its owner only a copy elsewhere does. A note that could not be written whole is taken out again,
+and one that a crash has torn is left out and counted: what follows it must stay readable.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
+import re
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,9 +27,14 @@ if TYPE_CHECKING:
     from demur.record.keys import Signer
     from demur.record.tree import NodeReader
 
-__all__ = ["AnchorFile", "SecondSigner", "most_signed", "read_notes"]
+__all__ = ["AnchorFile", "SecondSigner", "is_torn", "most_signed", "read_notes"]
 
 _SIGNATURE = "\u2014 "
+_DASH = _SIGNATURE.encode()
+_TORN_BODY = rb"[^\n]+(?:\n(?:[0-9]*|[0-9]+\n(?:[A-Za-z0-9+/=]*|[A-Za-z0-9+/=]+\n\n?)))?"
+_TORN_LINE = rb"\n?(?:\xe2|\xe2\x80|\xe2\x80\x94[^\n]*)"
+_TORN = re.compile(rb"(?:%s)?|%s|%s" % (_TORN_LINE, _TORN_BODY, _TORN_BODY + _TORN_LINE))
+"""The beginning of a note, or of one more signature under one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +49,9 @@ class AnchorFile:
     """A file of checkpoints, one after the other."""
 
     def __init__(self, path: Path, *, second: SecondSigner | None = None) -> None:
+        """Open the file; a note that a crash has torn at its end is cut off, `torn_bytes` says how much that was."""
         self._path, self._second = path, second
+        self.torn_bytes = self._mended() if path.exists() else 0
         notes = read_notes(path) if path.exists() else ()
         self._last = notes[-1] if notes else None
 
@@ -49,16 +60,37 @@ class AnchorFile:
         self.refuse_contradiction(read_checkpoint(note).checkpoint, node)
         if self._second is not None:
             note = countersign(note, self._second.signer, self._second.name)
+        with self._held() as handle:
+            _append_whole(handle, note)
+        self._last = note
+        return note
+
+    @contextmanager
+    def _held(self) -> Iterator[int]:
+        """Give the file, which nobody else who holds it so can change meanwhile."""
         try:
-            with self._path.open("ab") as stream:
-                stream.write(note)
-                stream.flush()
-                os.fsync(stream.fileno())
+            handle = os.open(self._path, os.O_CREAT | os.O_RDWR | os.O_APPEND, 0o644)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX)
+                yield handle
+            finally:
+                os.close(handle)
         except OSError as exc:
             what = (exc.strerror or "cannot be written").lower()
             raise StoreError(f"the checkpoint cannot be kept in `{self._path}`: {what}", hint="check the disk") from exc
-        self._last = note
-        return note
+
+    def _mended(self) -> int:
+        """Cut off what a crash has left of a note; return how many bytes."""
+        if not _torn_bytes(_bytes_of(self._path)):
+            return 0
+        with self._held() as handle:
+            # Looked at again: by now whoever was writing has finished.
+            data = _bytes_of(self._path)
+            torn = _torn_bytes(data)
+            if torn:
+                os.ftruncate(handle, len(data) - torn)
+                os.fsync(handle)
+        return torn
 
     def refuse_contradiction(self, now: Checkpoint, node: NodeReader) -> None:
         """Refuse a log that does not extend the last checkpoint here."""
@@ -76,15 +108,52 @@ class AnchorFile:
             raise StoreError(what, hint="it was cut or rewritten; see `demur passport verify`")
 
 
-def read_notes(path: Path) -> tuple[bytes, ...]:
-    """Return the checkpoints in a file, in its order; one alone is a file of one."""
+def _append_whole(handle: int, note: bytes) -> None:
+    """Append a note durably; where that fails, leave the file as it was."""
+    before = os.fstat(handle).st_size
     try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as exc:
-        raise InputError((exc.strerror or "cannot be read").lower(), source=str(path), hint="check the path") from exc
+        left = memoryview(note)
+        while left:
+            left = left[os.write(handle, left) :]
+        os.fsync(handle)
+    except OSError:
+        os.ftruncate(handle, before)
+        raise
+
+
+def read_notes(path: Path) -> tuple[bytes, ...]:
+    """Return the checkpoints in a file, in its order, a torn one at the end left out; one alone is a file of one."""
+    data = _bytes_of(path)
+    whole = data[: len(data) - _torn_bytes(data)]
+    try:
+        notes = tuple(_notes(whole.decode()))
     except UnicodeDecodeError as exc:
         raise ShapeError("no checkpoints in it", source=str(path), hint="expected signed notes") from exc
-    return tuple(_notes(text))
+    if data and not notes:
+        raise ShapeError("no checkpoints in it", source=str(path), hint="expected signed notes")
+    return notes
+
+
+def is_torn(path: Path) -> bool:
+    """Whether the last note in a file was left unfinished, and so is none of its checkpoints."""
+    return _torn_bytes(_bytes_of(path)) > 0
+
+
+def _bytes_of(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as exc:
+        raise InputError((exc.strerror or "cannot be read").lower(), source=str(path), hint="check the path") from exc
+
+
+def _torn_bytes(data: bytes) -> int:
+    """Return how many bytes at the end are the beginning of a note and no more; what is of another form is damage, and stays."""
+    lines = data.splitlines(keepends=True)
+    tail: list[bytes] = []
+    while lines and not (lines[-1].startswith(_DASH) and lines[-1].endswith(b"\n")):
+        tail.append(lines.pop())
+    torn = b"".join(reversed(tail))
+    return len(torn) if _TORN.fullmatch(torn) else 0
 
 
 def _notes(text: str) -> Iterator[bytes]:

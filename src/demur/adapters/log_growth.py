@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
 __all__ = [
+    "Bookkeeping",
     "Growth",
     "HeldLog",
     "Line",
@@ -107,6 +108,16 @@ class Presence:
     clean: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Bookkeeping:
+    """What a store keeps beside rows, levels and counts: how many nodes, which keys were retired where, its checkpoints."""
+
+    nodes: int
+    retired: frozenset[tuple[str, int]]
+    checkpoints: tuple[tuple[int, bytes], ...]
+    """The size under which each is kept, and the note."""
+
+
 class HeldLog(Protocol):
     """A log that only its holder can append to, until it is let go."""
 
@@ -142,8 +153,8 @@ class LogStore(RecordStore, Protocol):
     def snapshot(self) -> AbstractContextManager[None]:
         """See the log as it stands now, whatever is appended meanwhile."""
 
-    def rows(self, start: int, stop: int) -> Iterator[StoredRow]:
-        """Yield the rows in order, gaps and all."""
+    def rows(self, start: int, stop: int | None) -> Iterator[StoredRow]:
+        """Yield the rows in order, gaps and all; to the very last where no stop is given."""
 
     def row_of(self, session: str, seq: int | None = None) -> StoredRow | None:
         """Return a session's record of this number, its last where none is given."""
@@ -153,6 +164,9 @@ class LogStore(RecordStore, Protocol):
 
     def rollup(self) -> Iterator[tuple[RateKey, int]]:
         """Yield the hourly counts."""
+
+    def bookkeeping(self) -> Bookkeeping:
+        """Return what a check compares with the records besides rows, levels and counts."""
 
     def close(self) -> None:
         """Let go of files and connections."""

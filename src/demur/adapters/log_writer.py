@@ -129,9 +129,10 @@ class LogWriter:
             frontier = held.frontier()
             if self._anchor is not None:
                 self._anchor.refuse_contradiction(self._checkpoint(frontier), self._store.node)
+            # Before anything is sealed or signed: the key may have been retired since it was read.
+            self._sealer.renew(held)
             if found.alone and frontier.size:
                 facts = (frontier.size, frontier.root().hex(), config_digest, policy_digest)
-                self._sealer.renew(held)
                 held.append([self._sealer.line(Restart(self._clock(), *facts, clean=found.clean))])
             self._frontier = held.frontier()
         self._last_commit = time.monotonic() - self._settings.interval_s
@@ -163,7 +164,7 @@ class LogWriter:
             failure = self._failure or StoreError("the writer stopped on a fault of its own")
             lost = "a record" if self._given_up == 1 else f"{self._given_up:,} records"
             raise StoreError(f"{lost} could not be written: {failure.what}", hint=failure.hint)
-        self._sign_log(self._store.frontier())
+        self._sign_last()
         with self._store.exclusive() as held:
             held.leave()
         if self._unanchored is not None:
@@ -278,8 +279,19 @@ class LogWriter:
         late = time.monotonic() - self._last_checkpoint_at >= self._settings.checkpoint_s
         return new >= self._settings.checkpoint_records or (new > 0 and late)
 
+    def _sign_last(self) -> None:
+        """Sign the log as others have left it, with the key that may: a rotation since retires ours for the sizes after it."""
+        try:
+            with self._store.exclusive() as held:
+                self._sealer.renew(held)
+                frontier = held.frontier()
+        except StoreError as exc:
+            self._unanchored = exc
+            return
+        self._sign_log(frontier)
+
     def _sign_log(self, frontier: Frontier) -> None:
-        """Sign the log as it stands, keep the checkpoint and anchor it."""
+        """Sign a size at which our key was in force, keep the checkpoint and anchor it."""
         signer = self._sealer.signer
         if signer is not None and frontier.size > self._checkpointed:
             try:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from demur.adapters.log_growth import Line, Presence, RateKey, StoredRow, grown, line_of
+from demur.adapters.log_growth import Bookkeeping, Line, Presence, RateKey, StoredRow, grown, line_of
 from demur.adapters.log_schema import migrations, steps_from
 from demur.errors import ShapeError, StoreError, UsageError
 from demur.record.checkpoint import read_checkpoint
@@ -27,6 +27,8 @@ __all__ = ["PostgresLog", "connect_postgres", "postgres_failure"]
 _APPENDING, _PRESENT = 0x64656D7572_01, 0x64656D7572_02
 """The keys of the two advisory locks: `demur` in ASCII and a number."""
 _FETCH = 256
+_LAST = 2**63 - 1
+"""The largest place that a column can hold."""
 _ROW = "SELECT idx, payload, rest, kind, at, session, seq FROM demur.records "
 
 
@@ -166,10 +168,11 @@ class PostgresLog:
             expected += 1
             yield row.envelope
 
-    def rows(self, start: int, stop: int) -> Iterator[StoredRow]:
-        """Yield the rows in order, gaps and all."""
-        query = _ROW + "WHERE idx >= %s AND idx < %s ORDER BY idx LIMIT %s"
-        while rows := self._all(query, (start, stop, _FETCH)):
+    def rows(self, start: int, stop: int | None) -> Iterator[StoredRow]:
+        """Yield the rows in order, gaps and all; to the very last where no stop is given."""
+        last = _LAST if stop is None else stop - 1
+        query = _ROW + "WHERE idx BETWEEN %s AND %s ORDER BY idx LIMIT %s"
+        while start <= last and (rows := self._all(query, (start, last, _FETCH))):
             yield from map(StoredRow.of, rows)
             start = rows[-1][0] + 1
 
@@ -231,6 +234,15 @@ class PostgresLog:
             rows = self._db.execute(query).fetchall()
         for *key, n in rows:
             yield RateKey._make(key), n
+
+    def bookkeeping(self) -> Bookkeeping:
+        """Return what a check compares with the records besides rows, levels and counts."""
+        with self._told():
+            (nodes,) = self._one("SELECT count(*) FROM demur.nodes") or (0,)
+        retired = self._all("SELECT key_id, idx FROM demur.retired_keys", ())
+        notes = self._all("SELECT size, note FROM demur.checkpoints ORDER BY size", ())
+        pairs = frozenset((str(key_id), int(index)) for key_id, index in retired)
+        return Bookkeeping(nodes, pairs, tuple((int(size), bytes(note)) for size, note in notes))
 
     def close(self) -> None:
         """Let go of the connection, and of the locks with it."""

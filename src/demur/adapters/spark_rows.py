@@ -10,6 +10,7 @@ however often it is read, so a lost executor costs time and no answer; texts go 
 from __future__ import annotations
 
 import hashlib
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -267,15 +268,16 @@ class RowPicker:
 def add_shuffle(batches: Batches) -> Batches:
     """Yield batches with the order of rows of one key, as the embedded engine computes it, for the rank of repeats.
 
-    `md5(concat_ws('|', key, outcome, score, reason, cause, session, …))`, the fields last: numbers are written as Python and
-    DuckDB write them, the shortest that reads back the same, which Java does not.
+    `md5(concat_ws('|', key, outcome, score, reason, cause, session, …))`, the fields last; the score in whole millionths, since
+    its last bits depend on which texts were judged together.
     """
     import pyarrow as pa
 
     for batch in batches:
         fields = [name for name in batch.schema.names if name.startswith("field:")]
-        columns = (batch.column(name).to_pylist() for name in (*_SHUFFLED, *fields))
-        texts = ("|".join(str(v) for v in row if v is not None) for row in zip(*columns, strict=True))
+        told = {name: batch.column(name).to_pylist() for name in (*_SHUFFLED, *fields)}
+        told["score"] = [math.floor(score * 1e6 + 0.5) for score in told["score"]]
+        texts = ("|".join(str(v) for v in row if v is not None) for row in zip(*told.values(), strict=True))
         orders = [hashlib.md5(text.encode(), usedforsecurity=False).hexdigest() for text in texts]
         yield batch.set_column(batch.schema.names.index("shuffle"), "shuffle", pa.array(orders, pa.string()))
 

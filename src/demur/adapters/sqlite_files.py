@@ -69,10 +69,15 @@ def connect_sqlite(path: Path, *, read_only: bool, timeout_s: float = _BUSY_S) -
 
 
 def _make_private(path: Path) -> None:
-    """Make the file, its folder too, for its owner alone; the engine gives the files beside it the same mode."""
+    """Make the file, its folder too, for its owner alone; the engine gives the files beside it the same mode.
+
+    A file that is there is never opened here: closing it again would drop every lock that this process holds on it (POSIX), and
+    another process would then take the log for its own alone and remove the write-ahead log under our feet.
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+        with suppress(FileExistsError):
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     except OSError as exc:
         what = (exc.strerror or "cannot be written").lower()
         raise StoreError(f"`{path}` cannot be opened: {what}", hint="check the path and its permissions") from exc

@@ -11,7 +11,16 @@ import sqlite3
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from demur.adapters.log_growth import Line, Presence, RateKey, StoredRow, grown, line_of, stored_bytes
+from demur.adapters.log_growth import (
+    Bookkeeping,
+    Line,
+    Presence,
+    RateKey,
+    StoredRow,
+    grown,
+    line_of,
+    stored_bytes,
+)
 from demur.adapters.log_schema import migrations, steps_from
 from demur.adapters.sqlite_files import WriterPresence, connect_sqlite, immediate, sqlite_failure
 from demur.errors import ShapeError, StoreError, UsageError
@@ -26,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["SqliteLog"]
 
 _FETCH = 256
+_TABLES = frozenset({"checkpoints", "nodes", "records", "retired_keys", "rollup", "state"})
 
 
 class SqliteLog:
@@ -45,6 +55,7 @@ class SqliteLog:
 
     def _prepare(self, origin: str | None, *, read_only: bool) -> str:
         steps = migrations("sqlite")
+        self._refuse_foreign()
         if read_only:
             if steps_from(self._version(), steps):
                 raise StoreError(f"`{self._path}` is no store of this version", hint="open it with its gateway first")
@@ -62,6 +73,12 @@ class SqliteLog:
         if origin not in (None, row[0]):
             raise UsageError(f"the log is called `{row[0]}`, not `{origin}`", hint="open it under its own name")
         return str(row[0])
+
+    def _refuse_foreign(self) -> None:
+        """Refuse the database of another program, whatever version it says to have: nothing of ours belongs in it."""
+        tables = {name for (name,) in self._db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        if tables if self._version() == 0 else not tables >= _TABLES:
+            raise StoreError(f"`{self._path}` is no log of passports", hint="name a folder of records, or its log.db")
 
     def _version(self) -> int:
         return int(self._db.execute("PRAGMA user_version").fetchone()[0])
@@ -104,11 +121,12 @@ class SqliteLog:
             expected += 1
             yield row.envelope
 
-    def rows(self, start: int, stop: int) -> Iterator[StoredRow]:
-        """Yield the rows in order, gaps and all."""
-        query = "SELECT idx, payload, rest, kind, at, session, seq FROM records WHERE idx >= ? AND idx < ? ORDER BY idx"
+    def rows(self, start: int, stop: int | None) -> Iterator[StoredRow]:
+        """Yield the rows in order, gaps and all; to the very last where no stop is given."""
+        within, values = ("", (start,)) if stop is None else ("AND idx < ? ", (start, stop))
+        query = f"SELECT idx, payload, rest, kind, at, session, seq FROM records WHERE idx >= ? {within}ORDER BY idx"  # noqa: S608 — ours
         with self._told():
-            cursor = self._db.execute(query, (start, stop))
+            cursor = self._db.execute(query, values)
             while rows := cursor.fetchmany(_FETCH):
                 yield from map(StoredRow.of, rows)
 
@@ -161,12 +179,22 @@ class SqliteLog:
                 yield stored_bytes(note)
 
     def rollup(self) -> Iterator[tuple[RateKey, int]]:
-        """Yield the hourly counts."""
+        """Yield the hourly counts; a row that no writer of ours can have made is an error, never a guess."""
+        query = "SELECT hour, model, decision, causes, answered, n FROM rollup ORDER BY hour, model, decision, causes"
         with self._told():
-            for hour, model, decision, causes, answered, n in self._db.execute(
-                "SELECT hour, model, decision, causes, answered, n FROM rollup ORDER BY hour, model, decision, causes"
-            ):
-                yield RateKey(hour, model, decision, causes, bool(answered)), n
+            for *words, answered, n in self._db.execute(query):
+                # The engine takes any type in any column, so one count could stand in it twice.
+                if not all(isinstance(word, str) for word in words) or answered not in (0, 1) or type(n) is not int:
+                    raise StoreError(f"the hourly counts in `{self._path}` are damaged", hint="go back to a copy")
+                yield RateKey(*words, bool(answered)), n
+
+    def bookkeeping(self) -> Bookkeeping:
+        """Return what a check compares with the records besides rows, levels and counts."""
+        with self._told():
+            (nodes,) = self._db.execute("SELECT count(*) FROM nodes").fetchone()
+            retired = self._db.execute("SELECT key_id, idx FROM retired_keys").fetchall()
+            notes = self._db.execute("SELECT size, note FROM checkpoints ORDER BY size").fetchall()
+        return Bookkeeping(nodes, frozenset(retired), tuple((size, stored_bytes(note)) for size, note in notes))
 
     def close(self) -> None:
         """Let go of the file."""

@@ -1,7 +1,8 @@
 """Does a store agree with its own records? What it keeps for speed is counted anew from the envelopes and compared.
 
 Laws: the envelopes are the truth, whatever the columns beside them say; a row that is missing, moved or relabelled is named by its
-leaf index; nodes, frontier and rollup are all compared, none is believed.
+leaf index; nodes, frontier, rollup, retired keys and the sizes of checkpoints are all compared, none is believed, and what is in a
+table beyond what the records make is a fault like what is missing.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from demur.adapters.log_growth import RateKey, entry_kind, rate_key
-from demur.errors import InputError
-from demur.model.passport import Passport
+from demur.errors import InputError, ShapeError
+from demur.model.passport import KeyRotation, Passport
+from demur.record.checkpoint import read_checkpoint
 from demur.record.seal import open_sealed
 from demur.record.tree import Frontier, grow, leaf_hash, node_hash
 
@@ -25,7 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["StoreCheck", "StoreFault"]
 
 _MOST = 100
-_NO_END = 2**62
+_FIRST = -(2**63)
+"""The smallest place that a column can hold: a row before the log's first must not hide there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,7 @@ class StoreCheck:
         self._store = store
         self._frontier = Frontier()
         self._counts: Counter[RateKey] = Counter()
+        self._retired: set[tuple[str, int]] = set()
         self.faults: list[StoreFault] = []
         self.attested = 0
 
@@ -50,7 +54,10 @@ class StoreCheck:
         """Yield every envelope in the order of the log."""
         leaves = _Leaves(self._store.level(0))
         expected = 0
-        for row in self._store.rows(0, _NO_END):
+        for row in self._store.rows(_FIRST, None):
+            if row.place < 0:
+                self._fault(f"a row at place {row.place}, where no record can be", None)
+                continue
             if row.place != expected:
                 last = row.place - 1
                 more = "" if last == expected else f", and so are all up to {last}"
@@ -70,16 +77,42 @@ class StoreCheck:
             what = f"the store says {stored.size} records and a root, its {self._frontier.size} records make another"
             self._fault(what, None)
         self._check_levels(stored.size)
-        if Counter(dict(self._store.rollup())) != self._counts:
+        self._check_books(stored.size)
+        self._check_counts()
+
+    def _check_books(self, size: int) -> None:
+        books = self._store.bookkeeping()
+        made = sum(size >> level for level in range(size.bit_length()))
+        if books.nodes != made:
+            self._fault(f"the tree has {books.nodes} nodes, {size} records make {made}", None)
+        if books.retired != self._retired:
+            self._fault("the retired keys are not those of the rotations on record", None)
+        for kept_as, note in books.checkpoints:
+            try:
+                said = read_checkpoint(note).checkpoint.size
+            except ShapeError:
+                # What cannot be read is named by the verification itself.
+                continue
+            if said != kept_as:
+                self._fault(f"a checkpoint of {said} records is kept as one of {kept_as}", None)
+
+    def _check_counts(self) -> None:
+        found: Counter[RateKey] = Counter()
+        for key, n in self._store.rollup():
+            found[key] += n
+        # As plain mappings: counters take a count of nought for none.
+        if dict(found) != dict(self._counts):
             self._fault("the hourly counts are not those of the records", None)
 
     def _check_row(self, row: StoredRow) -> None:
         try:
-            entry = open_sealed(row.envelope).entry
+            sealed = open_sealed(row.envelope)
         except InputError:
             # What cannot be opened is named by the verification itself.
             return
-        session = seq = None
+        entry, session, seq = sealed.entry, None, None
+        if isinstance(entry, KeyRotation) and sealed.key_id is not None:
+            self._retired.add((sealed.key_id, row.place))
         if isinstance(entry, Passport):
             session, seq = entry.session, entry.seq
             self._counts[rate_key(entry)] += 1

@@ -2,19 +2,20 @@
 
 Laws: a handle is built once and asked often; every rule is asked as a permit under an id of our own, so that Cedar
 names every rule that holds, whatever its effect, and no rule hides another; what Cedar could not evaluate comes back
-beside what holds, never in its place.
+beside what holds, never in its place; a text has as many policies as Cedar itself finds in it, or is refused.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from math import isqrt
 from typing import TYPE_CHECKING
 
 import cedarpy
 from cedarpy import pst
 
-from demur.policy.tokens import PolicySource, policy_spans, tokens_of
+from demur.policy.tokens import PolicySource, check_nesting, policy_spans, tokens_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,6 +30,8 @@ _BROKEN = re.compile(r"error while evaluating policy `(\w+)`: (.*)", re.DOTALL)
 _QUOTED = re.compile(r"[`']([^`']+)[`']|: (\S+)$")
 _SYNTAX = ("unexpected token", "invalid token")
 _END = "unexpected end of input"
+_MOST_TRIED_ONE_BY_ONE = 500
+_MOST_TRIED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +98,15 @@ class RuleEngine:
 def parse_policies(translation: Translation) -> list[ParsedPolicy]:
     """Return the policies of a text one by one; raise `PolicyError` at the place in the user's own text."""
     cedar = PolicySource(translation.source.name, translation.text)
-    return [_parse_one(translation, span) for span in policy_spans(tokens_of(cedar))]
+    tokens = tokens_of(cedar)
+    check_nesting(translation.source, [replace(t, start=translation.original(t.start)) for t in tokens])
+    parsed = [_parse_one(translation, span) for span in policy_spans(tokens)]
+    whole = cedarpy.policies_to_pst(translation.text)
+    if len(whole.static_policies) + len(whole.templates) != len(parsed):
+        # The pieces are ours and the rules Cedar's: where the two differ, a rule would vanish.
+        hint = "write plain line ends, and one policy after the other"
+        raise translation.source.error("Cedar finds other policies in it than are told apart here", at=0, hint=hint)
+    return parsed
 
 
 def _parse_one(translation: Translation, span: tuple[Token, ...]) -> ParsedPolicy:
@@ -112,6 +123,9 @@ def _parse_one(translation: Translation, span: tuple[Token, ...]) -> ParsedPolic
         raise source.error(
             "a template, which nothing here would link", at=at, hint="name the entity in place of the slot"
         )
+    if len(parsed.static_policies) != 1:
+        at = translation.original(span[0].start)
+        raise source.error("what should be one policy is not", at=at, hint="end each policy with `;`")
     words = tuple((token.text, translation.original(token.start)) for token in span)
     return ParsedPolicy(source, next(iter(parsed.static_policies.values())), words)
 
@@ -130,9 +144,16 @@ def _place_of_error(text: str, span: Sequence[Token], what: str) -> int:
 def _first_bad(text: str, span: Sequence[Token]) -> Token:
     """Return the first token after which the text can no longer become a policy.
 
-    One by one and not by halving: Cedar's parser recovers from errors, so a longer text may seem better again.
+    One by one and not by halving: Cedar's parser recovers from errors, so a longer text may seem better again. A long
+    policy is gone through in strides first, for every try reads it anew; of a very long one the beginning is named.
     """
-    return next((token for token in span if not _may_go_on(text[span[0].start : token.end])), span[-1])
+    if len(span) > _MOST_TRIED:
+        return span[0]
+    stride = 1 if len(span) <= _MOST_TRIED_ONE_BY_ONE else isqrt(len(span))
+    begin = span[0].start
+    strides = [span[index : index + stride] for index in range(0, len(span), stride)]
+    bad = next((part for part in strides if not _may_go_on(text[begin : part[-1].end])), strides[-1])
+    return next((token for token in bad if not _may_go_on(text[begin : token.end])), bad[-1])
 
 
 def _may_go_on(text: str) -> bool:

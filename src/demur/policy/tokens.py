@@ -1,7 +1,9 @@
 """Which pieces a Cedar text is made of, and where each stands.
 
 Laws: the pieces, with the white space and comments between them, are the text again; a string or a comment is one piece
-whatever stands in it, so that nothing is ever rewritten inside one.
+whatever stands in it, so that nothing is ever rewritten inside one; a comment ends where Cedar ends it, at a line feed or
+a carriage return and nowhere else. Cedar's parser works on the stack and takes the process with it when that is used up:
+a text that nests or chains too far is refused before Cedar sees it.
 """
 
 from __future__ import annotations
@@ -16,11 +18,26 @@ from demur.errors import PolicyError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["PolicySource", "Token", "TokenKind", "policy_spans", "tokens_of"]
+__all__ = [
+    "MOST_CHARS",
+    "MOST_NESTING",
+    "PolicySource",
+    "Token",
+    "TokenKind",
+    "check_nesting",
+    "policy_spans",
+    "tokens_of",
+]
+
+MOST_CHARS = 1_000_000
+"""Of one text: a thousand rules take a second or two to load, and a gateway loads again at every change."""
+MOST_NESTING = 300
+"""Brackets and links of a chain that are open at once, a bracket counting twice; Cedar itself takes 100 levels at most, and
+needs 8 MiB of stack for about 650 brackets or 1,250 links."""
 
 _PIECE = re.compile(
     r"""
-    (?P<space>\s+|//[^\n]*)
+    (?P<space>\s+|//[^\n\r]*)
     | (?P<string>"(?:[^"\\]|\\.)*")
     | (?P<number>\d[\w]*(?:\.\d[\w]*)?)
     | (?P<word>[^\W\d]\w*)
@@ -30,6 +47,8 @@ _PIECE = re.compile(
 )
 _OPENERS = frozenset("([{")
 _CLOSERS = frozenset(")]}")
+_JOINS = frozenset({"&&", "||", "+", "-", "*", "if"})
+_CLAUSES = frozenset({"when", "unless"})
 
 
 class TokenKind(StrEnum):
@@ -74,6 +93,8 @@ class PolicySource:
 
 def tokens_of(source: PolicySource) -> tuple[Token, ...]:
     """Return the pieces of a text without white space and comments; raise where a string does not end."""
+    if len(source.text) > MOST_CHARS:
+        raise source.error(f"a text of more than {MOST_CHARS:,} characters", at=0, hint="split it into several files")
     found = []
     for match in _PIECE.finditer(source.text):
         kind = match.lastgroup
@@ -104,3 +125,48 @@ def policy_spans(tokens: Sequence[Token]) -> list[tuple[Token, ...]]:
     if begin < len(tokens):
         spans.append(tuple(tokens[begin:]))
     return spans
+
+
+@dataclass(slots=True)
+class _Level:
+    """What is open within one bracket: operators joined so far, and steps (`.a`, `[…]`, `(…)`) since the last of them."""
+
+    joins: int = 0
+    steps: int = 0
+
+    @property
+    def open(self) -> int:
+        return self.joins + self.steps
+
+
+def check_nesting(source: PolicySource, tokens: Sequence[Token]) -> None:
+    """Raise `PolicyError` at the piece where a text nests or chains further than Cedar's stack is trusted with."""
+    levels = [_Level()]
+    outer = 0
+    for token in tokens:
+        top = levels[-1]
+        if token.kind is TokenKind.MARK and token.text in _OPENERS:
+            top.steps += 1
+            outer += top.open + 1
+            levels.append(_Level())
+        elif token.kind is TokenKind.MARK and token.text in _CLOSERS:
+            if len(levels) > 1:
+                levels.pop()
+                outer -= levels[-1].open + 1
+        else:
+            _count(top, token)
+        if outer + levels[-1].open > MOST_NESTING:
+            raise source.error("an expression that is nested or chained too far", at=token.start, hint="split the rule")
+
+
+def _count(level: _Level, token: Token) -> None:
+    """Count a piece that opens and closes nothing."""
+    if token.kind is TokenKind.MARK and token.text == ".":
+        level.steps += 1
+    elif token.text in _JOINS and token.kind is not TokenKind.STRING:
+        level.joins += 1
+        level.steps = 0
+    elif token.text in (",", ";") and token.kind is TokenKind.MARK:
+        level.joins = level.steps = 0
+    elif token.kind is TokenKind.MARK or token.text in _CLAUSES:
+        level.steps = 0

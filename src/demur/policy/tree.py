@@ -1,9 +1,9 @@
 """What a rule reads, and what is put right in its tree before Cedar sees it.
 
-Laws. Every number that is compared with a claim is a decimal, so `> 0.8`, `>= 1` and `.greaterThan(decimal("0.8"))` all
-mean the same. A predicate is what stands between `&&`, `||`, `!` and `if`; one that reads an absent claim is false in a
+Laws. Every number in a predicate that reads a claim is a decimal, within sets too, so `> 0.8`, `>= 1`, `[1].contains(…)` and
+`.greaterThan(decimal("0.8"))` all mean the same: no claim is ever a whole number to Cedar. A predicate is what stands between `&&`, `||`, `!` and `if`; one that reads an absent claim is false in a
 `forbid` and never helps a `permit`, under a negation either. Where that could not be kept (claims inside nested
-predicates, arithmetic, claims passed around whole) the rule is refused, with a hint.
+predicates, records, arithmetic, claims passed around whole) the rule is refused, with a hint.
 """
 
 from __future__ import annotations
@@ -61,6 +61,7 @@ def lowered(policy: ParsedPolicy) -> pst.Template:
     for clause in policy.tree.clauses:
         _check_whole(policy, clause.expr)
         _check_nested(policy, clause.expr)
+        _check_numbers(policy, clause.expr)
     clauses = tuple(_clause(policy, clause) for clause in policy.tree.clauses)
     return replace(policy.tree, clauses=clauses)
 
@@ -170,6 +171,23 @@ def _check_nested(policy: ParsedPolicy, expr: pst.Expr) -> None:
                 raise policy.error("a predicate inside another one reads a claim", near=near, hint=hint)
 
 
+def _check_numbers(policy: ParsedPolicy, expr: pst.Expr) -> None:
+    """Refuse what would leave a score beside a whole number, which Cedar finds unequal without a word."""
+    for leaf in _leaves(expr):
+        names = values_read(leaf)
+        if not names:
+            continue
+        if any(isinstance(part, pst.Record) and values_read(part) for part in _nodes_under(leaf)):
+            hint = f"compare it directly: context.claims.{names[0]}"
+            raise policy.error("a claim inside a record", near=names[0], hint=hint)
+        whole = any(isinstance(part, pst.LongLit) for part in _nodes_under(leaf))
+        if whole and extras_read(leaf):
+            hint = "write two predicates, one for each"
+            raise policy.error(
+                "a whole number beside a claim and another attribute of the context", near=names[0], hint=hint
+            )
+
+
 def _is_scored(node: object) -> bool:
     return bool(values_read(node)) or any(isinstance(p, pst.UnaryOp) and p.op == "decimal" for p in _nodes_under(node))
 
@@ -216,12 +234,14 @@ def _compared(expr: pst.Expr) -> pst.Expr:
 
 
 def _compared_leaf(expr: pst.Expr) -> pst.Expr:
+    if values_read(expr):
+        expr = _in_decimals(expr)
     if not isinstance(expr, pst.BinaryOp) or not (_is_score(expr.left) or _is_score(expr.right)):
         return expr
     if expr.op in _DECIMAL_OPS:
-        return pst.BinaryOp(_DECIMAL_OPS[expr.op], _as_decimal(expr.left), _as_decimal(expr.right))
+        return pst.BinaryOp(_DECIMAL_OPS[expr.op], _in_decimals(expr.left), _in_decimals(expr.right))
     if expr.op in _EQUALITY or (expr.op == "contains" and isinstance(expr.left, pst.Set)):
-        return replace(expr, left=_as_decimal(expr.left), right=_as_decimal(expr.right))
+        return replace(expr, left=_in_decimals(expr.left), right=_in_decimals(expr.right))
     return expr
 
 
@@ -232,12 +252,19 @@ def _is_score(expr: pst.Expr) -> bool:
     )
 
 
-def _as_decimal(expr: pst.Expr) -> pst.Expr:
+def _in_decimals(expr: pst.Expr) -> pst.Expr:
+    """Return an expression with its whole numbers as decimals, but for what is a predicate of its own within it."""
     match expr:
         case pst.LongLit(value=value):
             return pst.UnaryOp("decimal", pst.StringLit(f"{value}.0"))
         case pst.Set(elements=elements):
-            return pst.Set(tuple(map(_as_decimal, elements)))
+            return pst.Set(tuple(map(_in_decimals, elements)))
+        case pst.Record(fields=held):
+            return replace(expr, fields=pst.FrozenMap({name: _in_decimals(value) for name, value in held.items()}))
+        case pst.GetAttr(base=base):
+            return replace(expr, base=_in_decimals(base))
+        case pst.BinaryOp(op=op, left=left, right=right) if op in _COMPARISONS and values_read(expr):
+            return replace(expr, left=_in_decimals(left), right=_in_decimals(right))
     return expr
 
 
