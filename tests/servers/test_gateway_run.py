@@ -53,12 +53,13 @@ def process(folder: Path, *flags: str, **variables: str) -> Iterator[tuple[subpr
     assert done.stderr is not None
     rest = threading.Thread(target=done.stderr.read, daemon=True)
     try:
-        found = None
+        found, said = None, ""
         for line in done.stderr:
+            said += line
             found = re.search(r"gateway at (\S+)", line)
             if found:
                 break
-        assert found is not None
+        assert found is not None, said
         rest.start()
         yield done, Running(found[1], folder)
     finally:

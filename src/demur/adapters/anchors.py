@@ -8,9 +8,9 @@ and one that a crash has torn is left out and counted: what follows it must stay
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
+import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -27,11 +27,14 @@ if TYPE_CHECKING:
     from demur.record.keys import Signer
     from demur.record.tree import NodeReader
 
+if sys.platform != "win32":
+    import fcntl
+
 __all__ = ["AnchorFile", "SecondSigner", "is_torn", "most_signed", "read_notes"]
 
 _SIGNATURE = "\u2014 "
 _DASH = _SIGNATURE.encode()
-_TORN_BODY = rb"[^\n]+(?:\n(?:[0-9]*|[0-9]+\n(?:[A-Za-z0-9+/=]*|[A-Za-z0-9+/=]+\n\n?)))?"
+_TORN_BODY = rb"[ -~\x80-\xff]{1,512}(?:\n(?:[0-9]*|[0-9]+\n(?:[A-Za-z0-9+/=]*|[A-Za-z0-9+/=]+\n\n?)))?"
 _TORN_LINE = rb"\n?(?:\xe2|\xe2\x80|\xe2\x80\x94[^\n]*)"
 _TORN = re.compile(rb"(?:%s)?|%s|%s" % (_TORN_LINE, _TORN_BODY, _TORN_BODY + _TORN_LINE))
 """The beginning of a note, or of one more signature under one."""
@@ -69,9 +72,10 @@ class AnchorFile:
     def _held(self) -> Iterator[int]:
         """Give the file, which nobody else who holds it so can change meanwhile."""
         try:
-            handle = os.open(self._path, os.O_CREAT | os.O_RDWR | os.O_APPEND, 0o644)
+            handle = os.open(self._path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o644)
             try:
-                fcntl.flock(handle, fcntl.LOCK_EX)
+                if sys.platform != "win32":
+                    fcntl.flock(handle, fcntl.LOCK_EX)
                 yield handle
             finally:
                 os.close(handle)

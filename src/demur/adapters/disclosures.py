@@ -1,7 +1,8 @@
 """Where do salts and texts live? Apart from the log, where they can be deleted without a trace but their erasure on record.
 
 Laws: the log never reads from here, so deleting leaves every record, proof and root as it was; erased bytes are overwritten and
-the write-ahead log is emptied, so they cannot be read from the file any more; what is older than the retention can be found.
+the write-ahead log is emptied, so they cannot be read from the file any more, and where a reader keeps that from being done they are
+not said to be erased: the deletion is remembered and finished by the next erasure. What is older than the retention can be found.
 In PostgreSQL an erased row is deleted and vacuumed; what its own archives and backups keep is theirs to delete.
 """
 
@@ -25,6 +26,9 @@ __all__ = ["PostgresDisclosures", "SqliteDisclosures"]
 
 _SQLITE_TABLE = """CREATE TABLE IF NOT EXISTS disclosures (
     digest TEXT PRIMARY KEY, salt BLOB NOT NULL, text BLOB NOT NULL, kept_at TEXT NOT NULL) WITHOUT ROWID"""
+_ERASING_TABLE = "CREATE TABLE IF NOT EXISTS erasing (digest TEXT PRIMARY KEY) WITHOUT ROWID"
+"""What is deleted and may still be in the write-ahead log: digests alone, until they can be said to be erased."""
+_PATIENCE_S = 30.0
 _POSTGRES_TABLE = """CREATE TABLE IF NOT EXISTS demur_disclosures.disclosures (
     digest TEXT PRIMARY KEY, salt BYTEA NOT NULL, text BYTEA NOT NULL, kept_at TEXT NOT NULL)"""
 
@@ -32,13 +36,17 @@ _POSTGRES_TABLE = """CREATE TABLE IF NOT EXISTS demur_disclosures.disclosures (
 class SqliteDisclosures:
     """Disclosures in a file of their own."""
 
-    def __init__(self, path: Path, *, clock: Callable[[], str], read_only: bool = False) -> None:
+    def __init__(
+        self, path: Path, *, clock: Callable[[], str], read_only: bool = False, patience_s: float = _PATIENCE_S
+    ) -> None:
+        """Open the file, or make it; `patience_s` is how long others are waited for."""
         self._path, self._clock = path, clock
-        self._db = connect_sqlite(path, read_only=read_only)
+        self._db = connect_sqlite(path, read_only=read_only, timeout_s=patience_s)
         if not read_only:
             with self._told():
                 self._db.execute("PRAGMA secure_delete = ON")
                 self._db.execute(_SQLITE_TABLE)
+                self._db.execute(_ERASING_TABLE)
 
     @contextmanager
     def _told(self) -> Iterator[None]:
@@ -61,21 +69,34 @@ class SqliteDisclosures:
         return None if row is None else Disclosure(digest, stored_bytes(row[0]), stored_bytes(row[1]))
 
     def erase(self, digests: Sequence[str]) -> tuple[str, ...]:
-        """Delete beyond recovery; return the digests that were there."""
-        found: list[str] = []
+        """Delete beyond recovery; return the digests that were there. Raise where a reader still holds on to the text."""
+        wanted = [(digest,) for digest in dict.fromkeys(digests)]
         with self._told():
-            for digest in digests:
-                deleted = self._db.execute("DELETE FROM disclosures WHERE digest = ?", (digest,)).rowcount
-                found += [digest] * deleted
+            with immediate(self._db):
+                kept = "INSERT OR IGNORE INTO erasing SELECT digest FROM disclosures WHERE digest = ?"
+                self._db.executemany(kept, wanted)
+                self._db.executemany("DELETE FROM disclosures WHERE digest = ?", wanted)
             # Until it is folded in and cut, the write-ahead log still holds the page with the text.
-            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        return tuple(dict.fromkeys(found))
+            (busy, *_) = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            if busy:
+                what = f"the texts are deleted, but a reader of `{self._path}` keeps them from being overwritten"
+                raise StoreError(what, hint="end what reads it and erase again: until then nothing is on record")
+            with immediate(self._db):
+                query = "DELETE FROM erasing WHERE digest = ? RETURNING digest"
+                found = [row[0] for one in wanted for row in self._db.execute(query, one).fetchall()]
+        return tuple(found)
 
     def kept_before(self, at: str) -> tuple[str, ...]:
-        """Return the digests of what was put here before this time (RFC 3339, UTC, as the clock writes it)."""
+        """Return the digests of what was put here before this time (RFC 3339, UTC, as the clock writes it).
+
+        What was deleted and could not be overwritten yet is among them, first, so that the next erasure finishes it.
+        """
+        query = (
+            "SELECT digest, '' AS since FROM erasing UNION ALL SELECT digest, kept_at FROM disclosures WHERE kept_at < ? "
+            "ORDER BY since, digest"
+        )
         with self._told():
-            rows = self._db.execute("SELECT digest FROM disclosures WHERE kept_at < ? ORDER BY kept_at, digest", (at,))
-            return tuple(digest for (digest,) in rows)
+            return tuple(digest for digest, _ in self._db.execute(query, (at,)))
 
     def close(self) -> None:
         """Let go of the file."""

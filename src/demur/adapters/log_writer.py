@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING
 
 from demur.adapters.log_growth import Line
 from demur.adapters.log_sealing import LineSealer, utc_now
-from demur.errors import DemurError, StoreError
+from demur.adapters.structured_log import LogEvent, log_event
+from demur.errors import DemurError, ShapeError, StoreError
 from demur.model.passport import LogEntry, Passport, Restart
 from demur.record.checkpoint import Checkpoint, issue_checkpoint
 
@@ -124,6 +125,9 @@ class LogWriter:
 
     def start(self, config_digest: str, policy_digest: str) -> None:
         """Join the log, put a restart on record where the log had come to rest, and begin to write."""
+        if self._anchor is not None and self._anchor.torn_bytes:
+            torn = ShapeError("an unfinished checkpoint was cut off the file of checkpoints")
+            log_event(LogEvent.RECORD_FAILED, part="store", error=torn)
         with self._store.exclusive() as held:
             found = held.join()
             frontier = held.frontier()

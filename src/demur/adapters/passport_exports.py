@@ -1,7 +1,8 @@
 """How does a log leave its store? As JSON lines or Parquet, whole enough to be verified where no store is.
 
 Laws: every envelope is in it byte for byte, with the checkpoints that vouch for it and the tree before it; beside each envelope
-stands what it says, readable without decoding, and a reader here compares the two; keys in it identify and do not vouch.
+stands what it says, readable without decoding, and a reader here compares the two: every line must be the one that we would write,
+its index its place; a field or a column that is none of ours is a fault. Keys in it identify and do not vouch.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _BATCH = 1000
 _ENDINGS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
 
 
-class ExportHead(msgspec.Struct, frozen=True):
+class ExportHead(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What an export says before its records."""
 
     origin: str
@@ -89,19 +90,27 @@ def open_export(path: Path) -> Export:
     except msgspec.MsgspecError as exc:
         hint = "expected what `demur passport export` wrote"
         raise ShapeError(f"no export ({str(exc).lower()})", source=str(path), hint=hint) from exc
+    _refuse_format(head, path)
+    return Export(head, _read_lines(lines, head.start))
+
+
+def _refuse_format(head: ExportHead, path: Path) -> None:
     if head.format != _FORMAT:
         raise ShapeError(f"an export of format `{head.format}`", source=str(path), hint=f"expected `{_FORMAT}`")
-    return Export(head, _read_lines(lines))
 
 
 def _write_lines(stream: IO[bytes], head: ExportHead, envelopes: Iterable[bytes]) -> int:
     stream.write(msgspec.json.encode(head) + b"\n")
     count = 0
     for index, envelope in enumerate(envelopes, start=head.start):
-        parts = (b'{"index":%d,"kind":"%s"' % (index, _kind_of(envelope).encode()), b',"envelope":', envelope)
-        stream.write(b"".join((*parts, b',"predicate":', _predicate_of(envelope), b"}\n")))
+        stream.write(_record_line(index, envelope) + b"\n")
         count += 1
     return count
+
+
+def _record_line(index: int, envelope: bytes) -> bytes:
+    parts = (b'{"index":%d,"kind":"%s"' % (index, _kind_of(envelope).encode()), b',"envelope":', envelope)
+    return b"".join((*parts, b',"predicate":', _predicate_of(envelope), b"}"))
 
 
 def _kind_of(envelope: bytes) -> str:
@@ -123,9 +132,7 @@ class _Payload(msgspec.Struct):
 
 class _RecordLine(msgspec.Struct):
     index: int
-    kind: str
     envelope: msgspec.Raw
-    predicate: msgspec.Raw
 
 
 def _lines_of(path: Path) -> Iterator[bytes]:
@@ -139,8 +146,8 @@ def _lines_of(path: Path) -> Iterator[bytes]:
         raise InputError((exc.strerror or "cannot be read").lower(), source=str(path), hint="check the path") from exc
 
 
-def _read_lines(lines: Iterator[bytes]) -> Iterator[tuple[bytes, str | None]]:
-    for line in lines:
+def _read_lines(lines: Iterator[bytes], start: int) -> Iterator[tuple[bytes, str | None]]:
+    for index, line in enumerate(lines, start=start):
         try:
             row = msgspec.json.decode(line, type=_RecordLine)
         except (msgspec.MsgspecError, UnicodeError) as exc:
@@ -148,8 +155,12 @@ def _read_lines(lines: Iterator[bytes]) -> Iterator[tuple[bytes, str | None]]:
             yield line, f"the line is no record ({str(exc).lower()})"
             continue
         envelope = bytes(row.envelope)
-        same = bytes(row.predicate) == _predicate_of(envelope) and row.kind == _kind_of(envelope)
-        yield envelope, None if same else "the readable part is not what the envelope says"
+        if row.index != index:
+            yield envelope, f"the line says that it is record {row.index}"
+        else:
+            # The whole line, so that neither a field of somebody else's nor a second one of the same name can stand in it.
+            same = line.strip() == _record_line(index, envelope)
+            yield envelope, None if same else "the readable part is not what the envelope says"
 
 
 def _parquet_schema(head: ExportHead | None = None) -> pa.Schema:
@@ -210,18 +221,24 @@ def _open_parquet(path: Path) -> Export:
         raise InputError("cannot be read as Parquet", source=str(path), hint=hint) from exc
     except msgspec.MsgspecError as exc:
         raise ShapeError("no export of a log", source=str(path), hint=hint) from exc
-    return Export(head, _read_parquet(file, path))
+    _refuse_format(head, path)
+    return Export(head, _read_parquet(file, path, start=head.start))
 
 
-def _read_parquet(file: pq.ParquetFile, path: Path) -> Iterator[tuple[bytes, str | None]]:
+def _read_parquet(file: pq.ParquetFile, path: Path, *, start: int) -> Iterator[tuple[bytes, str | None]]:
     import pyarrow as pa
 
     names = _parquet_schema().names
+    wrong = None if file.schema_arrow.names == names else "the columns are not those of an export"
+    index = start
     try:
         for batch in file.iter_batches(_BATCH):
             for row in batch.to_pylist():
-                made = _parquet_row(int(row.get("index") or 0), row.get("envelope") or b"")
+                envelope = row.get("envelope")
+                envelope = envelope if isinstance(envelope, bytes) else b""
+                made = _parquet_row(index, envelope)
                 same = all(row.get(name) == made.get(name) for name in names)
-                yield row.get("envelope") or b"", None if same else "the columns are not what the envelope says"
+                yield envelope, wrong if same else "the columns are not what the envelope says"
+                index += 1
     except (OSError, pa.ArrowException) as exc:
         raise InputError("the file is damaged", source=str(path), hint="take the export again") from exc

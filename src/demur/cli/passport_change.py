@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from demur.adapters.anchors import AnchorFile
 from demur.adapters.log_growth import line_of
-from demur.adapters.log_sealing import utc_now
+from demur.adapters.log_sealing import LineSealer, utc_now
 from demur.cli.passport_words import found_row, opened, place_of, print_object, print_row, print_said, write_bytes
 from demur.errors import UsageError
 from demur.model.passport import Commitment, Erasure, KeyRotation, Passport
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
+    from demur.adapters.keys import KeyFolder
     from demur.adapters.log_growth import LogStore
     from demur.adapters.log_location import LogPlace
     from demur.record.keys import Signer
@@ -82,13 +83,17 @@ def run_erase(args: argparse.Namespace) -> int:
     place = place_of(args)
     texts = place.disclosures(utc_now)
     with opened(place, read_only=False) as store:
+        # Whatever keeps the erasure from being put on record is found before a text is gone.
+        sealer = LineSealer(_own_keys(place, store), utc_now)
+        with store.exclusive() as held:
+            sealer.renew(held)
         erased = texts.erase(_to_erase(store, args, older=texts.kept_before))
         texts.close()
         if not erased:
             raise UsageError("nothing to erase is kept any more", hint="see `demur passport disclose`")
         with store.exclusive() as held:
-            entry = Erasure(utc_now(), erased, args.reason)
-            (index,) = held.append([line_of(seal(entry, _own_signer(place)))])
+            sealer.renew(held)
+            (index,) = held.append([sealer.line(Erasure(utc_now(), erased, args.reason))])
     if args.json:
         print_object({"erased": erased, "record": index, "reason": args.reason})
     else:
@@ -99,7 +104,7 @@ def run_erase(args: argparse.Namespace) -> int:
 def _to_erase(store: LogStore, args: argparse.Namespace, *, older: Callable[[str], tuple[str, ...]]) -> list[str]:
     digests = list(args.digest)
     if args.older_than is not None:
-        before = datetime.now(UTC) - timedelta(days=args.older_than)
+        before = _days_ago(args.older_than)
         digests += older(before.strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
     if args.index is None and args.session is None:
         if not args.digest and args.older_than is None:
@@ -114,9 +119,26 @@ def _to_erase(store: LogStore, args: argparse.Namespace, *, older: Callable[[str
     return digests
 
 
-def _own_signer(place: LogPlace) -> Signer | None:
-    """Return the key beside the log; None where it is written with `signing: none`."""
-    return place.keys().signer(utc_now()) if place.keys().exists else None
+def _days_ago(days: float) -> datetime:
+    try:
+        if not days >= 0:
+            raise ValueError(days)
+        return datetime.now(UTC) - timedelta(days=days)
+    except (ValueError, OverflowError) as exc:
+        raise UsageError(f"`{days:g}` days ago is no time", hint="give the days that texts are kept, such as 30") from exc
+
+
+def _own_keys(place: LogPlace, store: LogStore) -> KeyFolder | None:
+    """Return the keys beside the log; None where it is written with `signing: none`."""
+    if place.keys().exists:
+        return place.keys()
+    size = store.frontier().size
+    ends = (row for place in {0, max(size - 1, 0)} for row in store.rows(place, place + 1))
+    if any(open_sealed(row.envelope).key_id is not None for row in ends):
+        raise UsageError(
+            f"the log is signed and there is no key in `{place.folder}`", hint="give the --folder that its key is in"
+        )
+    return None
 
 
 def run_rotate(args: argparse.Namespace) -> int:
@@ -146,12 +168,17 @@ def run_rotate(args: argparse.Namespace) -> int:
 
 
 def _sign(store: LogStore, place: LogPlace, signer: Signer) -> None:
-    frontier = store.frontier()
-    if not frontier.size:
+    with store.exclusive() as held:
+        frontier = held.frontier()
+        retired = held.is_retired(signer.public.key_id)
+    if not frontier.size or retired:
         return
     note = issue_checkpoint(Checkpoint(store.origin, frontier.size, frontier.root()), signer)
     if place.anchors is not None:
-        note = AnchorFile(place.anchors).add(note, store.node)
+        anchors = AnchorFile(place.anchors)
+        if anchors.torn_bytes:
+            print_said(f"an unfinished checkpoint was cut off the end of {place.anchors}")
+        note = anchors.add(note, store.node)
     store.add_checkpoint(frontier.size, note)
 
 

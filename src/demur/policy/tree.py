@@ -180,6 +180,8 @@ def _check_numbers(policy: ParsedPolicy, expr: pst.Expr) -> None:
         if any(isinstance(part, pst.Record) and values_read(part) for part in _nodes_under(leaf)):
             hint = f"compare it directly: context.claims.{names[0]}"
             raise policy.error("a claim inside a record", near=names[0], hint=hint)
+        if any(isinstance(part, pst.UnaryOp | pst.BinaryOp) and part.op in _ARITHMETIC for part in _nodes_under(leaf)):
+            raise policy.error("a score beside a calculation", near=names[0], hint="write the number out")
         whole = any(isinstance(part, pst.LongLit) for part in _nodes_under(leaf))
         if whole and extras_read(leaf):
             hint = "write two predicates, one for each"

@@ -14,7 +14,7 @@ from demur.errors import ShapeError, UsageError
 from demur.model.passport import Fault, FaultKind
 from demur.record.checkpoint import NoteKey, read_checkpoint
 from demur.record.keylist import key_form
-from demur.record.keys import KeyRing
+from demur.record.keys import CLOCK_SLACK_S, KeyRing
 from demur.record.predicate import KeyForm  # noqa: TC001 — msgspec reads the annotations at run time
 from demur.record.proof import inclusion_proof, is_included
 from demur.record.seal import open_sealed, seal_refusal
@@ -63,10 +63,12 @@ def read_bundle(data: bytes) -> Bundle:
     return bundle
 
 
-def check_bundle(bundle: Bundle, keys: Sequence[PublicKey], *, origin: str) -> Fault | None:
+def check_bundle(
+    bundle: Bundle, keys: Sequence[PublicKey], *, origin: str, slack_s: float = CLOCK_SLACK_S
+) -> Fault | None:
     """Return what is wrong with a bundle for someone who trusts these keys of this log; None where nothing is."""
     sealed = open_sealed(bundle.envelope)
-    refused = seal_refusal(sealed, KeyRing(keys))
+    refused = seal_refusal(sealed, KeyRing(keys, slack_s=slack_s))
     if refused is not None:
         return Fault(refused, bundle.index, "the record's signature does not count")
     note = read_checkpoint(bundle.checkpoint.encode())

@@ -1,14 +1,14 @@
 """Who may sign, from when to when? Keys as values; where they are kept is none of this file's business.
 
-Laws: a key's id is the beginning of the SHA-256 of its 32 bytes, so it cannot be chosen; a key outside its window, or
-retired by a rotation, signs nothing that counts; a rotation counts only where the key it retires has signed it.
+Laws: a key's id is the beginning of the SHA-256 of its 32 bytes, so it cannot be chosen; a key outside its window by more than
+clocks may differ, or retired by a rotation, signs nothing that counts; a rotation counts only where the key it retires has signed it.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import TYPE_CHECKING, Protocol
 
@@ -20,11 +20,13 @@ if TYPE_CHECKING:
 
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-__all__ = ["Ed25519Signer", "KeyRing", "Signer", "holds", "key_id_of", "loaded_key", "moment", "public_key"]
+__all__ = ["CLOCK_SLACK_S", "Ed25519Signer", "KeyRing", "Signer", "holds", "key_id_of", "loaded_key", "moment", "public_key"]
 
 _RFC3339 = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z")
 _KEY_BYTES = 32
 _ID_CHARS = 32
+CLOCK_SLACK_S = 5.0
+"""How far clocks may differ, unless a reader says otherwise."""
 
 
 class Signer(Protocol):
@@ -110,8 +112,9 @@ class _Held:
 class KeyRing:
     """The keys that a reader of a log trusts so far; a rotation on record adds one and retires another."""
 
-    def __init__(self, keys: Iterable[PublicKey]) -> None:
+    def __init__(self, keys: Iterable[PublicKey], *, slack_s: float = CLOCK_SLACK_S) -> None:
         self._held: dict[str, _Held] = {}
+        self._slack = timedelta(seconds=slack_s)
         for key in keys:
             self.add(key)
 
@@ -144,5 +147,8 @@ class KeyRing:
         if not holds(held.loaded, signature, data):
             return FaultKind.BAD_SIGNATURE
         time = moment(at)
-        outside = (held.start is not None and time < held.start) or (held.end is not None and time > held.end)
+        # As differences, since the earliest time there is cannot be moved back. A clock that is set right after the key was made
+        # would otherwise spoil the log for good.
+        early = held.start is not None and held.start - time > self._slack
+        outside = early or (held.end is not None and time - held.end > self._slack)
         return FaultKind.KEY_NOT_VALID if outside or held.retired else None

@@ -159,7 +159,11 @@ def _next_commitment(claim: Claim, withheld: dict[str, list[Commitment]]) -> Com
 def _claims_of(run: AuditorForm, phase: Phase, *, evaluated: dict[str, JsonValue]) -> Iterator[Claim]:
     for kind, names in run.claims.items():
         for name in names:
-            yield Claim(name, kind, _as_evaluated(evaluated.get(flat_name(name))), phase, run.id)
+            value = _as_evaluated(evaluated.get(flat_name(name)))
+            if value is None:
+                what = f"the claim `{name}` is said to stand in the context, where it does not"
+                raise ShapeError(what, hint="expected its value beside it")
+            yield Claim(name, kind, value, phase, run.id)
     for form in run.other_claims:
         yield _claim(form, phase, auditor=run.id)
 

@@ -14,8 +14,8 @@ from demur.errors import InputError
 from demur.model.passport import Check, Fault, FaultKind, KeyRotation, Passport, PublicKey, Restart
 from demur.record.anchors import Anchors, Witnesses
 from demur.record.commit import Disclose, full_context
-from demur.record.keys import KeyRing
-from demur.record.replay import Replay, contradiction, hidden_gap
+from demur.record.keys import CLOCK_SLACK_S, KeyRing
+from demur.record.replay import Replay, contradiction, hidden_gap, misplacement
 from demur.record.scorebook import Scorebook
 from demur.record.seal import open_sealed, seal_refusal
 from demur.record.sequence import ClockWatch, SequenceWatch
@@ -38,7 +38,7 @@ class Trust:
     keys: tuple[PublicKey, ...]
     witnesses: Witnesses = Witnesses()  # noqa: RUF009 — a frozen value
     allow_unsigned: bool = False
-    clock_slack_s: float = 5.0
+    clock_slack_s: float = CLOCK_SLACK_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Verifier:
 
     def __init__(self, trust: Trust, evidence: Evidence) -> None:
         self._trust, self._evidence = trust, evidence
-        self._ring = KeyRing(trust.keys)
+        self._ring = KeyRing(trust.keys, slack_s=trust.clock_slack_s)
         self._book = Scorebook()
         self._frontier = evidence.start
         start = evidence.start.size
@@ -149,9 +149,9 @@ class Verifier:
             self._book.unchecked(Check.REPLAY, why, len(passport.phases))
             return
         for phase in passport.phases:
-            self._replay_phase(phase, replay, index)
+            self._replay_phase(passport, phase, replay, index=index)
 
-    def _replay_phase(self, phase: PhaseRecord, replay: Replay, index: int) -> None:
+    def _replay_phase(self, passport: Passport, phase: PhaseRecord, replay: Replay, *, index: int) -> None:
         try:
             context = full_context(phase, self._evidence.disclose)
         except InputError as exc:
@@ -160,5 +160,5 @@ class Verifier:
         if context is None:
             self._book.unchecked(Check.REPLAY, "a withheld value was not disclosed")
             return
-        wrong = contradiction(phase, context, replay)
+        wrong = misplacement(passport, phase) or contradiction(phase, context, replay)
         self._book.settle(Check.REPLAY, None if wrong is None else Fault(FaultKind.REPLAY, index, wrong))
