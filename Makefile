@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test test-slow test-postgres test-promptfoo check format lint types imports train benchmark clean
+.PHONY: help setup demo test test-slow test-cluster test-postgres test-promptfoo check format lint types imports train benchmark clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -21,11 +21,16 @@ demo: $(STAMP) ## see it work on a handful of responses
 	@BIN="$(BIN)" sh scripts/demo
 
 test: $(STAMP) ## run the tests with the coverage gate
-	@$(BIN)/coverage run -m pytest -m "not slow"
+	@$(BIN)/coverage run -m pytest -m "not slow and not cluster"
 	@$(BIN)/coverage report
 
 test-slow: $(STAMP) ## the tests that need the labelled sets or minutes
 	@$(BIN)/python -m pytest -m slow
+
+test-cluster: $(STAMP) ## scan and diff on a real Spark cluster of this machine (Java is installed where absent)
+	@$(BIN)/python -m pip install --quiet 'pyspark>=4.0'
+	@BIN="$(BIN)" sh scripts/java
+	@$(BIN)/python -m pytest tests/cluster
 
 test-postgres: $(STAMP) ## the shared store on a real PostgreSQL, installed where it is absent
 	@sh scripts/postgres

@@ -35,7 +35,8 @@ def gate_of(text: str) -> PolicyGate:
 
 def loaded_elsewhere(text: str) -> str:
     """Return what loading a text says, in a process of its own that may die of it."""
-    done = subprocess.run([sys.executable, "-c", LOADER], input=text, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-c", LOADER]
+    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)  # noqa: S603 — our own code
     assert done.returncode == 0, done.returncode
     return done.stdout.strip()
 

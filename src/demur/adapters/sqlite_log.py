@@ -182,11 +182,12 @@ class SqliteLog:
         """Yield the hourly counts; a row that no writer of ours can have made is an error, never a guess."""
         query = "SELECT hour, model, decision, causes, answered, n FROM rollup ORDER BY hour, model, decision, causes"
         with self._told():
-            for *words, answered, n in self._db.execute(query):
+            for hour, model, decision, causes, answered, n in self._db.execute(query):
+                words = (hour, model, decision, causes)
                 # The engine takes any type in any column, so one count could stand in it twice.
                 if not all(isinstance(word, str) for word in words) or answered not in (0, 1) or type(n) is not int:
                     raise StoreError(f"the hourly counts in `{self._path}` are damaged", hint="go back to a copy")
-                yield RateKey(*words, bool(answered)), n
+                yield RateKey(hour, model, decision, causes, bool(answered)), n
 
     def bookkeeping(self) -> Bookkeeping:
         """Return what a check compares with the records besides rows, levels and counts."""

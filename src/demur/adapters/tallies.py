@@ -226,7 +226,9 @@ def _shuffle(key: str, fields: Sequence[str]) -> str:
     Repeats have no number of their own. By their places the counts would depend on the order of a file; by their outcomes
     refusals would meet refusals, and the last of an uneven number would always be of one kind.
     """
-    told = ", ".join(["outcome", "score", "reason", "cause", "session", *(quoted(f"field:{name}") for name in fields)])
+    # A score's last bits depend on which texts were judged together; six decimals do not.
+    score = "CAST(floor(score * 1e6 + 0.5) AS BIGINT)"
+    told = ", ".join(["outcome", score, "reason", "cause", "session", *(quoted(f"field:{name}") for name in fields)])
     # Failed rows come last: an answer that a retry got must meet the other run's answer.
     return f"outcome = 'failed', md5(concat_ws('|', {key}, {told}))"
 

@@ -125,7 +125,9 @@ def _days_ago(days: float) -> datetime:
             raise ValueError(days)
         return datetime.now(UTC) - timedelta(days=days)
     except (ValueError, OverflowError) as exc:
-        raise UsageError(f"`{days:g}` days ago is no time", hint="give the days that texts are kept, such as 30") from exc
+        raise UsageError(
+            f"`{days:g}` days ago is no time", hint="give the days that texts are kept, such as 30"
+        ) from exc
 
 
 def _own_keys(place: LogPlace, store: LogStore) -> KeyFolder | None:

@@ -2,7 +2,8 @@
 
 Laws: an auditor's failure is a value, never an exception: whoever timed out, erred or was passed over stands in `troubles`
 with its failure mode, and where it let the exchange through also in `gaps`; `stated` holds every claim under the auditor
-that made it, `claims` what a policy is to read; a failure that is closed makes the whole one `must_deny`.
+that made it, `claims` what a policy is to read; `unsound` names what was stated but cannot be read, so that a policy need not
+take it for absent; a failure that is closed makes the whole one `must_deny`.
 """
 
 from __future__ import annotations
@@ -64,6 +65,7 @@ class Problem:
 class Stated:
     """What an auditor answered: the claims that are sound, and what is wrong with the rest.
 
+    `unsound` are the names of the claims that are not, each with the reason.
     `reached` is False where there was no auditor at the other end, or none that keeps to the protocol.
     """
 
@@ -71,6 +73,7 @@ class Stated:
     problems: tuple[Problem, ...] = ()
     version: str | None = None
     reached: bool = True
+    unsound: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +87,7 @@ class Turn:
     mode: FailureMode
     claims: tuple[Claim, ...] = ()
     problems: tuple[Problem, ...] = ()
+    unsound: tuple[tuple[str, str], ...] = ()
 
     @property
     def failed(self) -> bool:
@@ -112,7 +116,7 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """What the auditors of one phase came to."""
+    """What the auditors of one phase came to; `unsound` are flat names, each with the reason, as `Ask.unsound` takes them."""
 
     phase: Phase
     claims: tuple[Claim, ...] = ()
@@ -121,6 +125,7 @@ class Audit:
     troubles: tuple[Trouble, ...] = ()
     gaps: tuple[EnforcementGap, ...] = ()
     denials: tuple[str, ...] = ()
+    unsound: tuple[tuple[str, str], ...] = ()
 
     @property
     def must_deny(self) -> bool:

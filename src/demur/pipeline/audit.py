@@ -4,7 +4,8 @@ The merge rule, for claims of one flat name: of scores the highest stands, of bo
 lists are united: what a policy that forbids by the claim would find strictest. Words (`category`, `policy_violation`) have
 no order: where two differ, both stand, and the gate takes the claim for unsound, so that every rule that reads it fires.
 Laws: merging is the same in whatever order the auditors stand; a merged claim is sensitive where any of its makers says
-so; every claim stays in `stated` under its maker; a failure is in `troubles`, and in `gaps` where it let something through.
+so; every claim stays in `stated` under its maker; a claim that one auditor states unsoundly is unsound, whatever another
+says of it; a failure is in `troubles`, and in `gaps` where it let something through.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ def conclude(phase: Phase, turns: Sequence[Turn]) -> Audit:
         tuple(_troubles(phase, turns)),
         tuple(EnforcementGap(phase, "failed_open", t.auditor) for t in failed if t.mode is not FailureMode.CLOSED),
         tuple(f"auditor `{t.auditor}`: {_reason(t)}" for t in failed if t.mode is FailureMode.CLOSED),
+        tuple(sorted({flat_name(name): why for turn in reversed(turns) for name, why in turn.unsound}.items())),
     )
 
 

@@ -9,7 +9,8 @@
             return {"too_long": len(request["prompt"]) > 10_000}
 
 Laws: an auditor makes claims and never enforces; whatever its code raises or returns is a value here, so that no auditor
-takes another, or the process, down with it; a method that never awaits is run to its end without an event loop.
+takes another, or the process, down with it; a method that never awaits is run to its end without an event loop; a class
+that could never be asked (no id, no method, a method without a parameter) is refused when it is bound.
 """
 
 from __future__ import annotations
@@ -33,8 +34,10 @@ if TYPE_CHECKING:
     from demur.model.audit import Stated, Subject
     from demur.model.claim import ClaimType, Vocabulary
 
-__all__ = ["BoundAuditor", "ClaimsAuditor", "claims"]
+__all__ = ["MOST_VERSION_CHARS", "BoundAuditor", "ClaimsAuditor", "claims"]
 
+MOST_VERSION_CHARS = 128
+"""Of an auditor's version, which is in every record."""
 _MARK = "__demur_claims__"
 _AWAITS = frozenset({"GET_AWAITABLE", "GET_AITER", "GET_ANEXT", "BEFORE_ASYNC_WITH", "SEND"})
 _Method = TypeVar("_Method", bound=Callable[..., object])
@@ -107,6 +110,9 @@ class BoundAuditor:
         if not self.name:
             raise UsageError(f"the auditor `{type(auditor).__name__}` has no id", hint='set auditor_id = "…"')
         self.version = str(auditor.version)
+        if len(self.version) > MOST_VERSION_CHARS:
+            hint = f"{MOST_VERSION_CHARS} characters are the most"
+            raise UsageError(f"the auditor `{self.name}` has too long a version", hint=hint)
         self.blocking = auditor.blocking
         methods = tuple(_methods_of(auditor))
         if not methods:
@@ -233,8 +239,21 @@ def _methods_of(auditor: ClaimsAuditor) -> Iterator[_ClaimsMethod]:
         method = getattr(auditor, name)
         mark = getattr(method, _MARK, None)
         if isinstance(mark, _Mark):
+            _check_parameter(auditor, name, method)
             coroutine = inspect.iscoroutinefunction(method)
             yield _ClaimsMethod(name, method, mark, coroutine, _never_awaits(method, coroutine=coroutine))
+
+
+def _check_parameter(auditor: ClaimsAuditor, name: str, method: Callable[..., object]) -> None:
+    """Refuse a method that cannot be called with what it is to look at: it would fail at every exchange."""
+    try:
+        inspect.signature(method).bind(None)
+    except TypeError as exc:
+        what = f"`{type(auditor).__name__}.{name}` cannot be called with one value"
+        raise UsageError(what, hint=f"write def {name}(self, request)") from exc
+    except ValueError:
+        # Made by an extension that tells no signature: only the call can show.
+        return
 
 
 def _never_awaits(method: Callable[..., object], *, coroutine: bool) -> bool:

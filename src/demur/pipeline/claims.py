@@ -2,8 +2,8 @@
 
 A `Wordbook` is one auditor's vocabulary: what it declared, or else what its first sound answers taught. Laws: a declared
 phase is closed, a claim that is not declared in it is a problem; a type, once declared or learned, holds; a value that its
-type does not allow (wrong kind, not a number, out of range) is a problem and no claim; null states nothing; a problem names
-the claim and never its value, which may be the user's text; a claim that holds text counts as sensitive unless its
+type does not allow (wrong kind, not a number, out of range) is a problem and no claim, and its name goes with the reason
+into `unsound`; null states nothing; a problem names the claim and never its value, which may be the user's text; a claim that holds text counts as sensitive unless its
 maker says that it does not quote.
 """
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from demur.errors import UsageError
 from demur.model.audit import Problem, Stated
@@ -24,10 +24,13 @@ if TYPE_CHECKING:
 
     from demur.model.claim import ClaimValue
 
-__all__ = ["MOST_CLAIMS", "ClaimRow", "Wordbook", "claim_rows", "read_specs"]
+__all__ = ["MOST_CLAIMS", "MOST_UNSOUND", "ClaimRow", "Wordbook", "claim_rows", "is_claim_name", "read_specs"]
 
 MOST_CLAIMS = 256
 """Claims in one answer, and names that are learned of one auditor: a record has to stay small."""
+MOST_UNSOUND = 1_024
+"""Names beyond these that are still told to the policy as unsound."""
+_SURPLUS = f"one of more than {MOST_CLAIMS} claims in one answer"
 _MOST_TEXT_CHARS = 8_192
 _TYPES = {kind.value: kind for kind in ClaimType}
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}(\.[A-Za-z_][A-Za-z0-9_]{0,99}){0,4}")
@@ -43,6 +46,14 @@ class ClaimRow:
     type: object = None
     confidence: object = 1.0
     sensitive: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Unsound:
+    """A claim that was stated and cannot be read."""
+
+    name: str
+    why: str
 
 
 class Wordbook:
@@ -69,24 +80,28 @@ class Wordbook:
         """Return the claims that are sound, and the problems with the others."""
         claims: list[Claim] = []
         problems: list[Problem] = []
+        unsound: dict[str, str] = {}
         for number, row in enumerate(rows):
-            if number >= MOST_CLAIMS:
-                problems.append(Problem("invalid_claim", f"more than {MOST_CLAIMS} claims in one answer"))
-                break
-            made = row if isinstance(row, Problem) else self._checked(phase, row)
+            made = row if isinstance(row, Problem) else self._checked(phase, row, surplus=number >= MOST_CLAIMS)
             if isinstance(made, Problem):
                 problems.append(made)
+            elif isinstance(made, _Unsound):
+                unsound.setdefault(made.name, made.why)
             elif made is not None:
                 claims.append(made)
-        return Stated(tuple(claims), tuple(problems))
+            if number >= MOST_CLAIMS + MOST_UNSOUND:
+                break
+        return Stated(tuple(claims), (*problems, *_problems_of(unsound)), unsound=tuple(unsound.items()))
 
-    def _checked(self, phase: Phase, row: ClaimRow) -> Claim | Problem | None:
-        if not isinstance(row.name, str) or not _NAME.fullmatch(row.name):
+    def _checked(self, phase: Phase, row: ClaimRow, *, surplus: bool) -> Claim | Problem | _Unsound | None:
+        if not is_claim_name(row.name):
             return Problem("invalid_claim", "a claim whose name is no name")
+        if surplus:
+            return _Unsound(row.name, _SURPLUS)
         try:
             return self._claim(phase, row, row.name)
         except ValueError as exc:
-            return Problem("invalid_claim", f"claim `{row.name}`: {exc}")
+            return _Unsound(row.name, str(exc))
 
     def _claim(self, phase: Phase, row: ClaimRow, name: str) -> Claim | None:
         """Return the claim in a row, None where it states nothing; raise `ValueError` with what is wrong."""
@@ -120,6 +135,20 @@ class Wordbook:
         if twin.type is not spec.type:
             raise ValueError(f"was a {twin.type} before")
         self._learned.setdefault((phase, spec.name), spec)
+
+
+def is_claim_name(name: object) -> TypeGuard[str]:
+    """Return whether a claim can be called so."""
+    return isinstance(name, str) and bool(_NAME.fullmatch(name))
+
+
+def _problems_of(unsound: Mapping[str, str]) -> Iterator[Problem]:
+    """Yield a problem for each claim that is not sound; one for all that are too many."""
+    if _SURPLUS in unsound.values():
+        yield Problem("invalid_claim", f"more than {MOST_CLAIMS} claims in one answer")
+    for name, why in unsound.items():
+        if why != _SURPLUS:
+            yield Problem("invalid_claim", f"claim `{name}`: {why}")
 
 
 def read_specs(given: object, *, phase: Phase, auditor: str) -> tuple[ClaimSpec, ...]:
@@ -159,7 +188,7 @@ def _listed(item: object) -> ClaimRow | Problem:
 
 
 def _spec(name: object, said: object, *, phase: Phase, auditor: str) -> ClaimSpec:
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
+    if not is_claim_name(name):
         raise UsageError(f"`{name}` is no name of a claim", hint="use letters, digits and underscores")
     more = said if isinstance(said, Mapping) else {"type": said}
     try:

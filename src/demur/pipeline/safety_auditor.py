@@ -1,7 +1,8 @@
 """The auditors that come with Demur: the seed's claims and finer ones, made by our own detectors.
 
 Laws: the claims, their types and which of them quote are those of the policies' own vocabulary; signals outrank text, as
-everywhere; `model_refused` means an abstention: refused or filtered.
+everywhere; `model_refused` means an abstention: refused or filtered; a text of more than `MOST_CHARS` is not read in part, for
+the part left out could be the attack: it is a problem, and the chain's failure mode decides.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from demur._version import __version__
 from demur.errors import UsageError
+from demur.model.audit import Problem
 from demur.model.claim import Phase, Vocabulary
 from demur.model.exchange import Response
 from demur.pipeline.auditors import ClaimsAuditor, claims
@@ -25,7 +27,11 @@ if TYPE_CHECKING:
     from demur.model.prompt import PromptVerdict
     from demur.model.verdict import Verdict
 
-__all__ = ["BUILTIN_AUDITORS", "RefusalAuditor", "SafetyChecker", "builtin_auditor"]
+__all__ = ["BUILTIN_AUDITORS", "MOST_CHARS", "RefusalAuditor", "SafetyChecker", "builtin_auditor"]
+
+MOST_CHARS = 1_000_000
+"""Of a text that is read: about a second's work."""
+_TOO_LONG = Problem("too_long", f"a text of more than {MOST_CHARS:,} characters is not read")
 
 
 def _vocabulary_of(*names: str) -> Vocabulary:
@@ -42,9 +48,11 @@ class SafetyChecker(ClaimsAuditor):
     )
 
     @claims(phase=Phase.REQUEST)
-    def check_adversarial(self, request: Mapping[str, object]) -> dict[str, object]:
+    def check_adversarial(self, request: Mapping[str, object]) -> dict[str, object] | Problem:
         """State whether the prompt is an attack or asks for harm, and of which kind."""
         verdict = _prompt_verdict(request)
+        if verdict is None:
+            return _TOO_LONG
         return {
             "toxic_content": verdict.toxic_content,
             "refusal_category": next(iter((*verdict.attacks, *verdict.harm)), None),
@@ -52,9 +60,12 @@ class SafetyChecker(ClaimsAuditor):
         }
 
     @claims(phase=Phase.RESPONSE)
-    def check_refusal(self, response: Mapping[str, object]) -> dict[str, object]:
+    def check_refusal(self, response: Mapping[str, object]) -> dict[str, object] | Problem:
         """State whether the model refused, and by which words."""
-        verdict, text = _response_verdict(response)
+        found = _response_verdict(response)
+        if found is None:
+            return _TOO_LONG
+        verdict, text = found
         return {
             "model_refused": verdict.abstained,
             "refusal_phrase": _heaviest_words(verdict, text) if verdict.abstained else None,
@@ -77,9 +88,11 @@ class RefusalAuditor(ClaimsAuditor):
     )
 
     @claims(phase=Phase.REQUEST)
-    def judge_prompt(self, request: Mapping[str, object]) -> dict[str, object]:
+    def judge_prompt(self, request: Mapping[str, object]) -> dict[str, object] | Problem:
         """State how likely the prompt is an attack, and which harm it asks for."""
         verdict = _prompt_verdict(request)
+        if verdict is None:
+            return _TOO_LONG
         return {
             "adversarial_score": verdict.score,
             "adversarial_flagged": verdict.adversarial,
@@ -88,9 +101,12 @@ class RefusalAuditor(ClaimsAuditor):
         }
 
     @claims(phase=Phase.RESPONSE)
-    def judge_response(self, response: Mapping[str, object]) -> dict[str, object]:
+    def judge_response(self, response: Mapping[str, object]) -> dict[str, object] | Problem:
         """State what happened in the response, how surely, and why."""
-        verdict, _ = _response_verdict(response)
+        found = _response_verdict(response)
+        if found is None:
+            return _TOO_LONG
+        verdict, _ = found
         return {
             "refusal_outcome": verdict.outcome.value,
             "refusal_score": verdict.score,
@@ -115,11 +131,16 @@ def builtin_auditor(name: str) -> ClaimsAuditor:
     return kind()
 
 
-def _prompt_verdict(request: Mapping[str, object]) -> PromptVerdict:
-    return check_prompt(str(request.get("prompt") or ""))
+def _prompt_verdict(request: Mapping[str, object]) -> PromptVerdict | None:
+    """Return what is found in a prompt, None where it is too long to be read."""
+    text = str(request.get("prompt") or "")
+    return None if len(text) > MOST_CHARS else check_prompt(text)
 
 
-def _response_verdict(response: Mapping[str, object]) -> tuple[Verdict, str]:
+def _response_verdict(response: Mapping[str, object]) -> tuple[Verdict, str] | None:
+    """Return what is found in a response and the text that was read, None where that is too long."""
+    if len(str(response.get("content") or "")) > MOST_CHARS:
+        return None
     source = response.source if isinstance(response, Handed) else None
     if isinstance(source, Response):
         return classify_text(source)

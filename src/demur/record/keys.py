@@ -20,7 +20,17 @@ if TYPE_CHECKING:
 
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-__all__ = ["CLOCK_SLACK_S", "Ed25519Signer", "KeyRing", "Signer", "holds", "key_id_of", "loaded_key", "moment", "public_key"]
+__all__ = [
+    "CLOCK_SLACK_S",
+    "Ed25519Signer",
+    "KeyRing",
+    "Signer",
+    "holds",
+    "key_id_of",
+    "loaded_key",
+    "moment",
+    "public_key",
+]
 
 _RFC3339 = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z")
 _KEY_BYTES = 32

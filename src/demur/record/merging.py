@@ -1,9 +1,10 @@
 """Does a context say what the auditors stated? Claims of one flat name are merged as the gateway does, and compared.
 
 The merge, as docs/record.md gives it: of scores the highest, of booleans true, of conformities false, lists united; words and
-types that differ cannot be merged, and the context names the claim among its errors. Laws: a claim that was stated and is neither in the
-context nor among its errors is a fault; a score is compared at the four digits that a policy sees. What is sensitive is
-withheld, and stands in a context only where a rule reads it: nothing is said about it here.
+types that differ cannot be merged, and the context names the claim among its errors. Laws: a claim in the context is the one that was
+stated, a score at the four digits that a policy sees; one that was left out is given back as the context would have had it, for a
+replay to tell whether it mattered (what carries a text stands in a context only where a rule reads it). What is
+withheld is not judged here.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from demur.record.canonical import JsonValue, as_object
 from demur.record.commit import claims_in
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from demur.model.claim import ClaimValue
 
-__all__ = ["misstated"]
+__all__ = ["misstated", "omitted"]
 
 _HALF_STEP = 0.00005
 _SLIP = 1e-9
@@ -27,24 +28,39 @@ _SLIP = 1e-9
 
 
 def misstated(stated: Sequence[Claim], context: dict[str, JsonValue]) -> str | None:
-    """Return which claim the context does not have as it was stated; None where it has all."""
-    evaluated, errors = claims_in(context), as_object(context.get("errors", {}))
+    """Return which claim the context has otherwise than it was stated; None where there is none."""
+    evaluated = claims_in(context)
+    for name, group in _judged(stated, context):
+        if name in evaluated and not all(_agrees(value, evaluated[name]) for value in _merged_values(group)):
+            return name
+    return None
+
+
+def omitted(stated: Sequence[Claim], context: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    """Return the claims that were stated and are not in the context, as it would have had them."""
+    evaluated = claims_in(context)
+    return {
+        name: _as_context(_merged_values(group)[0], group[0].type)
+        for name, group in _judged(stated, context)
+        if name not in evaluated
+    }
+
+
+def _judged(stated: Sequence[Claim], context: dict[str, JsonValue]) -> Iterator[tuple[str, list[Claim]]]:
+    """Yield the claims by flat name, but for those that are withheld, that have no value, or that the context calls unsound."""
+    errors = as_object(context.get("errors", {}))
     groups: dict[str, list[Claim]] = {}
     for claim in stated:
         groups.setdefault(flat_name(claim.name), []).append(claim)
     for name, group in groups.items():
-        values = [claim.value for claim in group if claim.value is not None]
-        if not values or name in errors or any(claim.sensitive for claim in group):
-            continue
-        if name not in evaluated:
-            return f"`{name}` was stated and is not in the context"
-        if not all(_agrees(value, evaluated[name]) for value in _merged_values(group, values)):
-            return f"`{name}` was stated otherwise than the context has it"
-    return None
+        told = [claim for claim in group if claim.value is not None]
+        if told and name not in errors and not any(claim.sensitive for claim in group):
+            yield name, told
 
 
-def _merged_values(group: list[Claim], values: list[ClaimValue]) -> list[ClaimValue]:
+def _merged_values(group: list[Claim]) -> list[ClaimValue]:
     """Return what the context must agree with: one value, or all of them where they cannot be merged."""
+    values = [claim.value for claim in group]
     kinds = {claim.type for claim in group}
     if len(kinds) > 1:
         return values
@@ -55,6 +71,15 @@ def _merged_values(group: list[Claim], values: list[ClaimValue]) -> list[ClaimVa
         return values
     pick = min if kind is ClaimType.CONFORMITY else max
     return [pick(values, key=_size_of)]
+
+
+def _as_context(value: ClaimValue, kind: ClaimType) -> JsonValue:
+    if isinstance(value, tuple):
+        return [*sorted(value)]
+    scored = kind in (ClaimType.SCORE_BINARY, ClaimType.SCORE_NORMALIZED, ClaimType.SCORE_PERCENTAGE)
+    if isinstance(value, float) or (scored and isinstance(value, bool | int)):
+        return {"__extn": {"fn": "decimal", "arg": f"{float(value):.4f}"}}
+    return value
 
 
 def _size_of(value: ClaimValue) -> float:

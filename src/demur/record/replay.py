@@ -15,9 +15,9 @@ from demur.errors import DemurError
 from demur.model.claim import flat_name
 from demur.model.decision import Decision, Effect
 from demur.model.passport import AuditorStatus, DeclineCause
-from demur.record.canonical import read_object
+from demur.record.canonical import canonical, read_object
 from demur.record.commit import claims_in
-from demur.record.merging import misstated
+from demur.record.merging import misstated, omitted
 
 if TYPE_CHECKING:
     from demur.model.passport import AuditorRun, Passport, PhaseRecord
@@ -47,8 +47,8 @@ def misplacement(passport: Passport, phase: PhaseRecord) -> str | None:
 def contradiction(phase: PhaseRecord, context: str, replay: Replay) -> str | None:
     """Return how the recorded decision differs from the policy's own; None where it does not."""
     try:
-        wrong = _wrong_context(phase, context)
         again = replay(context)
+        wrong = _wrong_context(phase, context) or _wrong_omission(phase, context, replay, again=again)
     except DemurError as exc:
         return f"the policy cannot be put to the recorded context: {exc.what}"
     if wrong is not None:
@@ -77,7 +77,20 @@ def _wrong_context(phase: PhaseRecord, context: str) -> str | None:
         value = recorded.get(flat_name(item.claim), {})
         if not isinstance(value, dict) or "__extn" in value:
             return f"`{item.claim}` is withheld and the context has a value for it"
-    return misstated(phase.claims, asked)
+    name = misstated(phase.claims, asked)
+    return None if name is None else f"`{name}` was stated otherwise than the context has it"
+
+
+def _wrong_omission(phase: PhaseRecord, context: str, replay: Replay, *, again: Decision) -> str | None:
+    """Return which claims were stated, kept out of the context, and would have changed the decision."""
+    asked = read_object(context)
+    missing = omitted(phase.claims, asked)
+    if not missing:
+        return None
+    told = replay(canonical(asked | {"claims": claims_in(asked) | missing}).decode())
+    if (told.effect, told.rules) == (again.effect, again.rules):
+        return None
+    return f"{', '.join(f'`{name}`' for name in sorted(missing))}: stated, not in the context, and would have decided"
 
 
 def hidden_gap(passport: Passport) -> str | None:
