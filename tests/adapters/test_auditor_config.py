@@ -150,3 +150,20 @@ def test_a_file_that_does_not_compile(tmp_path: Path) -> None:
     path.write_text("class Mine(\n")
     with pytest.raises(UsageError, match=r"broken\.py"):
         load_class(f"{path}:Mine")
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["port: 99999", "port: 0", "port: -1", "url: 'http://host:65536'", "url: 'http://host:x'", "url: 'http://[::1'"],
+)
+def test_an_address_that_cannot_be_is_refused(place: str) -> None:
+    """A port that there is not, and half an address, are refused when the file is read."""
+    with pytest.raises(UsageError, match="is no address of an auditor"):
+        parse_chain(f"chain: [{{name: a, {place}}}]")
+
+
+def test_the_id_of_a_remote_auditor_can_be_expected() -> None:
+    """`auditor_id` reaches the settings of a remote auditor, and is refused for one in the process."""
+    assert parse_chain("chain: [{name: a, port: 1, auditor_id: b}]").auditors[0].auditor_id == "b"
+    with pytest.raises(UsageError, match="auditor_id"):
+        parse_chain("chain: [{name: a, python: 'm:C', auditor_id: b}]")

@@ -12,7 +12,7 @@ import pytest
 
 from demur.adapters.auditor_config import AuditorSettings
 from demur.adapters.breaker import Breaker, BreakerSettings
-from demur.adapters.chain import MOST_THREADS, Chain, Link
+from demur.adapters.chain import LONG_CHARS, MOST_THREADS, Chain, Link
 from demur.model.audit import Audit, FailureMode, Problem, Stated, Subject
 from demur.model.claim import Claim, ClaimType, Phase, Vocabulary
 from demur.model.passport import AuditorStatus
@@ -356,3 +356,42 @@ def test_closing_closes_every_port() -> None:
     chain = Chain([[link("a", ports[0])], [link("b", ports[1])]], conclude=conclude)
     asyncio.run(chain.close())
     assert [port.closed for port in ports] == [True, True]
+
+
+def test_an_async_auditor_that_keeps_the_loop_busy_is_on_record_as_late() -> None:
+    """An answer that was there only because no timer could run is taken, and is a trouble as for one asked in place."""
+    clock = Clock()
+
+    async def busy(_subject: Subject) -> Stated:
+        await asyncio.sleep(0)
+        clock.now += 3
+        return states("b")
+
+    done = audit([link("b", Port(later=busy), timeout_s=0.2)], clock=clock)
+    assert statuses(done) == {"b": OK}
+    assert [(t.code, t.mode) for t in done.troubles] == [("overran", None)]
+
+
+def test_long_texts_are_looked_at_in_a_thread() -> None:
+    """An auditor that never waits is asked in place about short texts only."""
+    threads: list[bool] = []
+
+    def look(_subject: Subject) -> Stated:
+        threads.append(threading.current_thread() is threading.main_thread())
+        return states("a")
+
+    chain = Chain([[link("a", Port(now=look))]], conclude=conclude, clock=Clock())
+    for length in (LONG_CHARS, LONG_CHARS + 1):
+        done = asyncio.run(chain.audit(Subject(Phase.REQUEST, {"prompt": "x" * length})))
+        assert statuses(done) == {"a": OK}
+    assert threads == [True, False]
+
+
+def test_unsound_claims_reach_the_audit() -> None:
+    """What an auditor stated unsoundly stands in the audit by its name."""
+    bad = Stated(
+        (), (Problem("invalid_claim", "claim `b`: a number too large"),), unsound=(("b", "a number too large"),)
+    )
+    done = audit([link("a", Port(now=lambda _: bad), on_error={Phase.REQUEST: FailureMode.OPEN})])
+    assert done.unsound == (("b", "a number too large"),)
+    assert not done.must_deny

@@ -30,6 +30,27 @@ def test_a_text_is_found_until_it_is_erased(tmp_path: Path) -> None:
     texts.close()
 
 
+def test_a_text_that_a_reader_holds_is_not_said_to_be_erased(tmp_path: Path) -> None:
+    """While a reader keeps the write-ahead log, erasing fails; asked again after it, the text is gone and is said to be."""
+    path = tmp_path / "d.db"
+    texts = SqliteDisclosures(path, clock=ticking(), patience_s=0.0)
+    secret, other = committed("a text of somebody " * 500, 7), committed("another", 1)
+    texts.put([secret, other])
+    reader = sqlite3.connect(path, isolation_level=None)
+    reader.execute("BEGIN")
+    reader.execute("SELECT count(*) FROM disclosures").fetchone()
+    with pytest.raises(StoreError, match="keeps them from being overwritten"):
+        texts.erase([secret.digest])
+    assert texts.get(secret.digest) is None
+    reader.close()
+    assert texts.kept_before("") == (secret.digest,)
+    assert texts.erase([other.digest]) == (other.digest,)
+    assert texts.erase([secret.digest]) == (secret.digest,)
+    assert (texts.kept_before("9"), texts.erase([secret.digest])) == ((), ())
+    assert not [each.name for each in tmp_path.iterdir() if secret.text[:40] in each.read_bytes()]
+    texts.close()
+
+
 def test_an_erased_text_is_in_no_file(tmp_path: Path) -> None:
     """Neither the file nor the write-ahead log holds an erased text or its salt, while the store is still open."""
     texts = SqliteDisclosures(tmp_path / "d.db", clock=ticking())
@@ -100,5 +121,5 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     db.execute("CREATE TABLE notes (text)")
     db.commit()
     db.close()
-    with pytest.raises(StoreError, match="no store of this version"):
+    with pytest.raises(StoreError, match="no log of passports"):
         log_place(str(tmp_path / "other.db")).open(read_only=True)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.adapters.passport_logs import SYNC, decided, gate_in, small_log, ticking, writing
+from tests.adapters.passport_logs import ORIGIN, SYNC, decided, gate_in, small_log, ticking, writing
 
 from demur.adapters.anchors import AnchorFile, read_notes
 from demur.adapters.keys import KeyFolder
@@ -23,9 +23,10 @@ from demur.model.passport import KeyRotation, Passport
 from demur.record.checkpoint import read_checkpoint
 from demur.record.interface import SessionTail
 from demur.record.seal import open_sealed, seal
+from demur.record.verify import Evidence, Trust, verify
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from demur.adapters.log_location import LogPlace
@@ -38,6 +39,17 @@ def held_by_another(place: LogPlace) -> sqlite3.Connection:
     db = sqlite3.connect(place.store, isolation_level=None)
     db.execute("BEGIN IMMEDIATE")
     return db
+
+
+def rotate_key(place: LogPlace, clock: Callable[[], str]) -> None:
+    """Rotate the log's key as another process would."""
+    keys = place.keys()
+    old, at = keys.signer(clock()), clock()
+    new = replace(keys.prepare_next(at).public, not_before=at)
+    other = place.open(read_only=False)
+    other.append([seal(KeyRotation(at, new), old)])
+    keys.promote_next(at)
+    other.close()
 
 
 def test_nobody_waits_in_async_mode_until_the_bound_is_reached(tmp_path: Path) -> None:
@@ -151,6 +163,34 @@ def test_a_writer_takes_the_key_that_replaced_its_own(tmp_path: Path) -> None:
     store.close()
     assert sealed.key_id == new.public.key_id
     assert [key.not_after is None for key in keys.public()] == [False, True]
+
+
+@pytest.mark.parametrize("started", [True, False])
+def test_a_writer_that_was_idle_over_a_rotation_signs_with_the_new_key(tmp_path: Path, started: bool) -> None:  # noqa: FBT001 — a case
+    """Whether it started before the rotation or only read its key before, every checkpoint it leaves is of a key in force."""
+    place = log_place(str(tmp_path))
+    gate = gate_in(tmp_path / "policy")
+    clock = ticking()
+    assert place.anchors is not None
+    with writing(place, clock=clock) as busy:
+        busy.submit(decided(gate, "a")).receipt.result(timeout=30)
+        store = place.open(origin=ORIGIN, read_only=False)
+        idle = LogWriter(store, place.keys(), settings=SYNC, anchor=AnchorFile(place.anchors), clock=clock)
+        if started:
+            idle.start("c" * 64, "d" * 64)
+        rotate_key(place, clock)
+        busy.submit(decided(gate, "a")).receipt.result(timeout=30)
+        if not started:
+            idle.start("c" * 64, "d" * 64)
+        idle.close()
+        store.close()
+        busy.submit(decided(gate, "a")).receipt.result(timeout=30)
+    reader = place.open(read_only=True)
+    keys = place.keys().public()[:1]
+    notes = (*reader.checkpoints(), *read_notes(place.anchors))
+    found = verify(reader.read(0, reader.frontier().size), Trust(ORIGIN, keys), Evidence(notes))
+    reader.close()
+    assert found.faults == ()
 
 
 def test_a_writer_whose_key_is_gone_refuses(tmp_path: Path) -> None:

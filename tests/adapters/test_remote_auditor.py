@@ -186,3 +186,45 @@ def test_a_vocabulary_that_cannot_be_read_is_a_problem(answer: bytes) -> None:
                 await remote.close()
 
     assert isinstance(asyncio.run(ask()), Problem)
+
+
+def test_a_version_is_bounded() -> None:
+    """A version of 900 kB does not become that of the run: it is a problem beside the claims."""
+    body = msgspec.json.encode({"status": "success", "claims": [{"name": "a", "value": 1}], "version": "v" * 900_000})
+    got, _ = asyncio.run(asked(http(body)))
+    assert got.version is None
+    assert [p.what for p in got.problems] == ["its version is longer than 128 characters"]
+    assert [c.name for c in got.claims] == ["a"]
+
+
+def ids_asked(*bodies: bytes, expected: str | None) -> list[str]:
+    """The codes of the problems with several answers in a row, empty for none."""
+
+    async def go() -> list[str]:
+        remote = RemoteAuditor("", auditor_id=expected)
+        codes = []
+        for body in bodies:
+            async with raw_server(http(body)) as seen:
+                remote.url = f"http://127.0.0.1:{seen.port}"
+                answer = await remote.ask(SUBJECT)
+                codes.append(answer.problems[0].code if answer.problems else "")
+                await remote.close()
+        return codes
+
+    return asyncio.run(go())
+
+
+def test_another_auditors_answer_is_a_problem() -> None:
+    """An answer under another id than the expected one, or than the first, is no answer; one without an id is."""
+    mine, other = (b'{"status":"success","claims":[],"auditor_id":"%s"}' % name for name in (b"mine", b"other"))
+    bare, odd = b'{"status":"success","claims":[]}', b'{"status":"success","claims":[],"auditor_id":7}'
+    assert ids_asked(mine, other, bare, mine, expected=None) == ["", "another_auditor", "", ""]
+    assert ids_asked(other, mine, odd, expected="mine") == ["another_auditor", "", "another_auditor"]
+
+
+def test_names_of_unsound_claims_are_read() -> None:
+    """An auditor may say which claims it could not state; anything else in that place is passed over."""
+    for said, names in ((b'["a", 7]', ("a",)), (b'"a"', ()), (b"null", ())):
+        body = b'{"status": "error", "error": {"code": "c", "claims": %s}, "claims": []}' % said
+        got, _ = asyncio.run(asked(http(body)))
+        assert got.unsound == names

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -185,3 +186,44 @@ def test_help_fits_and_shows_examples(
     out = capsys.readouterr().out
     assert "examples:" in out
     assert max(map(len, out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("step", [("check",), ("backtest", "--records", "-", "--baseline", "strict")])
+def test_a_vocabulary_may_come_through_a_pipe(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: tuple[str, ...]
+) -> None:
+    """What can be read only once is read only once."""
+    import io
+    import sys
+
+    path = tmp_path / "p.cedar"
+    path.write_text(DENY)
+    told = {"auditor": "a", "claims": [{"name": "toxic_content", "type": "score_normalized", "phase": "request"}]}
+    reading, writing = os.pipe()
+    os.write(writing, json.dumps(told).encode())
+    os.close(writing)
+    row = b'{"context": {"claims": {"toxic_content": 0.9}}, "decision": "deny"}'
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(row)))
+    code, said = run(capsys, step[0], str(path), *step[1:], "--vocabulary", f"/dev/fd/{reading}")
+    os.close(reading)
+    assert code == 0, said
+
+
+def test_a_rounded_score_is_called_so(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Where a score was decided on rounded, the explanation says what it was; where it was not, nothing."""
+    path = tmp_path / "p.cedar"
+    path.write_text(DENY)
+    _, said = run(capsys, "explain", str(path), "--claims", '{"toxic_content": 0.80004}')
+    assert "note: toxic_content is 0.80004, which was rounded to four digits" in " ".join(said.split())
+    _, said = run(capsys, "explain", str(path), "--claims", '{"toxic_content": 0.79}')
+    assert "note:" not in said
+    _, rows = asked(capsys, "explain", str(path), "--claims", '{"toxic_content": 0.80004}')
+    assert rows["rounded"] == {"toxic_content": ["0.80004", "0.8"]}
+
+
+@pytest.mark.parametrize(("option", "given"), [("--claims", "{toxic_content:1}"), ("--context", "{phase:1}")])
+def test_an_option_that_is_no_json_is_named(capsys: pytest.CaptureFixture[str], option: str, given: str) -> None:
+    """The error says which option it means."""
+    code, said = run(capsys, "explain", "strict", option, given)
+    assert code == 2
+    assert f"`{option}` is not JSON" in said

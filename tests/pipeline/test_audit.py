@@ -125,3 +125,29 @@ def test_provenance_is_kept() -> None:
     audit = conclude(Phase.REQUEST, turns)
     assert audit.stated == (low, high)
     assert audit.claims == (high,)
+
+
+@pytest.mark.parametrize("mode", [FailureMode.WARN, FailureMode.OPEN])
+def test_an_unsound_claim_is_not_an_absent_one(mode: FailureMode) -> None:
+    """Where a failure lets the exchange pass, a deny that reads the claim fires all the same: the gate is told of it."""
+    problem = Problem("invalid_claim", "claim `x.y`: nan is not a finite number")
+    bad = Turn("a", "1", AuditorStatus.ERROR, 7, mode, (), (problem,), (("x.y", "nan is not a finite number"),))
+    fine = Turn("b", "1", AuditorStatus.OK, 7, mode, (claim(0.1, ClaimType.SCORE_NORMALIZED, "b"),))
+    text = "forbid (principal, action, resource) when { context.claims.x_y > 0.8 };"
+    gate = load_gate([PolicySource("p", text)])
+    for turns in permutations((bad, fine)):
+        done = conclude(Phase.REQUEST, turns)
+        assert done.unsound == (("x_y", "nan is not a finite number"),)
+        ask = Ask(Phase.REQUEST, done.claims, unsound=dict(done.unsound))
+        assert gate.decide(ask).effect is Effect.DENY
+
+
+def test_the_reason_is_the_same_in_any_order() -> None:
+    """Where two auditors state a claim unsoundly, one reason stands, whoever was asked first."""
+    turns = [
+        Turn(name, "1", AuditorStatus.ERROR, 7, FailureMode.OPEN, (), (), (("x", why),))
+        for name, why in (("a", "too large"), ("b", "no number"))
+    ]
+    assert (
+        conclude(Phase.REQUEST, turns).unsound == conclude(Phase.REQUEST, turns[::-1]).unsound == (("x", "no number"),)
+    )

@@ -220,3 +220,40 @@ def test_deep_recursion_in_an_auditor_is_survived() -> None:
     before = sys.getrecursionlimit()
     assert [p.what for p in BoundAuditor(Deep()).ask_now(REQUEST).problems] == ["`look` raised RecursionError"]
     assert sys.getrecursionlimit() == before
+
+
+class Blind(ClaimsAuditor):
+    """A method that takes nothing to look at."""
+
+    auditor_id = "blind"
+
+    @claims(phase=Phase.REQUEST)
+    def look(self) -> dict[str, object]:
+        """State something of nothing."""
+        return {"seen": False}
+
+
+class Greedy(ClaimsAuditor):
+    """A method that asks for more than it is given."""
+
+    auditor_id = "greedy"
+
+    @claims(phase=Phase.REQUEST)
+    def look(self, _request: Fields, _more: object) -> dict[str, object]:
+        """Never get as far."""
+        return {}
+
+
+@pytest.mark.parametrize("kind", [Blind, Greedy])
+def test_a_method_that_cannot_be_called_is_refused(kind: type[ClaimsAuditor]) -> None:
+    """A method that would fail at every exchange is refused before the first."""
+    with pytest.raises(UsageError, match=r"look` cannot be called with one value") as caught:
+        BoundAuditor(kind())
+    assert caught.value.hint == "write def look(self, request)"
+
+
+def test_a_version_is_short() -> None:
+    """A version, which is in every record, is refused where it is a text."""
+    assert BoundAuditor(Kinds(version="v" * 128)).version == "v" * 128
+    with pytest.raises(UsageError, match="too long a version"):
+        BoundAuditor(Kinds(version="v" * 129))

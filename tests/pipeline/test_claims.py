@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from demur.errors import UsageError
 from demur.model.audit import Problem
 from demur.model.claim import Claim, ClaimSpec, ClaimType, Phase, Vocabulary
-from demur.pipeline.claims import MOST_CLAIMS, ClaimRow, Wordbook, claim_rows, read_specs
+from demur.pipeline.claims import MOST_CLAIMS, MOST_UNSOUND, ClaimRow, Wordbook, claim_rows, read_specs
 
 SCORE = ClaimSpec("risk", ClaimType.SCORE_NORMALIZED, Phase.REQUEST, "a")
 
@@ -200,3 +200,16 @@ def test_a_bad_vocabulary_is_refused(given: object) -> None:
     """A vocabulary with an unknown type or name is an error when it is declared, not when it is first used."""
     with pytest.raises(UsageError):
         read_specs(given, phase=Phase.REQUEST, auditor="me")
+
+
+def test_what_is_not_sound_is_named() -> None:
+    """Every claim that was stated and is dropped has its name and the reason in `unsound`, those beyond the limit too."""
+    book = Wordbook("a", [SCORE])
+    stated = book.stated(Phase.REQUEST, claim_rows({"risk": math.nan, "other": True, "no name": 1}))
+    assert stated.unsound == (("risk", "nan is not a finite number"), ("other", "not declared for the request phase"))
+    assert len(stated.problems) == 3
+    many = Wordbook("b").stated(Phase.REQUEST, claim_rows({f"c{n}": True for n in range(MOST_CLAIMS + 2)}))
+    assert [name for name, _ in many.unsound] == [f"c{MOST_CLAIMS}", f"c{MOST_CLAIMS + 1}"]
+    assert [p.what for p in many.problems] == [f"more than {MOST_CLAIMS} claims in one answer"]
+    endless = Wordbook("b").stated(Phase.REQUEST, claim_rows({f"c{n}": True for n in range(10_000)}))
+    assert len(endless.unsound) <= MOST_UNSOUND + 1

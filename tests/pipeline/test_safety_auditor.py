@@ -7,7 +7,7 @@ import pytest
 from demur.errors import UsageError
 from demur.model.claim import ClaimValue, Phase
 from demur.pipeline.auditors import BoundAuditor
-from demur.pipeline.safety_auditor import BUILTIN_AUDITORS, SafetyChecker, builtin_auditor
+from demur.pipeline.safety_auditor import BUILTIN_AUDITORS, MOST_CHARS, SafetyChecker, builtin_auditor
 from demur.pipeline.subjects import read_subject
 from demur.policy.vocabulary import SAFETY_VOCABULARY
 
@@ -98,4 +98,16 @@ def test_an_unknown_name_is_refused() -> None:
 
 def test_a_bare_mapping_will_do() -> None:
     """A method called by hand, with a plain dict, judges the text in it."""
-    assert SafetyChecker().check_refusal({"content": "I'm sorry, but I can't help with that."})["model_refused"] is True
+    found = SafetyChecker().check_refusal({"content": "I'm sorry, but I can't help with that."})
+    assert isinstance(found, dict)
+    assert found["model_refused"] is True
+
+
+@pytest.mark.parametrize("name", BUILTIN_AUDITORS)
+@pytest.mark.parametrize("phase", [Phase.REQUEST, Phase.RESPONSE])
+def test_a_text_beyond_the_limit_is_a_problem(name: str, phase: Phase) -> None:
+    """A text that is too long to be read is never read in part: nothing is stated about it, and why is said."""
+    data = {"input": "a" * (MOST_CHARS + 1), "output": "a" * (MOST_CHARS + 1)}
+    answer = BoundAuditor(builtin_auditor(name)).ask_now(read_subject(phase, data))
+    assert [problem.code for problem in answer.problems] == ["too_long"]
+    assert answer.claims == ()

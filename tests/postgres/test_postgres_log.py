@@ -224,6 +224,9 @@ def shared(database: str, tmp_path: Path) -> tuple[str, Path]:
     return database, tmp_path
 
 
+_STRAY = "INSERT INTO demur.records SELECT {}, payload, rest, kind, at, 'ghost', 0 FROM demur.records WHERE idx = 2"
+
+
 @pytest.mark.parametrize(
     ("statements", "first_bad"),
     [
@@ -240,8 +243,17 @@ def shared(database: str, tmp_path: Path) -> tuple[str, Path]:
         ),
         (("DELETE FROM demur.records WHERE idx >= 4",), None),
         (("UPDATE demur.rollup SET n = n + 1",), None),
+        ((_STRAY.format(-1),), None),
+        ((_STRAY.format(2**63 - 1),), 6),
+        (("INSERT INTO demur.nodes VALUES (0, 6, '')",), None),
+        (("INSERT INTO demur.nodes VALUES (0, -1, '')",), None),
+        (("INSERT INTO demur.retired_keys VALUES ('abc', 3)",), None),
+        (("UPDATE demur.checkpoints SET size = 3",), None),
     ],
-    ids=["sound", "changed byte", "deleted", "swapped", "truncated", "counts"],
+    ids=[
+        *("sound", "changed byte", "deleted", "swapped", "truncated", "counts"),
+        *("row before the first", "row at the end", "node", "node before the first", "retired key", "size"),
+    ],
 )
 def test_faults_are_seen_through_the_command(
     capsys: Capture, shared: tuple[str, Path], statements: tuple[str, ...], first_bad: int | None

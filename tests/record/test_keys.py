@@ -23,17 +23,21 @@ def refusal(ring: KeyRing, key: Ed25519Signer, *, at: str = AT) -> FaultKind | N
 @pytest.mark.parametrize(
     ("at", "why"),
     [
-        ("2025-12-31T23:59:59.999999Z", FaultKind.KEY_NOT_VALID),
+        ("2025-12-31T23:59:54.999999Z", FaultKind.KEY_NOT_VALID),
+        ("2025-12-31T23:59:55Z", None),
         ("2026-01-01T00:00:00Z", None),
         ("2026-01-31T00:00:00Z", None),
-        ("2026-01-31T00:00:00.000001Z", FaultKind.KEY_NOT_VALID),
+        ("2026-01-31T00:00:05Z", None),
+        ("2026-01-31T00:00:05.000001Z", FaultKind.KEY_NOT_VALID),
     ],
 )
 def test_a_key_counts_within_its_window(at: str, why: FaultKind | None) -> None:
-    """Both ends of the window belong to it, nothing beyond does."""
+    """Both ends of the window belong to it and what clocks may differ by, nothing beyond does; without slack the ends alone."""
     private = Ed25519PrivateKey.from_private_bytes(bytes(32))
     key = Ed25519Signer(private, not_before="2026-01-01T00:00:00Z", not_after="2026-01-31T00:00:00Z")
     assert refusal(KeyRing([key.public]), key, at=at) is why
+    exact = None if "2026-01-01" <= at <= "2026-01-31T00:00:00Z" else FaultKind.KEY_NOT_VALID
+    assert refusal(KeyRing([key.public], slack_s=0.0), key, at=at) is exact
 
 
 def test_a_rotation_retires_one_key_and_trusts_another() -> None:

@@ -255,20 +255,85 @@ def test_a_failed_auditor_adds_to_the_decision(mode: str, effect: Effect) -> Non
     run = replace(phase_of().auditors[0], status=AuditorStatus.TIMEOUT, failure_mode=mode)
     failed = replace(phase_of(), auditors=(run,), decision=Decision(effect, errors=("timeout",)))
     for phase, good in ((failed, True), (replace(failed, decision=Decision(Effect.ALLOW)), False)):
-        record = replace(passport_of(), phases=(phase,), causes=(DeclineCause.GATEWAY_BLOCK,))
+        gaps = (EnforcementGap(Phase.REQUEST, "failed_open", run.auditor),) if mode == "warn" else ()
+        record = replace(passport_of(), phases=(phase,), causes=(DeclineCause.GATEWAY_BLOCK,), gaps=gaps)
         assert checked([seal(record, signer())]).ok is good
 
 
 def test_a_hidden_gap_is_caught() -> None:
-    """An auditor that failed open, text that went unscanned and a denial not enforced must be on record as gaps."""
+    """An auditor that failed open, text that went unscanned and a denial not enforced are on record, each as its own gap."""
     run = replace(phase_of().auditors[0], status=AuditorStatus.ERROR, failure_mode="open")
     opened = replace(phase_of(), auditors=(run,))
     unscanned = replace(phase_of(), coverage=Coverage(StreamMode.PASSED, 10, 20))
-    gap = EnforcementGap(Phase.REQUEST, "failed_open", "safety-checker")
-    for phase in (opened, unscanned, phase_of("0.9000")):
+    words = (("failed_open", "safety-checker"), ("unscanned", None), ("unenforced", None))
+    gaps = [EnforcementGap(Phase.REQUEST, what, auditor) for what, auditor in words]
+    for own, phase in zip(gaps, (opened, unscanned, phase_of("0.9000")), strict=True):
         hidden = replace(passport_of(), phases=(phase,))
-        assert kinds(checked([seal(hidden, signer())])) == {FaultKind.HIDDEN_GAP}
-        assert checked([seal(replace(hidden, gaps=(gap,)), signer())]).ok
+        others = tuple(gap for gap in gaps if gap is not own)
+        for said in ((), others, (replace(own, phase=Phase.RESPONSE),)):
+            assert kinds(checked([seal(replace(hidden, gaps=said), signer())])) == {FaultKind.HIDDEN_GAP}
+        assert checked([seal(replace(hidden, gaps=(own,)), signer())]).ok
+
+
+@pytest.mark.parametrize("mode", [None, "warn", "open", "ignored", "closed"])
+def test_a_failed_auditor_is_never_passed_over(mode: str | None) -> None:
+    """Whatever mode a failed auditor is recorded with, it has denied or it is a gap; a mode that there is not is a fault."""
+    run = replace(phase_of().auditors[0], status=AuditorStatus.TIMEOUT, failure_mode=mode)
+    phase = replace(phase_of(), auditors=(run,), decision=Decision(Effect.WARN))
+    hidden = replace(passport_of(), phases=(phase,))
+    gap = EnforcementGap(Phase.REQUEST, "failed_open", run.auditor)
+    found = [verify([seal(each, signer())], TRUST, Evidence()) for each in (hidden, replace(hidden, gaps=(gap,)))]
+    assert kinds(found[0]) == {FaultKind.HIDDEN_GAP}
+    assert found[1].ok is (mode in ("warn", "open"))
+
+
+@pytest.mark.parametrize(("key", "value"), [("action", "response"), ("principal", "other"), ("resource", "large")])
+def test_a_context_of_something_else_is_a_lie(key: str, value: str) -> None:
+    """A decision on the context of another phase, session or model is none on this exchange."""
+    phase = phase_of()
+    context = json.dumps(json.loads(phase.context) | {key: value})
+    record = replace(passport_of(), phases=(replace(phase, context=context),))
+    found = checked([seal(record, signer())])
+    assert kinds(found) == {FaultKind.REPLAY}
+    assert value in found.faults[0].what
+
+
+@pytest.mark.parametrize(
+    ("scores", "good"), [((0.99,), False), ((0.45004,), True), ((0.2, 0.45), True), ((0.45, 0.5), False)]
+)
+def test_what_auditors_stated_is_what_was_decided_on(scores: tuple[float, ...], good: bool) -> None:  # noqa: FBT001 — a case
+    """The context has the highest of the scores that were stated, at four digits, or the record is a lie."""
+    phase = phase_of("0.4500")
+    claims = tuple(replace(phase.claims[0], value=score, confidence=0.9) for score in scores)
+    record = replace(passport_of(), phases=(replace(phase, claims=claims),))
+    assert checked([seal(record, signer())]).ok is good
+
+
+def test_a_claim_left_out_of_the_context_is_a_lie_where_it_matters() -> None:
+    """A claim that was stated and would have changed the decision is in the context; one that changes nothing need not be."""
+
+    def denying(context: str) -> Decision:
+        hot = "toxic_content" in json.loads(context)["claims"]
+        return Decision(Effect.DENY if hot else Effect.ALLOW)
+
+    phase = phase_of("0.9000")
+    context = json.dumps(json.loads(phase.context) | {"claims": {}})
+    phase = replace(phase, context=context, decision=Decision(Effect.ALLOW))
+    unread = replace(phase, claims=(replace(phase.claims[0], name="other"),))
+    for each, good in ((phase, False), (unread, True)):
+        envelope = seal(replace(passport_of(), phases=(each,)), signer())
+        found = verify([envelope], TRUST, Evidence(replays={POLICY: denying}))
+        assert found.ok is good
+
+
+def test_a_withheld_claim_has_no_value_in_the_context() -> None:
+    """A claim that is withheld and yet has a value in the context was not decided on as it was stated."""
+    commitment, _ = commit(b"0.99", bytes(16))
+    phase = phase_of()
+    claim = replace(phase.claims[0], sensitive=True, value=None)
+    phase = replace(phase, claims=(claim,), withheld=(Withheld("toxic_content", commitment),))
+    found = checked([seal(replace(passport_of(), phases=(phase,)), signer())])
+    assert kinds(found) == {FaultKind.REPLAY}
 
 
 def test_a_clock_that_runs_backwards_is_caught() -> None:

@@ -6,6 +6,8 @@ import asyncio
 import os
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import urllib.request
 from typing import Any
@@ -13,7 +15,16 @@ from typing import Any
 import pytest
 
 from demur.errors import SizeLimitError, UsageError
-from demur.servers.asgi import ClientGoneError, is_json, json_answer, listening_socket, read_body, run_app, send_answer
+from demur.servers.asgi import (
+    ClientGoneError,
+    LateBodyError,
+    is_json,
+    json_answer,
+    listening_socket,
+    read_body,
+    run_app,
+    send_answer,
+)
 
 
 def body_of(messages: list[dict[str, Any]], *, limit: int = 10, length: str | None = None) -> bytes:
@@ -119,3 +130,99 @@ def _has_ipv6() -> bool:
     except UsageError:
         return False
     return True
+
+
+def test_a_body_that_does_not_come_is_given_up() -> None:
+    """A body that is not whole when its time is up is late, and its client as good as gone."""
+
+    async def receive() -> dict[str, Any]:
+        await asyncio.Event().wait()
+        return {}
+
+    with pytest.raises(LateBodyError):
+        asyncio.run(read_body({"headers": []}, receive, limit=10, limit_s=0.01))
+
+
+def served_to(app: Any, client: Any, *, header_s: float = 30.0) -> list[bytes]:
+    """What a client of raw sockets returns, served until it has ended and a signal is sent."""
+    said: list[bytes] = []
+
+    def ask(url: str) -> None:
+        try:
+            said.append(client(int(url.rpartition(":")[2])))
+        finally:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    asking: list[threading.Thread] = []
+
+    def started(url: str) -> None:
+        asking.append(threading.Thread(target=ask, args=(url,)))
+        asking[0].start()
+
+    run_app(app, host="127.0.0.1", port=0, started=started, header_s=header_s)
+    asking[0].join()
+    return said
+
+
+@pytest.mark.parametrize("begun", [b"", b"POST /claims HTTP/1.1\r\nHost: x\r\n"])
+def test_a_client_that_does_not_finish_its_headers_is_cut_off(begun: bytes) -> None:
+    """A connection on which no request comes, or half of one, is closed once its time is up."""
+
+    def client(port: int) -> bytes:
+        with socket.create_connection(("127.0.0.1", port), timeout=30) as sock:
+            sock.sendall(begun)
+            return b"".join(iter(lambda: sock.recv(4096), b""))
+
+    (got,) = served_to(hello, client, header_s=0.05)
+    assert got.startswith(b"HTTP/1.1 408 ")
+
+
+def test_a_signal_ends_the_server_without_those_who_are_still_sending() -> None:
+    """A request whose body is not here yet does not hold up the end: it is told that its client is gone."""
+    reading, ended = threading.Event(), threading.Event()
+    kept: list[socket.socket] = []
+
+    async def reads(scope: Any, receive: Any, _send: Any) -> None:
+        reading.set()
+        try:
+            await read_body(scope, receive, limit=1000)
+        except ClientGoneError:
+            ended.set()
+
+    def client(port: int) -> bytes:
+        kept.append(socket.create_connection(("127.0.0.1", port), timeout=30))
+        kept[0].sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
+        reading.wait(30)
+        return b""
+
+    served_to(reads, client)
+    kept[0].close()
+    # Cut off by the grace's end it would have been cancelled instead.
+    assert ended.is_set()
+
+
+HANGING = """
+import asyncio
+from demur.servers.asgi import run_app
+
+async def hangs(_scope, _receive, _send):
+    print("running", flush=True)
+    await asyncio.Event().wait()
+
+run_app(hangs, host="127.0.0.1", port=0, started=lambda url: print(url, flush=True), grace_s=0)
+"""
+
+
+def test_a_request_that_is_cut_off_at_the_end_leaves_no_traceback() -> None:
+    """What still runs when the grace is over is cut off, the exit code is good, and no line of code is written anywhere."""
+    command = [sys.executable, "-c", HANGING]
+    # A process of its own: here pytest takes what is logged, and nothing would be written in any case.
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:  # noqa: S603 — our own code
+        assert server.stdout is not None
+        port = int(server.stdout.readline().rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port), timeout=30) as sock:
+            sock.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert server.stdout.readline() == "running\n"
+            server.send_signal(signal.SIGTERM)
+            _, said = server.communicate()
+    assert (server.returncode, said) == (0, "")

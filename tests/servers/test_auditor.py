@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -55,7 +56,13 @@ def app(auditor: ClaimsAuditor, *, limit: int = 4096) -> AuditorApp:
 
 
 def asked(
-    auditor: ClaimsAuditor, method: str, path: str, *, body: object = None, headers: Mapping[str, str] | None = None
+    auditor: ClaimsAuditor,
+    method: str,
+    path: str,
+    *,
+    body: object = None,
+    headers: Mapping[str, str] | None = None,
+    limit: int = 4096,
 ) -> tuple[int, Any, Mapping[str, str]]:
     """One request to a real server: its status, its JSON, its headers."""
     data = body if body is None or isinstance(body, bytes) else msgspec.json.encode(body)
@@ -69,7 +76,7 @@ def asked(
             text = await got.read()
             return got.status, msgspec.json.decode(text) if text else None, got.headers
 
-    with serving(app(auditor)) as url:
+    with serving(app(auditor, limit=limit)) as url:
         return asyncio.run(go(url))
 
 
@@ -244,3 +251,51 @@ def test_a_fault_of_ours_is_an_answer() -> None:
     with serving(AuditorApp(Blocking(), now=broken)) as url:
         status, body, after = asyncio.run(go(url))
     assert (status, body["error"], after) == (500, {"code": "internal", "message": "a fault of our own"}, 200)
+
+
+class Placed(ClaimsAuditor):
+    """Says where it runs."""
+
+    auditor_id = "placed"
+
+    @claims(phase="request")
+    def look(self, _request: Mapping[str, Any]) -> object:
+        """State whether this is a thread of its own."""
+        return {"apart": threading.current_thread().name == "demur-auditor"}
+
+
+@pytest.mark.parametrize(("length", "apart"), [(10, False), (70_000, True)])
+def test_a_long_body_is_looked_at_in_a_thread(length: int, apart: bool) -> None:  # noqa: FBT001 — a column of the table
+    """Work on a long text does not hold up other requests, even where the auditor does not call itself blocking."""
+    body = {"data": {"input": "x" * length}, "phase": "request"}
+    _, got, _ = asked(Placed(), "POST", "/claims", body=body, limit=100_000)
+    assert [claim["value"] for claim in got["claims"]] == [apart]
+
+
+def test_a_long_body_that_is_no_json_is_still_answered() -> None:
+    """What is wrong with a long body is said as for a short one."""
+    status, body, _ = asked(Placed(), "POST", "/claims", body=b"x" * 70_000, limit=100_000)
+    assert (status, body["error"]["code"]) == (400, "bad_json")
+
+
+def test_a_body_that_does_not_come_is_answered_with_408() -> None:
+    """A client that never finishes its body is told so and not waited for."""
+
+    async def go(port: int) -> bytes:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"POST /claims HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
+        head = await reader.readuntil(b"\r\n\r\n")
+        writer.close()
+        return head
+
+    with serving(AuditorApp(Placed(), body_s=0.05)) as url:
+        head = asyncio.run(go(int(url.rpartition(":")[2])))
+    assert head.startswith(b"HTTP/1.1 408 ")
+    assert b"connection: close" in head
+
+
+def test_unsound_claims_are_named_in_the_answer() -> None:
+    """The error says which claims could not be stated, so that nobody takes them for absent."""
+    _, got, _ = asked(Unsteady(), "POST", "/claims", body={"data": {"input": "nan"}, "phase": "request"})
+    assert got["error"]["claims"] == ["score"]
+    assert [claim["name"] for claim in got["claims"]] == ["sound"]

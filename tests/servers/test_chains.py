@@ -299,3 +299,31 @@ def test_the_clock_can_be_passed_in() -> None:
     )
     audit = asyncio.run(chain.audit(subject_of_request(ATTACK)))
     assert [run.took_us for run in audit.runs] == [1_000_000]
+
+
+class NotANumber(ClaimsAuditor):
+    """States something that is none."""
+
+    auditor_id = "nan"
+
+    @claims(phase=Phase.REQUEST, vocabulary={"risk": "score_normalized"})
+    def look(self, _request: object) -> dict[str, object]:
+        """State what no policy can read."""
+        return {"risk": float("nan")}
+
+
+def test_an_unsound_claim_is_named_across_http() -> None:
+    """A claim that a remote auditor could not state is unsound in the chain's audit too, where its failure is open."""
+    with serving(AuditorApp(NotANumber())) as url:
+        done, _ = audited(f"chain: [{{name: n, url: '{url}', on_error: open}}]", subject_of_request(ATTACK))
+    assert done.unsound == (("risk", "not sound, the auditor itself says"),)
+    assert not done.must_deny
+
+
+def test_another_auditors_id_is_refused() -> None:
+    """Where the file says whom to expect, another one's claims are not taken."""
+    with serving(AuditorApp(builtin_auditor("safety-checker"))) as url:
+        text = f"chain: [{{name: s, url: '{url}', auditor_id: somebody}}]"
+        done, _ = audited(text, subject_of_request(ATTACK))
+    assert [trouble.code for trouble in done.troubles] == ["another_auditor"]
+    assert done.claims == ()

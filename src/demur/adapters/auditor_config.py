@@ -53,7 +53,10 @@ class Sent(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AuditorSettings:
-    """One auditor of the chain: where it is (`url`, or `python` within the process) and on what terms it is asked."""
+    """One auditor of the chain: where it is (`url`, or `python` within the process) and on what terms it is asked.
+
+    `auditor_id` is what a remote one has to call itself; where it is not given, the first answer tells.
+    """
 
     name: str
     url: str | None = None
@@ -68,6 +71,7 @@ class AuditorSettings:
     breaker: BreakerSettings | None = None
     config: Mapping[str, Any] = field(default_factory=dict)
     vocabulary: Mapping[str, Any] | None = None
+    auditor_id: str | None = None
 
     def mode(self, phase: Phase) -> FailureMode:
         """Return what a failure in a phase does."""
@@ -115,6 +119,7 @@ class _AuditorRow(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     breaker: _BreakerRow | bool | None = None
     config: dict[str, Any] = {}
     vocabulary: dict[str, Any] | None = None
+    auditor_id: str | None = None
 
 
 class _ChainFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -155,6 +160,8 @@ def _settings(row: _AuditorRow) -> AuditorSettings:
     url = _auditor_url(row)
     if row.python is not None and row.send is not Sent.MAPPING:
         raise _misfit(row.name, "`send` is for remote auditors", "drop it")
+    if row.python is not None and row.auditor_id is not None:
+        raise _misfit(row.name, "`auditor_id` is for remote auditors", "drop it")
     every = dict.fromkeys(Phase, row.on_error) if isinstance(row.on_error, FailureMode) else row.on_error
     tag = row.image.rpartition(":")[2] if row.image and ":" in row.image else None
     return AuditorSettings(
@@ -171,6 +178,7 @@ def _settings(row: _AuditorRow) -> AuditorSettings:
         breaker=_breaker(row),
         config=row.config,
         vocabulary=row.vocabulary,
+        auditor_id=row.auditor_id,
     )
 
 
@@ -185,10 +193,20 @@ def _auditor_url(row: _AuditorRow) -> str | None:
     if row.url is None and row.port is None:
         raise _misfit(row.name, "no place to ask it", "give a `port`, a `url`, or `python: module:Class`")
     url = (row.url or f"http://127.0.0.1:{row.port}").rstrip("/")
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+    if not _is_address(url):
         raise _misfit(row.name, f"`{url}` is no address of an auditor", "write http://host:port")
     return url
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        # A port beyond 65535, or half a bracket.
+        return False
+    sound = parts.scheme in ("http", "https") and bool(parts.hostname) and port != 0
+    return sound and not (parts.query or parts.fragment)
 
 
 def _breaker(row: _AuditorRow) -> BreakerSettings | None:

@@ -1,9 +1,10 @@
 """How are all auditors asked at once, and none waited for too long?
 
-Auditors of one stage are asked together; those that never wait are asked in place, without a task of their own. Laws: an
-audit ends within its budget, in-place work aside, whatever the auditors do; every auditor of the phase has exactly one turn
-in the result; an auditor that hangs, fails or is passed over costs its own claims only; a call that is given up is
-cancelled and not waited for. The clock is passed in; timers are the event loop's.
+Auditors of one stage are asked together; those that never wait are asked in place, without a task of their own, unless the
+texts are long. Laws: an audit ends within its budget, in-place work aside, whatever the auditors do; every auditor of the phase
+has exactly one turn in the result; an auditor that hangs, fails or is passed over costs its own claims only; a call that is
+given up is cancelled and not waited for; an answer that is taken after its time is on record as late. The clock is passed in;
+timers are the event loop's.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from demur.model.audit import Audit, Problem, Stated, Subject, Turn
 from demur.model.claim import Phase, Vocabulary, flat_name
@@ -27,11 +28,14 @@ if TYPE_CHECKING:
     from demur.adapters.breaker import Breaker
     from demur.model.claim import ClaimValue
 
-__all__ = ["AuditorPort", "Chain", "Conclude", "Link"]
+__all__ = ["LONG_CHARS", "MOST_THREADS", "AuditorPort", "Chain", "Conclude", "Link", "in_daemon_thread"]
 
 MOST_THREADS = 16
 """Calls of one blocking auditor that may run at a time, those that were given up included."""
+LONG_CHARS = 65_536
+"""Of texts that are looked at in a thread: more would hold up every other exchange."""
 Conclude = Callable[[Phase, Sequence[Turn]], Audit]
+_T = TypeVar("_T")
 
 
 class AuditorPort(Protocol):
@@ -74,9 +78,13 @@ class Link:
         """The name that it goes on record by."""
         return self.settings.name
 
-    def in_place(self, phase: Phase) -> bool:
+    def in_thread(self, subject: Subject) -> bool:
+        """Return whether it is asked in a thread: it may wait, or has long texts to go through without a pause."""
+        return self.blocking or (self.port.straight(subject.phase) and _is_long(subject))
+
+    def in_place(self, subject: Subject) -> bool:
         """Return whether it is asked without a task."""
-        return not self.blocking and self.port.straight(phase)
+        return self.port.straight(subject.phase) and not self.in_thread(subject)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +154,7 @@ class Chain:
             problem = self._passed_over(link, left_s)
             if problem is not None:
                 turns[link.name] = _turn_of(link, subject.phase, AuditorStatus.SKIPPED, Stated(problems=(problem,)))
-            elif link.in_place(subject.phase):
+            elif link.in_place(subject):
                 in_place.append(link)
             else:
                 self._start(link, subject, left_s=left_s, calls=calls, turns=turns)
@@ -178,11 +186,7 @@ class Chain:
         since = self._clock()
         stated = link.port.ask_now(subject)
         took_s = self._clock() - since
-        turn = self._ended(link, subject.phase, stated, took_s)
-        if turn.failed or took_s <= link.settings.timeout_s:
-            return turn
-        slow = Problem("overran", "it took longer than its time limit; declare it `blocking: true`")
-        return replace(turn, problems=(*turn.problems, slow))
+        return self._ended(link, subject.phase, stated, took_s)
 
     def _start(
         self,
@@ -196,7 +200,7 @@ class Chain:
         since, loop = self._clock(), asyncio.get_running_loop()
         limit_s = min(link.settings.timeout_s, left_s)
         call = _OpenCall(link, since, loop.time() + limit_s, left_s < link.settings.timeout_s)
-        if not link.blocking:
+        if not link.in_thread(subject):
             calls[loop.create_task(link.port.ask_later(subject))] = call
         elif link.threads.acquire(blocking=False):
             calls[_in_thread(link, subject)] = call
@@ -230,7 +234,12 @@ class Chain:
         elif link.breaker is not None:
             link.breaker.failed(self._clock())
         status = AuditorStatus.ERROR if stated.problems else AuditorStatus.OK
-        return _turn_of(link, phase, status, stated, took_s)
+        turn = _turn_of(link, phase, status, stated, took_s)
+        if turn.failed or took_s <= link.settings.timeout_s:
+            return turn
+        # No timer runs while a method keeps the event loop busy, so that such an answer is there before its time is up.
+        slow = Problem("overran", "it took longer than its time limit; declare what does not await `blocking: true`")
+        return replace(turn, problems=(slow,))
 
     def _timed_out(self, future: asyncio.Future[Stated], call: _OpenCall, phase: Phase) -> Turn:
         if call.link.breaker is not None:
@@ -262,6 +271,7 @@ def _turn_of(link: Link, phase: Phase, status: AuditorStatus, stated: Stated, to
         link.settings.mode(phase),
         stated.claims,
         stated.problems,
+        stated.unsound,
     )
 
 
@@ -276,31 +286,50 @@ def _call_result(future: asyncio.Future[Stated]) -> Stated:
 
 
 def _in_thread(link: Link, subject: Subject) -> asyncio.Future[Stated]:
-    """Return the answer of a blocking auditor, asked in a thread of its own.
+    """Return the answer of an auditor that is asked in a thread of its own."""
 
-    The thread is a daemon and belongs to no pool: one that never ends neither starves other auditors nor keeps the
-    process from ending.
-    """
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[Stated] = loop.create_future()
-
-    def deliver(stated: Stated) -> None:
-        if not future.done():
-            future.set_result(stated)
-
-    def ask() -> None:
-        stated = Stated(problems=(Problem("auditor_error", "its thread ended without an answer"),))
+    def ask() -> Stated:
         try:
             straight = link.port.straight(subject.phase)
-            stated = link.port.ask_now(subject) if straight else asyncio.run(link.port.ask_later(subject))
+            return link.port.ask_now(subject) if straight else asyncio.run(link.port.ask_later(subject))
         finally:
             link.threads.release()
+
+    lost = Stated(problems=(Problem("auditor_error", "its thread ended without an answer"),))
+    return in_daemon_thread(ask, name=f"demur-auditor-{link.name}", lost=lost)
+
+
+def in_daemon_thread(call: Callable[[], _T], *, name: str, lost: _T) -> asyncio.Future[_T]:
+    """Return what a call in a thread of its own returns, `lost` where it raises.
+
+    The thread is a daemon and belongs to no pool: one that never ends neither starves others nor keeps the process from
+    ending.
+    """
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[_T] = loop.create_future()
+
+    def deliver(made: _T) -> None:
+        if not future.done():
+            future.set_result(made)
+
+    def work() -> None:
+        made = lost
+        try:
+            made = call()
+        finally:
             with suppress(RuntimeError):
                 # The loop may be closed by now: then nobody is waiting.
-                loop.call_soon_threadsafe(deliver, stated)
+                loop.call_soon_threadsafe(deliver, made)
 
-    threading.Thread(target=ask, name=f"demur-auditor-{link.name}", daemon=True).start()
+    threading.Thread(target=work, name=name, daemon=True).start()
     return future
+
+
+def _is_long(subject: Subject) -> bool:
+    """Return whether the texts put to auditors are long; what else a provider's own body holds is not looked at."""
+    prompt = (subject.input or {}).get("prompt")
+    content = (subject.output or {}).get("content")
+    return sum(len(text) for text in (prompt, content) if isinstance(text, str)) > LONG_CHARS
 
 
 def _claims_so_far(turns: Iterable[Turn]) -> dict[str, ClaimValue]:

@@ -21,7 +21,7 @@ from demur.record.seal import open_sealed
 from demur.record.tree import Frontier, Node, grow
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
 __all__ = [
@@ -54,6 +54,8 @@ class Line:
     leaf: bytes
     entry: LogEntry
     key_id: str | None
+    payload: bytes = b""
+    """What was signed, where it is at hand: else it is taken out of the envelope again."""
 
 
 class StoredRow(NamedTuple):
@@ -72,10 +74,11 @@ class StoredRow(NamedTuple):
         place, payload, rest, *others = columns
         return cls(place, joined(stored_bytes(payload), stored_bytes(rest)), *others)
 
-    @property
-    def columns(self) -> tuple[object, ...]:
-        """What a store writes."""
-        return (self.place, *parted(self.envelope), *self[2:])
+    def columns(self, payload: bytes) -> tuple[object, ...]:
+        """Return what a store writes: the payload apart, then the rest of the envelope, byte for byte."""
+        encoded = (len(payload) + 2) // 3 * 4
+        parts = (payload, self.envelope[len(_OPENING) + encoded :]) if payload else parted(self.envelope)
+        return (self.place, *parts, *self[2:])
 
 
 class RateKey(NamedTuple):
@@ -91,10 +94,10 @@ class RateKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """All that a batch adds to a store."""
+    """All that a batch adds to a store; the rows as they are written."""
 
     frontier: Frontier
-    rows: tuple[StoredRow, ...]
+    rows: tuple[tuple[object, ...], ...]
     nodes: tuple[Node, ...]
     counts: Counter[RateKey]
     retired: tuple[tuple[str, int], ...]
@@ -126,6 +129,9 @@ class HeldLog(Protocol):
 
     def session_tail(self, session: str) -> SessionTail | None:
         """Return the last passport of a session."""
+
+    def take_tails(self, tails: Mapping[str, SessionTail | None]) -> None:
+        """Take tails as known that were read while the log stood as it does now."""
 
     def is_retired(self, key_id: str) -> bool:
         """Whether a rotation on record has retired this key."""
@@ -175,7 +181,7 @@ class LogStore(RecordStore, Protocol):
 def line_of(envelope: bytes) -> Line:
     """Return an envelope, opened."""
     sealed = open_sealed(envelope)
-    return Line(envelope, sealed.leaf, sealed.entry, sealed.key_id)
+    return Line(envelope, sealed.leaf, sealed.entry, sealed.key_id, sealed.payload)
 
 
 def stored_bytes(value: object) -> bytes:
@@ -231,7 +237,7 @@ def grown(lines: Sequence[Line], held: HeldLog) -> Growth:
     """Return what these records add to a log at this state."""
     frontier = held.frontier()
     tails: dict[str, SessionTail] = {}
-    rows: list[StoredRow] = []
+    rows: list[tuple[object, ...]] = []
     nodes: list[Node] = []
     retired: list[tuple[str, int]] = []
     counts: Counter[RateKey] = Counter()
@@ -246,7 +252,8 @@ def grown(lines: Sequence[Line], held: HeldLog) -> Growth:
             counts[rate_key(entry)] += 1
         elif isinstance(entry, KeyRotation) and line.key_id is not None:
             retired.append((line.key_id, index))
-        rows.append(StoredRow(index, line.envelope, entry_kind(entry), entry.at, session, seq))
+        row = StoredRow(index, line.envelope, entry_kind(entry), entry.at, session, seq)
+        rows.append(row.columns(line.payload))
         frontier, made = grow(frontier, line.leaf)
         nodes += made
     return Growth(frontier, tuple(rows), tuple(nodes), counts, tuple(retired))

@@ -5,6 +5,7 @@
     FOLDER/signing.pem       the private key, for its owner alone
     FOLDER/keys.json         the public keys and their windows
     FOLDER/checkpoints.txt   every checkpoint that was signed
+    FOLDER/log.db-writers    an empty database whose lock says who is writing
 
 Laws: a database's address is never shown with its password; a log that is only read is opened so that it cannot be written.
 """

@@ -16,7 +16,7 @@ from demur.errors import DemurError, StoreError
 from demur.model.passport import LogEntry, Passport, SigningMode
 from demur.record.interface import SessionTail
 from demur.record.keys import moment
-from demur.record.seal import seal
+from demur.record.seal import seal_payload
 from demur.record.tree import leaf_hash
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class SignerSource(Protocol):
 
 def utc_now() -> str:
     """Return the time as records write it."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def issued_at(now: str, tail: SessionTail | None) -> str:
@@ -65,9 +65,9 @@ class LineSealer:
         """Return an entry, sealed as it stands."""
         mode = SigningMode.NONE if self.signer is None else SigningMode.ED25519
         entry = entry if entry.signing is mode else replace(entry, signing=mode)
-        envelope = seal(entry, self.signer)
+        payload, envelope = seal_payload(entry, self.signer)
         key_id = None if self.signer is None else self.signer.public.key_id
-        return Line(envelope, leaf_hash(envelope), entry, key_id)
+        return Line(envelope, leaf_hash(envelope), entry, key_id, payload)
 
     def lines(
         self,
@@ -102,8 +102,9 @@ class LineSealer:
         """Take the new key where a rotation has retired ours; return whether it did."""
         if self.signer is None or self._keys is None or not held.is_retired(self.signer.public.key_id):
             return False
-        self.signer = self._keys.renew(self.signer.public.key_id, self._clock())
-        if held.is_retired(self.signer.public.key_id):
-            what = f"the key `{self.signer.public.key_id}` was retired by a rotation"
+        new = self._keys.renew(self.signer.public.key_id, self._clock())
+        if held.is_retired(new.public.key_id):
+            what = f"the key `{new.public.key_id}` was retired by a rotation"
             raise StoreError(what, hint="give this gateway the key that replaced it, or one of its own")
+        self.signer = new
         return True

@@ -14,7 +14,8 @@ import threading
 import time
 from collections import deque
 from concurrent.futures import Future
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -70,17 +71,44 @@ class Receipt:
     seq: int | None
 
 
+class _Bell:
+    """Wakes those who wait on event loops, once a batch and loop: a wake-up each would cost more than the record does."""
+
+    def __init__(self) -> None:
+        self._due: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
+
+    def note(self, waiter: asyncio.Future[None]) -> None:
+        """Take note of one whose record is settled; called by whoever settles it."""
+        loop = waiter.get_loop()
+        if _is_running_here(loop):
+            _wake([waiter])
+        else:
+            self._due.setdefault(loop, []).append(waiter)
+
+    def ring(self) -> None:
+        """Wake all that were noted."""
+        due, self._due = self._due, {}
+        for loop, waiters in due.items():
+            # A loop that was closed meanwhile has nobody left to wake.
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(_wake, waiters)
+
+
 @dataclass(frozen=True, slots=True)
 class Submission:
     """A record on its way: when it is durable, and whether the answer must wait for that."""
 
     receipt: Future[Receipt]
     must_wait: bool
+    bell: _Bell = field(default_factory=_Bell, repr=False, compare=False)
 
     async def acknowledged(self) -> None:
         """Return once the answer may be given; raise where the record cannot be kept."""
         if self.must_wait:
-            await asyncio.wrap_future(self.receipt)
+            waiter = asyncio.get_running_loop().create_future()
+            self.receipt.add_done_callback(lambda _: self.bell.note(waiter))
+            await waiter
+            self.receipt.result()
 
 
 @dataclass(slots=True)
@@ -117,6 +145,7 @@ class LogWriter:
         self._unanchored: StoreError | None = None
         self._in_flight: list[_Queued] = []
         self._changed = threading.Condition()
+        self._bell = _Bell()
         self._closing = False
         self._last_commit = self._last_checkpoint_at = time.monotonic()
         self._frontier = store.frontier()
@@ -149,7 +178,7 @@ class LogWriter:
                 raise StoreError("the writer is closed", hint="submit before closing it")
             at_stake = self._unsynced >= self._settings.max_unsynced or self._failure is not None
             must_wait = durable or at_stake or self._settings.durability is Durability.SYNC
-            submission = Submission(Future(), must_wait)
+            submission = Submission(Future(), must_wait, self._bell)
             submission.receipt.set_running_or_notify_cancel()
             self._unsynced += not must_wait
             self._queue.append(_Queued(entry, tuple(disclosures), submission))
@@ -186,6 +215,7 @@ class LogWriter:
                 if self._in_flight:
                     self._last_commit = time.monotonic()
                     self._write(self._in_flight)
+                    self._bell.ring()
                 if self._checkpoint_due():
                     self._sign_log(self._frontier)
         finally:
@@ -199,6 +229,7 @@ class LogWriter:
         self._given_up = len(left)
         for item in left.values():
             _fail(item, self._failure or StoreError("the writer stopped on a fault of its own"))
+        self._bell.ring()
 
     def _next_batch(self) -> list[_Queued]:
         """Wait until there is something to write and the interval has passed, or a checkpoint is due."""
@@ -255,8 +286,12 @@ class LogWriter:
     def _append(self, batch: Sequence[_Queued]) -> list[tuple[_Queued, Receipt | DemurError]]:
         entries = [item.entry for item in batch]
         tails: dict[str, SessionTail | None] = {}
+        before = self._store.frontier()
         sealed = self._sealer.lines(entries, self._store.session_tail, seen=tails)
         with self._store.exclusive() as held:
+            # Where nobody has written since, what was read then holds now, and is not looked up again.
+            if held.frontier() == before:
+                held.take_tails(tails)
             stale = any(held.session_tail(session) != tail for session, tail in tails.items())
             if self._sealer.renew(held) or stale:
                 sealed = self._sealer.lines(entries, held.session_tail, seen={})
@@ -289,9 +324,9 @@ class LogWriter:
             with self._store.exclusive() as held:
                 self._sealer.renew(held)
                 frontier = held.frontier()
-        except StoreError as exc:
-            self._unanchored = exc
-            return
+        except StoreError:
+            # What we wrote ourselves was written while our key was in force.
+            frontier = self._frontier
         self._sign_log(frontier)
 
     def _sign_log(self, frontier: Frontier) -> None:
@@ -312,6 +347,19 @@ class LogWriter:
 
 def _receipt(line: Line, index: int) -> Receipt:
     return Receipt(index, line.leaf.hex(), line.entry.seq if isinstance(line.entry, Passport) else None)
+
+
+def _is_running_here(loop: asyncio.AbstractEventLoop) -> bool:
+    try:
+        return asyncio.get_running_loop() is loop
+    except RuntimeError:
+        return False
+
+
+def _wake(waiters: Sequence[asyncio.Future[None]]) -> None:
+    for waiter in waiters:
+        if not waiter.done():
+            waiter.set_result(None)
 
 
 def _fail(item: _Queued, error: DemurError) -> None:

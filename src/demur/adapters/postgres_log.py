@@ -18,7 +18,7 @@ from demur.record.interface import SessionTail
 from demur.record.tree import Frontier
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import psycopg
 
@@ -180,7 +180,7 @@ class PostgresLog:
         """Return a session's record of this number, its last where none is given."""
         which, values = ("", (session,)) if seq is None else ("AND seq = %s ", (session, seq))
         with self._told():
-            row = self._one(_ROW + f"WHERE session = %s {which}ORDER BY seq DESC LIMIT 1", values)
+            row = self._one(_ROW + f"WHERE session = %s AND idx >= 0 {which}ORDER BY seq DESC LIMIT 1", values)
         return None if row is None else StoredRow.of(row)
 
     def frontier(self) -> Frontier:
@@ -267,6 +267,10 @@ class _HeldPostgres:
             self._tails[session] = _stored_tail(self._db, session)
         return self._tails[session]
 
+    def take_tails(self, tails: Mapping[str, SessionTail | None]) -> None:
+        """Take tails as known that were read while the log stood as it does now."""
+        self._tails.update(tails)
+
     def is_retired(self, key_id: str) -> bool:
         """Whether a rotation on record has retired this key."""
         found = self._db.execute("SELECT 1 FROM demur.retired_keys WHERE key_id = %s", (key_id,))
@@ -279,7 +283,7 @@ class _HeldPostgres:
         with self._db.cursor() as cursor:
             with cursor.copy("COPY demur.records (idx, payload, rest, kind, at, session, seq) FROM STDIN") as copy:
                 for row in growth.rows:
-                    copy.write_row(row.columns)
+                    copy.write_row(row)
             with cursor.copy("COPY demur.nodes (level, idx, hash) FROM STDIN") as copy:
                 for node in growth.nodes:
                     copy.write_row((node.level, node.index, node.hash))

@@ -2,7 +2,8 @@
 
 Laws: whatever stands at the other end (a page of HTML, endless bytes, silence, a redirect, nobody) comes back as a problem,
 never as an exception; no more than `MOST_BYTES` are read; a redirect is not followed, for the texts were meant for this
-address; nothing of an answer's body is repeated in a problem. Time is limited by the caller, who cancels.
+address; nothing of an answer's body is repeated in a problem; the auditor that answers is the one that answered first, or
+the one that is expected, by its own id. Time is limited by the caller, who cancels.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from demur.adapters.auditor_config import Sent
-from demur.model.audit import Problem
+from demur.model.audit import MOST_VERSION_CHARS, Problem
 from demur.model.claim import Phase  # noqa: TC001 — msgspec resolves it when it builds a decoder
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ MOST_BYTES = 1024 * 1024
 _HTTP_OK = 200
 _HTTP_REDIRECTS = range(300, 400)
 _MOST_CODE_CHARS = 64
+_MOST_NAMED = 1_024
 
 
 class RemoteClaim(msgspec.Struct, frozen=True):
@@ -43,6 +45,7 @@ class RemoteClaim(msgspec.Struct, frozen=True):
 class _Error(msgspec.Struct, frozen=True):
     code: str = "error"
     message: str = ""
+    claims: Any = None
 
 
 class _AnswerForm(msgspec.Struct, frozen=True):
@@ -50,6 +53,7 @@ class _AnswerForm(msgspec.Struct, frozen=True):
     claims: tuple[RemoteClaim, ...] | None = None
     error: _Error | None = None
     version: str | None = None
+    auditor_id: Any = None
 
 
 class _Word(msgspec.Struct, frozen=True):
@@ -63,23 +67,29 @@ class _Word(msgspec.Struct, frozen=True):
 class _Words(msgspec.Struct, frozen=True):
     claims: tuple[_Word, ...] = ()
     complete: bool = True
+    auditor_id: Any = None
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteAnswer:
-    """What came back; `reached` is False where it was not an auditor's answer at all."""
+    """What came back; `reached` is False where it was not an auditor's answer at all.
+
+    `unsound` are claims that the auditor itself says it could not state, unchecked.
+    """
 
     claims: tuple[RemoteClaim, ...] = ()
     problems: tuple[Problem, ...] = ()
     version: str | None = None
     reached: bool = True
+    unsound: tuple[str, ...] = ()
 
 
 class RemoteAuditor:
     """The client of one auditor; opens its connections on first use, in the event loop of that moment."""
 
-    def __init__(self, url: str, sent: Sent = Sent.MAPPING) -> None:
+    def __init__(self, url: str, sent: Sent = Sent.MAPPING, *, auditor_id: str | None = None) -> None:
         self.url = url
+        self._id = auditor_id
         self._sent = sent
         self._session: aiohttp.ClientSession | None = None
         self._answers = msgspec.json.Decoder(_AnswerForm)
@@ -98,6 +108,8 @@ class RemoteAuditor:
             told = msgspec.json.decode(got, type=_Words)
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             return Problem("bad_answer", "its vocabulary cannot be read")
+        if not self._is_known(told.auditor_id):
+            return _another()
         words: dict[Phase, dict[str, dict[str, object]]] = {}
         for row in told.claims if told.complete else ():
             said = {"type": row.type, "sensitive": row.sensitive, "description": row.description}
@@ -151,12 +163,38 @@ class RemoteAuditor:
         if answer.status == "success" and answer.claims is None:
             # An empty list says that there is nothing to state; no list at all says nothing, and is no audit.
             return _unreached(Problem("bad_answer", "its answer has no `claims`"))
+        if not self._is_known(answer.auditor_id):
+            return _unreached(_another())
+        problems = []
+        version = answer.version
+        if version is not None and len(version) > MOST_VERSION_CHARS:
+            # A version is in every record: a part of one would be no version, and the whole could be anything.
+            problems.append(Problem("bad_answer", f"its version is longer than {MOST_VERSION_CHARS} characters"))
+            version = None
         if answer.status == "success":
-            return RemoteAnswer(answer.claims or (), (), answer.version)
-        code = (answer.error or _Error()).code[:_MOST_CODE_CHARS]
-        return RemoteAnswer(
-            answer.claims or (), (Problem("auditor_error", f"it answers with the error `{code}`"),), answer.version
-        )
+            return RemoteAnswer(answer.claims or (), tuple(problems), version)
+        error = answer.error or _Error()
+        problems.insert(0, Problem("auditor_error", f"it answers with the error `{error.code[:_MOST_CODE_CHARS]}`"))
+        return RemoteAnswer(answer.claims or (), tuple(problems), version, unsound=_named_claims(error.claims))
+
+    def _is_known(self, given: object) -> bool:
+        """Return whether an answer is this auditor's: it gives no id, the expected one, or the first that is given."""
+        if given is None:
+            return True
+        if not isinstance(given, str):
+            return False
+        if self._id is None:
+            self._id = given
+        return given == self._id
+
+
+def _another() -> Problem:
+    return Problem("another_auditor", "the answer bears another auditor's id")
+
+
+def _named_claims(given: object) -> tuple[str, ...]:
+    names = given[:_MOST_NAMED] if isinstance(given, list) else []
+    return tuple(name for name in names if isinstance(name, str))
 
 
 def _unreached(problem: Problem) -> RemoteAnswer:

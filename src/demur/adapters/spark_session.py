@@ -132,7 +132,7 @@ def named_failures(name: str) -> Iterator[None]:
         with _without_pandas_talk():
             yield
     except (PySparkException, _java_error()) as exc:
-        raise _failure(str(exc), name, _first_line(exc)) from exc
+        raise _spark_failure(str(exc), name, _first_line(exc)) from exc
 
 
 _KNOWN: tuple[tuple[tuple[str, ...], type[DemurError], str, str], ...] = (
@@ -164,7 +164,7 @@ _KNOWN: tuple[tuple[tuple[str, ...], type[DemurError], str, str], ...] = (
 """What Spark says of what users run into: its words, our error, our words, and what to do."""
 
 
-def _failure(text: str, name: str, first: str) -> DemurError:
+def _spark_failure(text: str, name: str, first: str) -> DemurError:
     raised = _RAISED.findall(text)
     if raised:
         return InputError(raised[-1][1], source=name)

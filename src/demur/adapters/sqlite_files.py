@@ -36,6 +36,8 @@ def sqlite_failure(exc: sqlite3.Error, path: Path) -> StoreError:
             return StoreError(f"{where} is held by another process", hint="see who writes to it, and try again")
         case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
             return StoreError(f"{where} is damaged or no store of ours ({exc})", hint="go back to a copy")
+        case sqlite3.SQLITE_CONSTRAINT:
+            return StoreError(f"the tables of {where} do not agree ({exc})", hint="see `demur passport verify`")
         case sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM:
             return StoreError(f"{where} cannot be opened for this ({exc})", hint="check the path and its permissions")
         case _:

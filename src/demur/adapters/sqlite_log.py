@@ -29,7 +29,7 @@ from demur.record.interface import SessionTail
 from demur.record.tree import Frontier
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
 __all__ = ["SqliteLog"]
@@ -133,8 +133,8 @@ class SqliteLog:
     def row_of(self, session: str, seq: int | None = None) -> StoredRow | None:
         """Return a session's record of this number, its last where none is given."""
         query = (
-            "SELECT idx, payload, rest, kind, at, session, seq FROM records WHERE session = ? AND (? IS NULL OR seq = ?) "
-            "ORDER BY seq DESC LIMIT 1"
+            "SELECT idx, payload, rest, kind, at, session, seq FROM records WHERE session = ? AND idx >= 0 "
+            "AND (? IS NULL OR seq = ?) ORDER BY seq DESC LIMIT 1"
         )
         with self._told():
             row = self._db.execute(query, (session, seq, seq)).fetchone()
@@ -220,6 +220,10 @@ class _HeldSqlite:
             self._tails[session] = _tail(self._db, session)
         return self._tails[session]
 
+    def take_tails(self, tails: Mapping[str, SessionTail | None]) -> None:
+        """Take tails as known that were read while the log stood as it does now."""
+        self._tails.update(tails)
+
     def is_retired(self, key_id: str) -> bool:
         """Whether a rotation on record has retired this key."""
         return self._db.execute("SELECT 1 FROM retired_keys WHERE key_id = ?", (key_id,)).fetchone() is not None
@@ -229,7 +233,7 @@ class _HeldSqlite:
         growth = grown(lines, self)
         self._tails.clear()
         db = self._db
-        db.executemany("INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?)", (row.columns for row in growth.rows))
+        db.executemany("INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?)", growth.rows)
         db.executemany("INSERT INTO nodes VALUES (?, ?, ?)", ((n.level, n.index, n.hash) for n in growth.nodes))
         db.executemany(
             "INSERT INTO rollup VALUES (?, ?, ?, ?, ?, ?) "

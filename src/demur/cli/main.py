@@ -32,7 +32,19 @@ examples:
   demur scan responses.jsonl --by model
   demur diff baseline.jsonl candidate.jsonl
 """
-_COMMANDS = ("check", "scan", "diff", "simulate", "auditor", "policy", "gateway", "passport", "dashboard", "export", "evaluate")
+_COMMANDS = (
+    "check",
+    "scan",
+    "diff",
+    "simulate",
+    "auditor",
+    "policy",
+    "gateway",
+    "passport",
+    "dashboard",
+    "export",
+    "evaluate",
+)
 
 
 class _Parser(argparse.ArgumentParser):

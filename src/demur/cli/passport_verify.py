@@ -8,14 +8,15 @@ honoured or refused, never passed over.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from demur.adapters.anchors import is_torn, most_signed, read_notes
 from demur.adapters.passport_exports import open_export
 from demur.adapters.store_checks import StoreCheck, StoreFault
-from demur.cli.passport_words import opened, place_of, print_object, print_row, print_said
+from demur.cli.passport_findings import Findings, print_findings, print_findings_object
+from demur.cli.passport_words import opened, place_of
 from demur.errors import InputError, StoreError, UsageError
 from demur.model.passport import Check, FaultKind, Passport, PublicKey, Verification
 from demur.record.anchors import Witnesses
@@ -24,7 +25,6 @@ from demur.record.checkpoint import NoteKey, read_checkpoint
 from demur.record.keylist import read_keys
 from demur.record.seal import open_sealed
 from demur.record.verify import Evidence, Trust, verify
-from demur.report.diff_words import counted
 
 if TYPE_CHECKING:
     import argparse
@@ -38,26 +38,10 @@ if TYPE_CHECKING:
 
 __all__ = ["run_verify"]
 
-_MOST_SHOWN = 10
 _HARDWARE = "no record carries evidence from hardware: a signature says who, not on which machine"
 _BESIDE = "the keys were taken from beside the log: give --keys, had from its owner"
 _LONGEST_SLACK_S = 366 * 86400.0
 _OWN_CHECKPOINTS = "every checkpoint comes from beside the log: give --checkpoint, one that you kept"
-
-
-@dataclass
-class _Findings:
-    """What a check came to, gathered for printing."""
-
-    what: str
-    origin: str
-    checked: Verification | None = None
-    faults: list[StoreFault] = field(default_factory=list)
-    limits: list[str] = field(default_factory=list)
-
-    @property
-    def ok(self) -> bool:
-        return not self.faults and (self.checked is None or self.checked.ok)
 
 
 def run_verify(args: argparse.Namespace) -> int:
@@ -73,13 +57,13 @@ def run_verify(args: argparse.Namespace) -> int:
         found = _verify_document(path, args)
     else:
         found = _verify_store(args)
-    (_print_findings_object if args.json else _print_findings)(found)
+    (print_findings_object if args.json else print_findings)(found)
     return 0 if found.ok else 1
 
 
-def _verify_store(args: argparse.Namespace) -> _Findings:
+def _verify_store(args: argparse.Namespace) -> Findings:
     place = place_of(args)
-    if place.folder is not None and not Path(place.shown).exists():
+    if not place.is_database and not Path(place.store).exists():
         raise UsageError(
             f"there is no store at `{place.shown}`", hint="name a folder of records, an export, or a database"
         )
@@ -90,7 +74,7 @@ def _verify_store(args: argparse.Namespace) -> _Findings:
         limits.append(_BESIDE)
     if not keys and not args.allow_unsigned:
         raise UsageError("no keys to check with", hint="give --keys, or --allow-unsigned")
-    found = _Findings("store", place.shown, limits=limits)
+    found = Findings("store", place.shown, limits=limits)
     kept = _kept_notes(args.checkpoint, found)
     if not kept:
         limits.append(_OWN_CHECKPOINTS)
@@ -115,12 +99,12 @@ def _verify_store(args: argparse.Namespace) -> _Findings:
     return found
 
 
-def _verify_export(path: Path, args: argparse.Namespace) -> _Findings:
+def _verify_export(path: Path, args: argparse.Namespace) -> Findings:
     keys = _required_keys(args)
     _refuse_folder(args, "an export")
     export = open_export(path)
     origin = args.origin or export.head.origin
-    found = _Findings("export", origin)
+    found = Findings("export", origin)
     kept = _kept_notes(args.checkpoint, found)
     if not kept:
         found.limits.append("every checkpoint comes from the export itself: give --checkpoint, one that you kept")
@@ -139,7 +123,7 @@ def _verify_export(path: Path, args: argparse.Namespace) -> _Findings:
     return found
 
 
-def _kept_notes(names: list[str], found: _Findings) -> list[bytes]:
+def _kept_notes(names: list[str], found: Findings) -> list[bytes]:
     """Return the checkpoints in these files; say where the last of one was left unfinished."""
     paths = [Path(name) for name in names]
     torn = [path for path in paths if is_torn(path)]
@@ -152,14 +136,14 @@ def _refuse_folder(args: argparse.Namespace, what: str) -> None:
         raise UsageError(f"{what} has no folder beside it", hint="leave out --folder; its keys come with --keys")
 
 
-def _compared(records: Iterator[tuple[bytes, str | None]], start: int, found: _Findings) -> Iterator[bytes]:
+def _compared(records: Iterator[tuple[bytes, str | None]], start: int, found: Findings) -> Iterator[bytes]:
     for index, (envelope, wrong) in enumerate(records, start=start):
         if wrong is not None:
             found.faults.append(StoreFault(wrong, index))
         yield envelope
 
 
-def _verify_document(path: Path, args: argparse.Namespace) -> _Findings:
+def _verify_document(path: Path, args: argparse.Namespace) -> Findings:
     """Check a bundle, or an envelope that stands alone."""
     keys = _required_keys(args)
     _refuse_folder(args, "one record")
@@ -172,7 +156,7 @@ def _verify_document(path: Path, args: argparse.Namespace) -> _Findings:
         bundle = read_bundle(data)
     except InputError as exc:
         raise exc.at(str(path)) from exc
-    found = _Findings("bundle", args.origin or "")
+    found = Findings("bundle", args.origin or "")
     # What the call itself brings is read first: a mistake there is no fault of the bundle.
     trust, sets, kept = _trust(args, keys, found.origin), _PolicySets(args), _kept_notes(args.checkpoint, found)
     try:
@@ -186,7 +170,8 @@ def _verify_document(path: Path, args: argparse.Namespace) -> _Findings:
         found.faults.append(StoreFault(f"{fault.what} ({fault.kind})", fault.index))
     _hold_against_witnesses(note, trust, found)
     _hold_against_kept(note, kept, found)
-    found.checked = _record_alone(bundle.envelope, bundle.index, trust=trust, sets=sets)
+    alone = _record_alone(bundle.envelope, bundle.index, trust=trust, sets=sets)
+    found.checked = replace(alone, root=note.checkpoint.root.hex())
     found.limits += ["the records before and after it, and so its place in the session", *sets.unused()]
     entry = open_sealed(bundle.envelope).entry
     if not isinstance(entry, Passport) or entry.attestation is None:
@@ -194,7 +179,7 @@ def _verify_document(path: Path, args: argparse.Namespace) -> _Findings:
     return found
 
 
-def _hold_against_witnesses(note: SignedCheckpoint, trust: Trust, found: _Findings) -> None:
+def _hold_against_witnesses(note: SignedCheckpoint, trust: Trust, found: Findings) -> None:
     """Ask for every second signature that the call names; the log's own key is none."""
     own = {key.ed25519 for key in trust.keys}
     signed = {key.key.ed25519 for key in note.signers(trust.witnesses.keys)} - own
@@ -203,7 +188,7 @@ def _hold_against_witnesses(note: SignedCheckpoint, trust: Trust, found: _Findin
         found.faults.append(StoreFault(f"{what} ({FaultKind.NOT_COUNTERSIGNED})"))
 
 
-def _hold_against_kept(note: SignedCheckpoint, kept: list[bytes], found: _Findings) -> None:
+def _hold_against_kept(note: SignedCheckpoint, kept: list[bytes], found: Findings) -> None:
     """Compare with the checkpoints that the reader kept, as far as one record allows: those of the same size."""
     others = [read_checkpoint(each).checkpoint for each in kept]
     own = [each for each in others if (each.origin, each.size) == (note.checkpoint.origin, note.checkpoint.size)]
@@ -228,11 +213,11 @@ def _record_alone(envelope: bytes, index: int, *, trust: Trust, sets: _PolicySet
     return Verification(1, tallies, faults, checked.root)
 
 
-def _verify_envelope(envelope: bytes, keys: tuple[PublicKey, ...], args: argparse.Namespace) -> _Findings:
+def _verify_envelope(envelope: bytes, keys: tuple[PublicKey, ...], args: argparse.Namespace) -> Findings:
     if args.witness or args.checkpoint:
         what = "an envelope alone has no checkpoint to hold --checkpoint or --witness against"
         raise UsageError(what, hint="ask for a bundle of `demur passport prove`")
-    found = _Findings("envelope", args.origin or "a log unknown")
+    found = Findings("envelope", args.origin or "a log unknown")
     sets = _PolicySets(args)
     found.checked = _record_alone(envelope, 0, trust=_trust(args, keys, found.origin), sets=sets)
     found.limits += ["whether any log holds it: ask for a bundle of `demur passport prove`", *sets.unused(), _HARDWARE]
@@ -318,78 +303,3 @@ def _disclosing(args: argparse.Namespace) -> Iterator[Disclose | None]:
     finally:
         if texts is not None:
             texts.close()
-
-
-def _bad(found: _Findings) -> list[tuple[int | None, str]]:
-    """Return every fault, records named exactly first, then stretches, then what is about the whole."""
-    exact = [(fault.index, fault.what) for fault in found.faults if fault.index is not None]
-    vague: list[tuple[int | None, str]] = [(None, fault.what) for fault in found.faults if fault.index is None]
-    stretches: list[tuple[int | None, str]] = []
-    for fault in found.checked.faults if found.checked else ():
-        if fault.until is None:
-            exact.append((fault.index, fault.what))
-        else:
-            stretches.append((None, f"records {fault.index} to {fault.until}: {fault.what} ({fault.kind})"))
-    return [*sorted(exact, key=lambda bad: bad[0]), *stretches, *vague]
-
-
-def _verdict(found: _Findings) -> str:
-    bad = _bad(found)
-    if found.ok:
-        return "holds, as far as it was checked"
-    if not bad:
-        return "nothing to check: the log is empty"
-    index, what = bad[0]
-    return f"does not hold; first: record {index}: {what}" if index is not None else f"does not hold; first: {what}"
-
-
-def _print_findings(found: _Findings) -> None:
-    records = f": {counted(found.checked.records, 'record')}, root {found.checked.root[:16]}…" if found.checked else ""
-    print_said(f"{found.what} of {found.origin}{records}")
-    for tally in found.checked.tallies if found.checked else ():
-        failed = f", {tally.failed:,} failed" if tally.failed else ""
-        if tally.passed or tally.failed:
-            print_row(f"  {tally.check}", f"{tally.passed:,} held{failed}")
-    if found.what == "store":
-        print_row("  store", "its tree, columns and counts " + ("differ" if found.faults else "agree with its records"))
-    if found.what == "bundle":
-        print_row("  bundle", "signature, checkpoint, inclusion" + (": failed" if found.faults else " hold"))
-    print("not checked")
-    for tally in found.checked.tallies if found.checked else ():
-        for why, count in tally.unchecked:
-            print_row(f"  {tally.check}", f"{count:,}: {why}")
-    for limit in found.limits:
-        print_said(f"- {limit}", "  ")
-    bad = _bad(found)
-    for index, what in bad[:_MOST_SHOWN]:
-        print_said(f"bad: record {index}: {what}" if index is not None else f"bad: {what}")
-    if len(bad) > _MOST_SHOWN:
-        print(f"bad: … and {len(bad) - _MOST_SHOWN:,} more")
-    print_said(_verdict(found))
-
-
-def _print_findings_object(found: _Findings) -> None:
-    bad = _bad(found)
-    tallies = found.checked.tallies if found.checked else ()
-    print_object(
-        {
-            "ok": found.ok,
-            "what": found.what,
-            "origin": found.origin,
-            "records": found.checked.records if found.checked else None,
-            "root": found.checked.root if found.checked else None,
-            "first_bad": bad[0][0] if bad else None,
-            "faults": [{"record": index, "what": what} for index, what in bad],
-            "checks": {
-                tally.check: {
-                    "held": tally.passed,
-                    "failed": tally.failed,
-                    "unchecked": [{"why": why, "count": count} for why, count in tally.unchecked],
-                }
-                for tally in tallies
-            },
-            "kinds": sorted({fault.kind for fault in (found.checked.faults if found.checked else ())}),
-            "not_checked": found.limits,
-            "verdict": _verdict(found),
-        }
-    )

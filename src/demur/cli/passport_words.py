@@ -49,7 +49,7 @@ def found_row(store: LogStore, args: argparse.Namespace) -> StoredRow:
         row = store.row_of(args.session, args.seq)
         which = f"session `{args.session}`" + (f" of number {args.seq}" if args.seq is not None else "")
     else:
-        row = next(store.rows(args.index, args.index + 1), None)
+        row = next(store.rows(args.index, args.index + 1), None) if 0 <= args.index < store.frontier().size else None
         which = f"place {args.index}"
     if row is None:
         raise UsageError(f"no record at {which}", hint=f"the log has {store.frontier().size:,} records")

@@ -145,15 +145,17 @@ def run(args: argparse.Namespace) -> int:
         import cedarpy  # noqa: F401 — the extra is looked for once, here
     except ModuleNotFoundError as exc:
         raise UsageError("policies need the Cedar engine", hint="pip install 'demur[gateway]'") from exc
+    # Read once: what stands behind the name may be a pipe.
+    args.vocabulary = _vocabulary(args.vocabulary)
     steps = {"check": _check_policies, "test": _test, "explain": _explain, "backtest": _backtest}
     return steps[args.step](args)
 
 
-def _vocabulary(args: argparse.Namespace) -> Vocabulary:
+def _vocabulary(name: str | None) -> Vocabulary:
     from demur.adapters.policies import read_vocabulary
     from demur.policy.vocabulary import SAFETY_VOCABULARY
 
-    return read_vocabulary(args.vocabulary) if args.vocabulary else SAFETY_VOCABULARY
+    return read_vocabulary(name) if name else SAFETY_VOCABULARY
 
 
 def _loaded(args: argparse.Namespace, paths: Iterable[str] | None = None) -> tuple[PolicyGate, PolicyFiles]:
@@ -161,7 +163,7 @@ def _loaded(args: argparse.Namespace, paths: Iterable[str] | None = None) -> tup
     from demur.policy.gate import load_gate
 
     files = read_policies(list(paths or args.paths))
-    return load_gate(files.sources, default=args.default, vocabulary=_vocabulary(args)), files
+    return load_gate(files.sources, default=args.default, vocabulary=args.vocabulary), files
 
 
 def _check_policies(args: argparse.Namespace) -> int:
@@ -175,7 +177,7 @@ def _check_policies(args: argparse.Namespace) -> int:
         place = {"source": exc.source, "line": exc.line, "column": exc.column}
         _print_json({"ok": False, "error": {"what": exc.what, "hint": exc.hint, **place}})
         return 2
-    problems = problems_of(gate, _vocabulary(args))
+    problems = problems_of(gate, args.vocabulary)
     errors = sum(problem.severity is ProblemKind.ERROR for problem in problems)
     failed = bool(errors or (args.strict and problems))
     if args.json:
@@ -257,21 +259,27 @@ def _boundary_rows(boundaries: Iterable[Any]) -> list[dict[str, object]]:
 
 def _explain(args: argparse.Namespace) -> int:
     from demur.adapters.policies import ask_of
-    from demur.policy.explain import explain
+    from demur.policy.explain import explain, rounded_scores
 
     gate, _ = _loaded(args)
     if args.context:
-        context = _json_object(args.context)
-        context = context if "action" in context else gate.context_of(ask_of(context))
+        given = _json_object(args.context, option="--context")
     else:
-        given = {"claims": _json_object(args.claims), "phase": args.phase, "session": args.session, "model": args.model}
-        context = gate.context_of(ask_of({**given, "labels": args.label}))
+        claims = _json_object(args.claims, option="--claims")
+        given = {"claims": claims, "phase": args.phase, "session": args.session, "model": args.model}
+        given["labels"] = args.label
+    recorded = "action" in given
+    asked = None if recorded else ask_of(given)
+    context = given if asked is None else gate.context_of(asked)
+    rounded = {} if asked is None else rounded_scores(asked.claims, context)
     explained = explain(gate, context)
     _name_unread(gate, context)
     if args.json:
-        _print_json(_explained(explained, context))
+        _print_json({**_explained(explained, context), "rounded": rounded})
     else:
         _show_explanation(explained)
+        for name, (said, read) in rounded.items():
+            _print_wrapped(f"note: {name} is {said}, which was rounded to four digits and decided on as {read}")
     return 0
 
 
@@ -288,7 +296,7 @@ def _name_unread(gate: PolicyGate, context: Mapping[str, object]) -> None:
         print(f"demur: no rule reads the claim `{name}`{hint}", file=sys.stderr)
 
 
-def _json_object(given: str) -> dict[str, Any]:
+def _json_object(given: str, *, option: str) -> dict[str, Any]:
     """Return a JSON object that is given as it is, or as a file's name."""
     from demur.adapters.files import read_text
 
@@ -296,9 +304,10 @@ def _json_object(given: str) -> dict[str, Any]:
     try:
         loaded = json.loads(text)
     except (ValueError, RecursionError) as exc:
-        raise JsonError("not JSON", source=None if text is given else given, hint="expected a JSON object") from exc
+        place = None if text is given else given
+        raise JsonError(f"`{option}` is not JSON", source=place, hint='names stand in quotes: {"name": 0.9}') from exc
     if not isinstance(loaded, dict):
-        raise ShapeError("expected a JSON object", hint='such as {"toxic_content": 0.9}')
+        raise ShapeError(f"`{option}` is no JSON object", hint='such as {"toxic_content": 0.9}')
     return loaded
 
 

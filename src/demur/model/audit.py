@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from demur.model.exchange import Request, Response
     from demur.model.passport import EnforcementGap
 
-__all__ = ["Audit", "FailureMode", "Problem", "Stated", "Subject", "Trouble", "Turn"]
+__all__ = ["MOST_VERSION_CHARS", "Audit", "FailureMode", "Problem", "Stated", "Subject", "Trouble", "Turn"]
+
+MOST_VERSION_CHARS = 128
+"""Of an auditor's version, which is in every record."""
 
 
 class FailureMode(StrEnum):

@@ -40,8 +40,14 @@ def conclude(phase: Phase, turns: Sequence[Turn]) -> Audit:
         tuple(_troubles(phase, turns)),
         tuple(EnforcementGap(phase, "failed_open", t.auditor) for t in failed if t.mode is not FailureMode.CLOSED),
         tuple(f"auditor `{t.auditor}`: {_reason(t)}" for t in failed if t.mode is FailureMode.CLOSED),
-        tuple(sorted({flat_name(name): why for turn in reversed(turns) for name, why in turn.unsound}.items())),
+        _unsound(turns),
     )
+
+
+def _unsound(turns: Sequence[Turn]) -> tuple[tuple[str, str], ...]:
+    """Return one reason a flat name: where auditors give several, the first by its letters, whoever gave it."""
+    told = sorted(((flat_name(name), why) for turn in turns for name, why in turn.unsound), reverse=True)
+    return tuple(sorted(dict(told).items()))
 
 
 def merge_claims(stated: Sequence[Claim]) -> tuple[Claim, ...]:

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from demur.errors import UsageError
-from demur.model.audit import Problem
+from demur.model.audit import MOST_VERSION_CHARS, Problem
 from demur.model.claim import ClaimSpec, Phase
 from demur.pipeline.claims import Wordbook, claim_rows, read_specs
 from demur.pipeline.subjects import handed_to
@@ -34,10 +34,8 @@ if TYPE_CHECKING:
     from demur.model.audit import Stated, Subject
     from demur.model.claim import ClaimType, Vocabulary
 
-__all__ = ["MOST_VERSION_CHARS", "BoundAuditor", "ClaimsAuditor", "claims"]
+__all__ = ["BoundAuditor", "ClaimsAuditor", "claims"]
 
-MOST_VERSION_CHARS = 128
-"""Of an auditor's version, which is in every record."""
 _MARK = "__demur_claims__"
 _AWAITS = frozenset({"GET_AWAITABLE", "GET_AITER", "GET_ANEXT", "BEFORE_ASYNC_WITH", "SEND"})
 _Method = TypeVar("_Method", bound=Callable[..., object])

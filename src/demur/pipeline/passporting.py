@@ -96,7 +96,7 @@ class Weighed:
 
 def weigh(gate: PolicyGate, audit: Audit, *, asker: Asker) -> Weighed:
     """Return what a policy decides over an audit; a failure that is closed denies whatever the policy says."""
-    ask = Ask(audit.phase, audit.claims, asker.session, asker.model, asker.labels)
+    ask = Ask(audit.phase, audit.claims, asker.session, asker.model, asker.labels, unsound=dict(audit.unsound))
     decision = gate.decide(ask)
     if audit.floor > decision.effect or audit.denials:
         effect = max(decision.effect, audit.floor)

@@ -6,26 +6,27 @@ a rule that did fire when one score was moved just across a threshold and the se
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, cast
 
 from cedarpy import pst
 
+from demur.model.claim import flat_name
 from demur.policy.engine import RuleEngine, cedar_text
 from demur.policy.thresholds import threshold_in
 from demur.policy.tree import claims_read, predicate_tree, predicates_of, values_read
 from demur.policy.values import decimal_value
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+    from demur.model.claim import Claim, ClaimValue
     from demur.model.decision import Decision, Effect
     from demur.policy.gate import PolicyGate
     from demur.policy.rules import Rule
     from demur.policy.thresholds import Threshold
 
-__all__ = ["Explanation", "NearMiss", "PredicateView", "RuleView", "claim_values", "explain", "said"]
+__all__ = ["Explanation", "NearMiss", "PredicateView", "RuleView", "claim_values", "explain", "rounded_scores", "said"]
 
 DEFAULT_MARGIN = Decimal("0.05")
 _EMPTY: Mapping[str, object] = {}
@@ -87,6 +88,20 @@ def claim_values(context: Mapping[str, object]) -> dict[str, str]:
     claims = cast("Mapping[str, object]", context.get("claims", _EMPTY))
     unsound = cast("Mapping[str, str]", context.get("errors", _EMPTY))
     return {name: _shown(value) for name, value in claims.items()} | dict.fromkeys(unsound, "not sound")
+
+
+def rounded_scores(
+    stated: tuple[Claim, ...] | Mapping[str, ClaimValue], context: Mapping[str, object]
+) -> dict[str, tuple[str, str]]:
+    """Return the scores that were decided on rounded, by flat name: as they were stated, and as they were read."""
+    rows = stated.items() if isinstance(stated, Mapping) else ((claim.name, claim.value) for claim in stated)
+    values = claim_values(context)
+    pairs = {flat_name(name): (repr(v), values.get(flat_name(name))) for name, v in rows if isinstance(v, float)}
+    return {n: (given, read) for n, (given, read) in pairs.items() if read and _differ(given, read)}
+
+
+def _differ(given: str, read: str) -> bool:
+    return _is_number(read) and Decimal(given) != Decimal(read)
 
 
 def said(leaf: pst.Expr) -> str:

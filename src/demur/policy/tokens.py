@@ -154,12 +154,12 @@ def check_nesting(source: PolicySource, tokens: Sequence[Token]) -> None:
                 levels.pop()
                 outer -= levels[-1].open + 1
         else:
-            _count(top, token)
+            _count_links(top, token)
         if outer + levels[-1].open > MOST_NESTING:
             raise source.error("an expression that is nested or chained too far", at=token.start, hint="split the rule")
 
 
-def _count(level: _Level, token: Token) -> None:
+def _count_links(level: _Level, token: Token) -> None:
     """Count a piece that opens and closes nothing."""
     if token.kind is TokenKind.MARK and token.text == ".":
         level.steps += 1

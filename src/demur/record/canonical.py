@@ -6,6 +6,8 @@ score that decided is a decimal string by then and two writers of floats can dif
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
 from demur.errors import JsonError, ShapeError
@@ -15,6 +17,7 @@ __all__ = ["JsonValue", "as_object", "canonical", "is_canonical", "read_exact", 
 JsonValue = None | bool | int | str | list["JsonValue"] | dict[str, "JsonValue"]
 
 _MAX_EXACT = 2**53 - 1
+_LONG = re.compile(r"[0-9]{16}")
 
 
 class _FractionError(Exception):
@@ -43,7 +46,9 @@ def canonical(value: object) -> bytes:
 def read_exact(text: str | bytes) -> dict[str, JsonValue]:
     """Return the JSON object, refusing what the canonical form cannot hold."""
     value = read_object(text)
-    _refuse_inexact(value)
+    # An integer beyond 2^53 has sixteen digits: the walk through the value is spared where no such run is in its text.
+    if _LONG.search(text if isinstance(text, str) else text.decode("latin-1")):
+        _refuse_inexact(value)
     return value
 
 

@@ -30,7 +30,7 @@ _SLIP = 1e-9
 def misstated(stated: Sequence[Claim], context: dict[str, JsonValue]) -> str | None:
     """Return which claim the context has otherwise than it was stated; None where there is none."""
     evaluated = claims_in(context)
-    for name, group in _judged(stated, context):
+    for name, group in _groups_told(stated, context):
         if name in evaluated and not all(_agrees(value, evaluated[name]) for value in _merged_values(group)):
             return name
     return None
@@ -41,12 +41,12 @@ def omitted(stated: Sequence[Claim], context: dict[str, JsonValue]) -> dict[str,
     evaluated = claims_in(context)
     return {
         name: _as_context(_merged_values(group)[0], group[0].type)
-        for name, group in _judged(stated, context)
+        for name, group in _groups_told(stated, context)
         if name not in evaluated
     }
 
 
-def _judged(stated: Sequence[Claim], context: dict[str, JsonValue]) -> Iterator[tuple[str, list[Claim]]]:
+def _groups_told(stated: Sequence[Claim], context: dict[str, JsonValue]) -> Iterator[tuple[str, list[Claim]]]:
     """Yield the claims by flat name, but for those that are withheld, that have no value, or that the context calls unsound."""
     errors = as_object(context.get("errors", {}))
     groups: dict[str, list[Claim]] = {}

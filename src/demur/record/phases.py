@@ -7,7 +7,7 @@ only where the context does not tell it already; what is read holds the same cla
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["gap_form", "phase_form", "read_gap", "read_phase"]
 
 _EFFECTS = {effect.word: effect for effect in Effect}
+_ABSENT: Final = object()
 
 
 def phase_form(phase: PhaseRecord, session: str, *, model: str) -> PhaseForm:
@@ -88,10 +89,16 @@ def _ordinary_context(phase: Phase, session: str, *, model: str) -> dict[str, Js
 
 def _less_known(context: dict[str, JsonValue], frame: dict[str, JsonValue]) -> dict[str, JsonValue]:
     """Return the context without what the frame says already; null stands for a member that it does not have."""
-    if any(context.get(key, "") is None for key in frame):
-        raise ShapeError("a member of the context is null", hint="leave out what is not known")
-    said = {key: value for key, value in context.items() if key not in frame or frame[key] != value}
-    return said | {key: None for key in frame if key not in context}
+    said = dict(context)
+    for key, known in frame.items():
+        value = said.get(key, _ABSENT)
+        if value is None:
+            raise ShapeError("a member of the context is null", hint="leave out what is not known")
+        if value is _ABSENT:
+            said[key] = None
+        elif value == known:
+            del said[key]
+    return said
 
 
 def _restored(said: dict[str, JsonValue], frame: dict[str, JsonValue]) -> dict[str, JsonValue]:

@@ -20,7 +20,7 @@ from demur.record.tree import leaf_hash
 if TYPE_CHECKING:
     from demur.record.keys import KeyRing, Signer
 
-__all__ = ["PAYLOAD_TYPE", "Sealed", "open_sealed", "pre_authentication", "seal", "seal_refusal"]
+__all__ = ["PAYLOAD_TYPE", "Sealed", "open_sealed", "pre_authentication", "seal", "seal_payload", "seal_refusal"]
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 
@@ -58,12 +58,17 @@ def pre_authentication(payload: bytes) -> bytes:
 
 def seal(entry: LogEntry, signer: Signer | None) -> bytes:
     """Return the envelope, stamped with how it is signed; without a signer it is stamped `none`."""
+    return seal_payload(entry, signer)[1]
+
+
+def seal_payload(entry: LogEntry, signer: Signer | None) -> tuple[bytes, bytes]:
+    """Return the bytes that were signed, and the envelope around them."""
     mode = SigningMode.NONE if signer is None else SigningMode.ED25519
     payload = write_statement(entry if entry.signing is mode else replace(entry, signing=mode))
     signatures: tuple[_Signature, ...] = ()
     if signer is not None:
         signatures = (_Signature(signer.public.key_id, signer.sign(pre_authentication(payload))),)
-    return _WRITER.encode(_Envelope(payload, PAYLOAD_TYPE, signatures))
+    return payload, _WRITER.encode(_Envelope(payload, PAYLOAD_TYPE, signatures))
 
 
 def open_sealed(envelope: bytes) -> Sealed:

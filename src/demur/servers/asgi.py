@@ -1,13 +1,16 @@
 """What every server here needs of ASGI: a bounded body, a JSON answer, a listening socket, an orderly end.
 
 Laws: a body is refused as soon as it is known to be too long, before the rest is read; nothing of a body or a query is
-logged; port 0 is any free port, and whoever starts a server is told the real one; SIGTERM and SIGINT let running requests
-end, within a limit, and then end the server in good order.
+logged; port 0 is any free port, and whoever starts a server is told the real one; a client that does not send its request in
+time is cut off; SIGTERM and SIGINT let running requests end, within a limit, and then end the server in good order: one that
+has not been sent whole by then is not running.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import logging
 import signal
 import socket
 import threading
@@ -27,6 +30,7 @@ __all__ = [
     "App",
     "ClientGoneError",
     "HttpAnswer",
+    "LateBodyError",
     "Receive",
     "Scope",
     "Send",
@@ -48,12 +52,18 @@ App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 Started: TypeAlias = Callable[[str], None]
 """Is told the address, once the server listens."""
 
-_GRACE_S = 10
+_GRACE_S = 5
 _BACKLOG = 512
+_HEADER_BYTES = 64 * 1024
+_HEADER_S = 10.0
 
 
 class ClientGoneError(ConnectionError):
     """The client went away before its request was whole: there is nobody to answer."""
+
+
+class LateBodyError(ClientGoneError):
+    """The body did not come in time: the client is told, should it still be there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +94,22 @@ async def send_answer(send: Send, answer: HttpAnswer, *, body: bool = True) -> N
     await send({"type": "http.response.body", "body": answer.body if body else b""})
 
 
-async def read_body(scope: Scope, receive: Receive, *, limit: int) -> bytes:
-    """Return the body of a request; raise `SizeLimitError` where it is too long, `ClientGoneError` where it never ends."""
+async def read_body(scope: Scope, receive: Receive, *, limit: int, limit_s: float | None = None) -> bytes:
+    """Return the body of a request; raise where it is too long (`SizeLimitError`), late or never ends (`ClientGoneError`)."""
     told = header(scope, b"content-length")
     if told.isdecimal() and int(told) > limit:
         raise _too_long(limit)
+    timer = asyncio.timeout(limit_s)
+    try:
+        async with timer:
+            return await _whole_body(receive, limit)
+    except TimeoutError as exc:
+        if timer.expired():
+            raise LateBodyError from exc
+        raise
+
+
+async def _whole_body(receive: Receive, limit: int) -> bytes:
     body = bytearray()
     while True:
         message = await receive()
@@ -125,25 +146,49 @@ def listening_socket(host: str, port: int) -> socket.socket:
     return sock
 
 
-def run_app(app: App, *, host: str, port: int, started: Started) -> None:
+def run_app(
+    app: App, *, host: str, port: int, started: Started, header_s: float = _HEADER_S, grace_s: int = _GRACE_S
+) -> None:
     """Serve until the process is told to end; tell `started` the address first."""
     import uvicorn
 
     sock = listening_socket(host, port)
-    # No log configuration: uvicorn's own loggers stay silent, so that no path or address is written anywhere.
+    # A handler that does nothing: without any, what uvicorn says of a request that is cut off at the end, with the lines of
+    # code it was in, would be written to the standard error.
+    logging.getLogger("uvicorn.error").addHandler(logging.NullHandler())
     config = uvicorn.Config(
         app,
+        http=_protocol(header_s),
         log_config=None,
         access_log=False,
         lifespan="off",
         ws="none",
         server_header=False,
-        timeout_graceful_shutdown=_GRACE_S,
+        timeout_graceful_shutdown=grace_s,
     )
     server = uvicorn.Server(config)
     with contextlib.closing(sock), _ended_by_signals(server):
         started(_address(sock))
         server.run(sockets=[sock])
+
+
+def _protocol(header_s: float) -> Any:  # noqa: ANN401 — a class of uvicorn's, or its word for one
+    """Return how connections are held: as the gateway's, and at the end without those whose request is not here yet."""
+    try:
+        from demur.servers.gateway_http import gateway_protocol
+    except ModuleNotFoundError:
+        # Uvicorn alone, without the parser of the gateway's: enough for a simulator.
+        return "auto"
+    base: Any = gateway_protocol(header_bytes=_HEADER_BYTES, header_s=header_s)
+
+    def shutdown(self: Any) -> None:  # noqa: ANN401 — uvicorn is imported where it is needed
+        cycle = self.cycle
+        if cycle is not None and cycle.more_body and not cycle.response_complete:
+            self.transport.close()
+        else:
+            base.shutdown(self)
+
+    return type("ServerProtocol", (base,), {"shutdown": shutdown})
 
 
 @contextlib.contextmanager

@@ -21,7 +21,7 @@ from demur.model.audit import Problem, Stated
 from demur.model.claim import Phase, Vocabulary
 from demur.pipeline.audit import conclude
 from demur.pipeline.auditors import BoundAuditor, ClaimsAuditor
-from demur.pipeline.claims import ClaimRow, Wordbook, read_specs
+from demur.pipeline.claims import ClaimRow, Wordbook, is_claim_name, read_specs
 from demur.pipeline.safety_auditor import builtin_auditor
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def _link(settings: AuditorSettings) -> Link:
     breaker = Breaker(settings.breaker) if settings.breaker else None
     if settings.url is not None:
         _load_client()
-        port = _RemotePort(settings, RemoteAuditor(settings.url, settings.sent))
+        port = _RemotePort(settings, RemoteAuditor(settings.url, settings.sent, auditor_id=settings.auditor_id))
         return Link(settings, port, tuple(p for p in Phase if settings.asked_in(p)), breaker=breaker)
     auditor = auditor_named(settings.python or "", **settings.config)
     if settings.vocabulary is not None:
@@ -142,7 +142,15 @@ class _RemotePort:
         answer = await self._remote.ask(subject)
         stated = self._words.stated(subject.phase, (_unchecked(claim) for claim in answer.claims))
         problems = (*answer.problems, *stated.problems)
-        return replace(stated, problems=problems, version=answer.version, reached=answer.reached)
+        told = dict.fromkeys(filter(is_claim_name, answer.unsound), "not sound, the auditor itself says")
+        unsound = {**told, **dict(stated.unsound)}
+        return replace(
+            stated,
+            problems=problems,
+            version=answer.version,
+            reached=answer.reached,
+            unsound=tuple(unsound.items()),
+        )
 
     async def learn(self, timeout_s: float) -> Problem | None:
         """Take the vocabulary that the auditor itself declares, unless the chain's file declares one."""
