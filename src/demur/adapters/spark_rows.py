@@ -102,8 +102,8 @@ class RowJudge:
         """Yield the judged rows of a table whose columns were sorted out before."""
         return self._through(batches, _ColumnBlock)
 
-    def _through(self, batches: Batches, kind: type[_LineBlock]) -> Batches:
-        block: _LineBlock | None = None
+    def _through(self, batches: Batches, kind: type[_RowBlock]) -> Batches:
+        block: _RowBlock | None = None
         for file, start, rows in _stretches(batches):
             if block is None or block.at != (file, start):
                 if block is not None:
@@ -114,7 +114,7 @@ class RowJudge:
             yield block.end()
 
 
-class _LineBlock:
+class _RowBlock:
     """A stretch of one source on its way through a worker."""
 
     def __init__(self, judge: RowJudge, file: str, start: int) -> None:
@@ -180,7 +180,7 @@ class _LineBlock:
         return pa.RecordBatch.from_pylist(rows, schema=self._schema)
 
 
-class _LineBlock(_LineBlock):
+class _LineBlock(_RowBlock):
     """Lines of JSON, as the file has them."""
 
     def take(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -214,7 +214,7 @@ class _LineBlock(_LineBlock):
             yield self._notes([(ERROR, _told(ShapeError(what, hint=hint)), None, 1)])
 
 
-class _RecordBlock(_LineBlock):
+class _RecordBlock(_RowBlock):
     """Rows of a table whose cells say more than plain columns."""
 
     def take(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -225,7 +225,7 @@ class _RecordBlock(_LineBlock):
             yield from self._placed(judged)
 
 
-class _ColumnBlock(_LineBlock):
+class _ColumnBlock(_RowBlock):
     """Rows of a table of plain columns, all under the names that a port asks for."""
 
     def take(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
