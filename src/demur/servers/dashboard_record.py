@@ -19,7 +19,7 @@ from demur.record.checkpoint import NoteKey, read_checkpoint
 from demur.record.commit import full_context, meets
 from demur.record.keys import KeyRing
 from demur.record.proof import inclusion_proof, is_included
-from demur.record.replay import contradiction, hidden_gap
+from demur.record.replay import contradiction, hidden_gap, misplacement
 from demur.record.seal import open_sealed, seal_refusal
 from demur.record.tree import leaf_hash
 from demur.report.dashboard_values import CheckLine, CheckState, DisclosedText, ExchangePage, HealthPage
@@ -112,7 +112,7 @@ class RecordDesk:
                 return CheckLine("Replay", CheckState.FAILS, f"{phase.phase}: {exc.what}")
             if context is None:
                 return CheckLine("Replay", CheckState.OPEN, f"{phase.phase}: a withheld value is not disclosed")
-            wrong = contradiction(phase, context, replay)
+            wrong = misplacement(passport, phase) or contradiction(phase, context, replay)
             if wrong is not None:
                 return CheckLine("Replay", CheckState.FAILS, wrong)
         return CheckLine("Replay", CheckState.HOLDS, "the policy, put to what was recorded, decides the same")
