@@ -174,6 +174,9 @@ def open_engine(*, jobs: int | None = 1) -> Iterator[Engine]:
             "autoinstall_known_extensions": False,
         }
         connection = duckdb.connect(str(folder / "runs.duckdb"), config=settings)
+        # The file is removed at the end: nothing has to be moved into it from the log of changes.
+        connection.execute("PRAGMA disable_checkpoint_on_shutdown").fetchall()
+        connection.execute("SET wal_autocheckpoint = '16GB'").fetchall()
         engine = Engine(connection, folder, jobs=jobs)
         try:
             yield engine
