@@ -20,6 +20,7 @@ from demur.pipeline.judges import default_judge
 from demur.pipeline.prompts import check_prompt, default_prompt_judge
 from demur.pipeline.subjects import Handed
 from demur.policy.vocabulary import SAFETY_VOCABULARY
+from demur.text.language import language_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -73,7 +74,7 @@ class SafetyChecker(ClaimsAuditor):
 
 
 class RefusalAuditor(ClaimsAuditor):
-    """Finer claims: outcome, score and reason of an answer; attack and harm of a prompt, each with its score."""
+    """Finer claims: outcome, score and reason of an answer; attack, harm and language of a prompt."""
 
     auditor_id = "refusal-detector"
     version = __version__
@@ -82,6 +83,7 @@ class RefusalAuditor(ClaimsAuditor):
         "adversarial_flagged",
         "harm_categories",
         "harm_score",
+        "language",
         "refusal_outcome",
         "refusal_score",
         "refusal_reason",
@@ -98,6 +100,7 @@ class RefusalAuditor(ClaimsAuditor):
             "adversarial_flagged": verdict.adversarial,
             "harm_categories": verdict.harm,
             "harm_score": verdict.harm_score,
+            "language": language_of(str(request.get("prompt") or "")),
         }
 
     @claims(phase=Phase.RESPONSE)
