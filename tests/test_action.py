@@ -167,6 +167,18 @@ def test_a_long_report_is_cut_between_characters(tmp_path: Path) -> None:
     assert 25_000 < len((tmp_path / "posted").read_text(encoding="utf-8")) < 65_536
 
 
+@pytest.mark.usefixtures("demur_diff")
+def test_what_could_not_be_compared_is_said(tmp_path: Path) -> None:
+    """Runs that cannot be read leave a report that says so, so that no older pass stays on the pull request."""
+    runs = {"BASELINE": answers(tmp_path / "a.jsonl", 2), "CANDIDATE": "missing.jsonl"}
+    status, printed = stepped("Compare", tmp_path, **runs)
+    given = outputs_of(tmp_path)
+    assert (status, given["exit-code"]) == (0, "2"), printed
+    report = (Path(given["reports"]) / "report.md").read_text(encoding="utf-8")
+    assert report.startswith("<!-- demur-diff -->\n### Refusal diff: nothing was compared")
+    assert "missing.jsonl" in report
+
+
 def test_without_a_report_there_is_no_comment(tmp_path: Path) -> None:
     """Where the comparison could not be made nothing is written."""
     calls = github(tmp_path)
