@@ -73,20 +73,20 @@ class _Provider(asyncio.Protocol):
                 self._task = asyncio.ensure_future(self._streamed())
             else:
                 head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(WHOLE)
-                self._transport.write(head + WHOLE)  # type: ignore[attr-defined]
+                self._transport.write(head + WHOLE)  # type: ignore[attr-defined]  # a transport that writes
 
     async def _streamed(self) -> None:
         head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
-        self._transport.write(head)  # type: ignore[attr-defined]
+        self._transport.write(head)  # type: ignore[attr-defined]  # a transport that writes
         for _ in range(PIECES):
             chunk = {"id": "c", "choices": [{"index": 0, "delta": {"content": TEXT[:20]}}]}
             self._event(b"data: " + json.dumps(chunk).encode() + b"\n\n")
             await asyncio.sleep(PACE_S)
         self._event(b"data: [DONE]\n\n")
-        self._transport.write(b"0\r\n\r\n")  # type: ignore[attr-defined]
+        self._transport.write(b"0\r\n\r\n")  # type: ignore[attr-defined]  # a transport that writes
 
     def _event(self, event: bytes) -> None:
-        self._transport.write(b"%x\r\n%b\r\n" % (len(event), event))  # type: ignore[attr-defined]
+        self._transport.write(b"%x\r\n%b\r\n" % (len(event), event))  # type: ignore[attr-defined]  # a transport that writes
 
 
 async def provide(port: int) -> None:

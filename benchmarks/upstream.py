@@ -57,7 +57,7 @@ class _Provider(asyncio.Protocol):
         self._left += data
         while (end := self._left.find(b"\r\n\r\n")) >= 0 and len(self._left) >= end + 4 + len(BODY):
             self._left = self._left[end + 4 + len(BODY) :]
-            self._transport.write(RAW)  # type: ignore[attr-defined]
+            self._transport.write(RAW)  # type: ignore[attr-defined]  # a transport that writes
 
 
 def _provide(tell: Connection) -> None:

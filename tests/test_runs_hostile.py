@@ -149,13 +149,13 @@ def test_a_narrow_terminal_gets_its_report(columns: str, tmp_path: Path, monkeyp
     assert main(["scan", path]) == 0
 
 
-def test_a_million_values_are_no_groups(tmp_path: Path) -> None:
+def test_many_values_cost_no_more_than_their_number(tmp_path: Path) -> None:
     """Many values of a field that nobody named cost no more than their number."""
     rows = [{"id": str(i), "category": f"c{i}", "response": ANSWER} for i in range(20_000)]
     path = written(tmp_path / "a.jsonl", rows)
     start = time.process_time()
     demur.scan(path)
-    assert time.process_time() - start < 30
+    assert time.process_time() - start < 10
 
 
 def test_half_a_character_in_an_id_is_shown_as_unknown(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ def client(
     url: str, *, waited: list[float] | None = None, cache: JudgeCache | None = None, **more: object
 ) -> JudgeClient:
     waits = [] if waited is None else waited
-    return JudgeClient(JudgeEndpoint(url, "m", **{"backoff_s": 0.5, **more}), cache, sleep=waits.append)  # type: ignore[arg-type]
+    return JudgeClient(JudgeEndpoint(url, "m", **{"backoff_s": 0.5, **more}), cache, sleep=waits.append)  # type: ignore[arg-type]  # the test's own settings
 
 
 def ask(one: JudgeClient) -> JudgeReply:

@@ -131,7 +131,7 @@ def test_records_already_acknowledged_survive_a_store_that_fails(tmp_path: Path)
     place = small_log(tmp_path, 1)
     gate = gate_in(tmp_path / "policy")
     with writing(place, settings=ASYNC) as writer:
-        db = writer._store._db  # type: ignore[attr-defined]
+        db = writer._store._db  # type: ignore[attr-defined]  # this store is SQLite's
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         db.execute("PRAGMA max_page_count = 1")
         pending = [writer.submit(decided(gate, f"{n}" * 9000)) for n in range(8)]
@@ -299,8 +299,8 @@ def test_records_that_had_to_be_given_up_are_counted_at_closing(tmp_path: Path) 
 
     def write_into_a_full_store() -> None:
         with writing(place, settings=ASYNC) as writer:
-            writer._store._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # type: ignore[attr-defined]
-            writer._store._db.execute("PRAGMA max_page_count = 1")  # type: ignore[attr-defined]
+            writer._store._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # type: ignore[attr-defined]  # this store is SQLite's
+            writer._store._db.execute("PRAGMA max_page_count = 1")  # type: ignore[attr-defined]  # this store is SQLite's
             pending.append(writer.submit(decided(gate, "x" * 90_000)))
 
     with pytest.raises(StoreError, match="a record could not be written"):

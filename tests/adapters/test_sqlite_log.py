@@ -198,7 +198,7 @@ def test_a_full_disk_is_told_and_nothing_acknowledged_is_lost(tmp_path: Path) ->
     place = log_place(str(tmp_path))
     gate = gate_in(tmp_path / "policy")
     with writing(place) as writer:
-        db = writer._store._db  # type: ignore[attr-defined]
+        db = writer._store._db  # type: ignore[attr-defined]  # this store is SQLite's
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         (pages,) = db.execute("PRAGMA page_count").fetchone()
         db.execute(f"PRAGMA max_page_count = {pages + 2}")

@@ -68,7 +68,7 @@ def planted(kind: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         "apology": (((f"{told} Sorry for the wait!",), {}), ((f"{told} Thanks for the wait",), {})),
         "nothing": (((told,), {}), ((told,), {})),
     }[kind]
-    return tuple([row(at, *said, **more) for at in range(COUNT)] for said, more in (before, after))  # type: ignore[return-value,arg-type]
+    return tuple([row(at, *said, **more) for at in range(COUNT)] for said, more in (before, after))  # type: ignore[return-value,arg-type]  # the test's own rows
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ def named(report: AxesReport, name: str) -> AxisResult:
 
 
 def only(*axes: AxisName, **more: object) -> AxesSettings:
-    return AxesSettings(axes=axes, **more)  # type: ignore[arg-type]
+    return AxesSettings(axes=axes, **more)  # type: ignore[arg-type]  # the test's own settings
 
 
 def lookups(dropped: int, n: int = 20) -> list[PairedExchange]:

@@ -51,7 +51,7 @@ FACTS = ExchangeFacts(ASKER, "c" * 64, "d" * 64, Commitment("a" * 64, 5))
 
 
 def gate_of(text: str, **more: str) -> PolicyGate:
-    return load_gate((PolicySource("rules", text),), vocabulary=WORDS, **more)  # type: ignore[arg-type]
+    return load_gate((PolicySource("rules", text),), vocabulary=WORDS, **more)  # type: ignore[arg-type]  # the test's own settings
 
 
 def audit_of(*claims: Claim) -> Audit:

@@ -32,7 +32,7 @@ ANY = "(principal, action, resource)"
 
 
 def gate_of(text: str, **settings: object) -> PolicyGate:
-    return load_gate([PolicySource("p.cedar", text)], **settings)  # type: ignore[arg-type]
+    return load_gate([PolicySource("p.cedar", text)], **settings)  # type: ignore[arg-type]  # the test's own settings
 
 
 def seed() -> PolicyGate:
@@ -86,7 +86,7 @@ def test_every_fired_rule_is_named_strongest_first() -> None:
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, 1e300, "0.1", True, [0.1], {"a": 1}, -0.5, 1.5])
 def test_a_bad_score_closes_the_gate_that_reads_it(bad: object) -> None:
     """A value that is no score is an error on record and denies where a deny reads it."""
-    decision = seed().decide(Ask(REQUEST, {"toxic_content": bad}))  # type: ignore[dict-item]
+    decision = seed().decide(Ask(REQUEST, {"toxic_content": bad}))  # type: ignore[dict-item]  # a wrong value is the point
     assert decision.effect is Effect.DENY
     assert decision.errors[0].startswith("claim `toxic_content`: ")
 

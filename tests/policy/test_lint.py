@@ -16,7 +16,7 @@ REQUEST_ONLY = '(principal, action == Action::"request", resource)'
 
 
 def found(text: str, default: str = "allow") -> list[tuple[str, str]]:
-    gate = load_gate([PolicySource("p.cedar", text)], default=default, vocabulary=SAFETY_VOCABULARY)  # type: ignore[arg-type]
+    gate = load_gate([PolicySource("p.cedar", text)], default=default, vocabulary=SAFETY_VOCABULARY)  # type: ignore[arg-type]  # the test's own settings
     return [(p.severity.value, str(p)) for p in problems_of(gate, SAFETY_VOCABULARY)]
 
 

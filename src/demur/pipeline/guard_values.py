@@ -33,7 +33,7 @@ __all__ = [
 class GuardMode(StrEnum):
     """When the pieces of an answer may go on to the client."""
 
-    PASS = "pass"  # noqa: S105 a mode's name, no password
+    PASS = "pass"  # noqa: S105 — a mode's name, no password
     """At once; the text is scanned when all of it has gone."""
     WINDOW = "window"
     """When they lie a window behind what has been scanned."""
