@@ -13,7 +13,7 @@ import struct
 import sys
 import zipfile
 import zlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice, pairwise
 from typing import IO, TYPE_CHECKING, Any
 
@@ -24,14 +24,14 @@ from demur.wire.document import parse_json
 from demur.wire.traces.formats import format_of, format_of_all
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from collections.abc import Set as AbstractSet
 
     from demur.adapters.config import InputLimits
     from demur.adapters.sources import Source
     from demur.wire.interface import JsonObject
 
-__all__ = ["Block", "Record", "line_blocks", "lines_at", "read_records", "sniff"]
+__all__ = ["Block", "Record", "blocks_from", "line_blocks", "lines_at", "read_records", "sniff"]
 
 Record = tuple[int | None, "JsonObject | InputError"]
 """A line (None where a source has none) and what stands there."""
@@ -62,54 +62,73 @@ def read_records(source: Source, limits: InputLimits, *, only: AbstractSet[int] 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Some whole lines of a source: the number of the first, where it begins (in bytes, decompressed), and the lines."""
+    """Some whole lines of a source: the number of the first, where it begins and ends (in bytes, decompressed), and the lines."""
 
     first: int
     offset: int
+    end: int
     lines: bytes | InputError
+
+    @property
+    def next_line(self) -> int:
+        """The number of the line behind the block."""
+        return self.first + (1 if isinstance(self.lines, InputError) else self.lines.count(b"\n") + 1)
 
 
 def line_blocks(source: Source, limits: InputLimits) -> Iterator[Block]:
     """Yield the lines of a source in blocks; a line beyond the limit is an error in its place."""
     with open_bytes(source) as stream:
-        number, offset, rest = 1, 0, b""
-        while piece := stream.read(_BLOCK_BYTES):
-            whole, newline, rest = (rest + piece).rpartition(b"\n")
-            if newline:
-                yield from _within_limit(Block(number, offset, whole), whole, limits)
-                number += whole.count(b"\n") + 1
-                offset += len(whole) + 1
-            if len(rest) > limits.line_bytes:
-                yield Block(number, offset, too_large("line", limits.line_bytes, "DEMUR_MAX_LINE_BYTES"))
-                skipped, tail = _after_line(stream)
-                number, offset, rest = number + 1, offset + len(rest) + skipped, tail
-        if rest.strip():
-            yield from _within_limit(Block(number, offset, rest), rest, limits)
+        yield from blocks_from(stream.read, limits)
 
 
-def _within_limit(block: Block, lines: bytes, limits: InputLimits) -> Iterator[Block]:
-    """Yield a block of whole lines, cut at those beyond the limit: most blocks are shorter than one such line."""
+def blocks_from(
+    read: Callable[[int], bytes], limits: InputLimits, *, number: int = 1, offset: int = 0, growing: bool = False
+) -> Iterator[Block]:
+    """Yield the lines that `read` gives, in blocks, from a line and an offset on; one that is `growing` has no last line yet."""
+    rest = b""
+    while piece := read(_BLOCK_BYTES):
+        whole, newline, rest = (rest + piece).rpartition(b"\n")
+        if newline:
+            yield from _within_limit(number, offset, whole, limits)
+            number += whole.count(b"\n") + 1
+            offset += len(whole) + 1
+        if len(rest) > limits.line_bytes:
+            skipped, tail = _after_line(read)
+            end = offset + len(rest) + skipped
+            yield Block(number, offset, end, too_large("line", limits.line_bytes, "DEMUR_MAX_LINE_BYTES"))
+            number, offset, rest = number + 1, end, tail
+    if rest.strip() and not growing:
+        yield from _within_limit(number, offset, rest, limits)
+
+
+def _within_limit(number: int, offset: int, lines: bytes, limits: InputLimits) -> Iterator[Block]:
+    """Yield whole lines as a block, cut at those beyond the limit: most blocks are shorter than one such line."""
     if len(lines) <= limits.line_bytes:
-        yield replace(block, lines=lines.removeprefix(_BOM)) if block.offset == 0 else block
+        yield _block(number, offset, lines)
         return
-    number, offset, kept = block.first, block.offset, list[bytes]()
+    kept = list[bytes]()
     for line in lines.split(b"\n"):
         if len(line) <= limits.line_bytes:
             kept.append(line)
             continue
         if kept:
-            yield Block(number, offset, b"\n".join(kept).removeprefix(_BOM))
-        number, offset = number + len(kept), offset + sum(len(other) + 1 for other in kept)
-        yield Block(number, offset, too_large("line", limits.line_bytes, "DEMUR_MAX_LINE_BYTES"))
-        number, offset, kept = number + 1, offset + len(line) + 1, []
+            yield (block := _block(number, offset, b"\n".join(kept)))
+            number, offset, kept = block.next_line, block.end, []
+        end = offset + len(line) + 1
+        yield Block(number, offset, end, too_large("line", limits.line_bytes, "DEMUR_MAX_LINE_BYTES"))
+        number, offset = number + 1, end
     if kept:
-        yield Block(number, offset, b"\n".join(kept).removeprefix(_BOM))
+        yield _block(number, offset, b"\n".join(kept))
 
 
-def _after_line(stream: IO[bytes]) -> tuple[int, bytes]:
+def _block(number: int, offset: int, lines: bytes) -> Block:
+    return Block(number, offset, offset + len(lines) + 1, lines if offset else lines.removeprefix(_BOM))
+
+
+def _after_line(read: Callable[[int], bytes]) -> tuple[int, bytes]:
     """Return how many bytes of a line are skipped, its end included, and what was read beyond it."""
     skipped = 0
-    while piece := stream.read(_BLOCK_BYTES):
+    while piece := read(_BLOCK_BYTES):
         line, newline, tail = piece.partition(b"\n")
         skipped += len(line) + len(newline)
         if newline:

@@ -31,17 +31,20 @@ examples:
   demur check "I'm sorry, but I can't help with that."
   demur scan responses.jsonl --by model
   demur diff baseline.jsonl candidate.jsonl
+  demur watch app.jsonl --expect 5%
 """
 _COMMANDS = (
     "check",
     "scan",
     "diff",
+    "watch",
     "simulate",
     "auditor",
     "policy",
     "gateway",
     "passport",
     "dashboard",
+    "tour",
     "export",
     "evaluate",
 )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import glob
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,6 +32,7 @@ __all__ = [
     "add_judge_flags",
     "add_reading_flags",
     "check_outputs",
+    "counted_outcomes",
     "fields_of_flag",
     "judge_of_flags",
     "name_bad_rows",
@@ -80,7 +82,7 @@ def add_reading_flags(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--count",
         metavar="WORDS",
-        type=_counted_outcomes,
+        type=counted_outcomes,
         default=(Outcome.REFUSED, Outcome.FILTERED),
         help="outcomes that count as saying no (refused,filtered)",
     )
@@ -129,7 +131,8 @@ def name_bad_rows(error: UnreadableRowsError) -> int:
 
 def check_outputs(given: Sequence[str | None], inputs: Sequence[str]) -> None:
     """Raise where a report cannot be written, or would be written over an input or another report."""
-    read = {Path(file).resolve(): file for name in inputs if name != "-" for file in [name, *_matches(name)]}
+    here = [re.sub(r"^file:/+", "/", name) for name in inputs if name != "-"]
+    read = {Path(file).resolve(): file for name in here for file in [name, *_matches(name)]}
     written: set[Path] = set()
     for name in given:
         if name and name != "-":
@@ -204,7 +207,7 @@ def write_report(name: str, text: str) -> None:
         raise UsageError(f"`{name}` cannot be written: {what}", hint="check the folder") from exc
 
 
-def _counted_outcomes(given: str) -> tuple[Outcome, ...]:
+def counted_outcomes(given: str) -> tuple[Outcome, ...]:
     """Return the outcomes that are to count as saying no."""
     words = [word.strip() for word in given.split(",")]
     if not words or not set(words) <= set(Outcome) - {Outcome.FAILED}:

@@ -1,0 +1,238 @@
+"""`demur watch`: a growing log → an alarm as soon as the refusal rate has left its band, however often one looks."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from demur.adapters.config import input_limits
+from demur.adapters.growing_files import follow_lines
+from demur.adapters.watch_files import Kept, read_kept, write_kept
+from demur.cli.options import Once, add_judge_flags, counted_outcomes, judge_of_flags, whole_number
+from demur.cli.watch_words import Watched, announce, conclude, progress
+from demur.errors import EmptyInputError, InputError, UsageError
+from demur.measure.watching import Band, watch_rows
+from demur.model.verdict import Outcome
+from demur.pipeline.batch import BatchJudge
+from demur.pipeline.ingest import Ingest
+from demur.wire.document import parse_json
+from demur.wire.traces.formats import format_named, format_of_all
+from demur.wire.traces.interface import stands_alone
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from demur.adapters.records import Block
+
+__all__ = ["add_parser"]
+
+_EXAMPLES = """\
+examples:
+  demur watch app.jsonl --expect 5%
+  demur watch app.jsonl --expect 3%..8%
+  demur watch app.jsonl --baseline last_week.jsonl
+  kubectl logs -f app | demur watch - --expect 5%
+  demur watch app.jsonl --expect 5% --once --state watch.json   # from cron
+
+the alarm may be looked for after every row: a rate that stays in its band
+alarms in at most ALPHA of all streams of ROWS rows (independent rows assumed)
+
+exit codes: 0 no alarm, 1 alarm, 2 bad input
+"""
+_RATE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(%?)\s*")
+_MOST_TRIED = 50
+_MOST_NAMED = 10
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to the command line."""
+    command = commands.add_parser(
+        "watch",
+        help="an alarm when a growing log's refusal rate changes",
+        description="Watches a growing log: has the refusal rate left the band that it should be in?",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    command.add_argument("log", metavar="LOG", help="a file of JSON lines that may grow, or - for a pipe")
+    band = command.add_mutually_exclusive_group(required=True)
+    band.add_argument("--expect", metavar="RATE", type=_rates, help="the rate that is right, or a band: 5%%, 3%%..8%%")
+    band.add_argument("--baseline", metavar="RUN", help="a run whose rate is right, known as well as its size allows")
+    command.add_argument(
+        "--step", metavar="POINTS", type=float, default=5.0, help="a sudden change of this many points (5)"
+    )
+    command.add_argument("--alpha", metavar="P", type=float, default=0.05, help="chance of any false alarm (0.05)")
+    command.add_argument("--rows", metavar="N", type=whole_number, default=1_000_000, help="… over N rows (1000000)")
+    command.add_argument("--once", action="store_true", help="read what is there, and stop")
+    command.add_argument("--state", metavar="FILE", help="go on where the last call stopped, and keep it there")
+    command.add_argument("--every", metavar="SECONDS", type=float, default=1.0, help="how often to look (1)")
+    add_judge_flags(command)
+    command.add_argument("--format", metavar="NAME", action=Once, help="the trace format (default: sniffed)")
+    command.add_argument(
+        "--count",
+        metavar="WORDS",
+        type=counted_outcomes,
+        default=(Outcome.REFUSED, Outcome.FILTERED),
+        help="outcomes that count as saying no (refused,filtered)",
+    )
+    command.add_argument("--json", action="store_true", help="the end as one JSON object")
+    command.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Return the exit code of one call."""
+    _refuse_contradictions(args)
+    band = _band(args)
+    watched = Watched(args.log, band, read_kept(Path(args.state), band) if args.state else Kept())
+    if watched.kept.state.alarm is None:
+        announce(watched, quiet=args.json)
+        _watch(watched, args)
+    if not watched.kept.state.seen:
+        raise EmptyInputError("no row could be judged", source=args.log, hint="an empty run is never a pass")
+    conclude(watched, as_json=args.json)
+    return 1 if watched.kept.state.alarm else 0
+
+
+def _watch(watched: Watched, args: argparse.Namespace) -> None:
+    """Read on until the alarm, or the end of what is there."""
+    judge, counted = _Lines(args), frozenset(args.count)
+    show = progress()
+    found = follow_lines(
+        args.log,
+        watched.kept.mark,
+        input_limits(),
+        wait=_wait(args.every, once=args.once),
+        finished=args.once and not args.state,
+    )
+    for block, mark in found:
+        rows = judge.outcomes(block)
+        _name_errors(rows.errors, args.log, named=watched.kept.unreadable)
+        hits = [outcome in counted for outcome in rows.outcomes if outcome != Outcome.FAILED]
+        watched.kept = Kept(
+            mark,
+            watch_rows(watched.kept.state, watched.band, hits),
+            unreadable=watched.kept.unreadable + len(rows.errors),
+            failed=watched.kept.failed + len(rows.outcomes) - len(hits),
+        )
+        if args.state:
+            write_kept(Path(args.state), watched.kept, watched.band)
+        show(watched)
+        if watched.kept.state.alarm:
+            break
+    show(None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    outcomes: list[str]
+    errors: tuple[InputError, ...]
+
+
+class _Lines:
+    """Judges blocks of lines; the format is that of the first records that came, where none is named."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self._log = args.log
+        self._ingest = Ingest(format=args.format or "", judge=BatchJudge(judge_of_flags(args)))
+        if args.format:
+            self._refuse_dependent(args.format)
+
+    def outcomes(self, block: Block) -> _Rows:
+        """Return the outcomes of the rows in a block, and what could not be read."""
+        if isinstance(block.lines, InputError):
+            return _Rows([], (block.lines.at("", block.first),))
+        if not block.lines.strip():
+            return _Rows([], ())
+        if not self._ingest.format:
+            self._sniff(block)
+        judged = self._ingest.lines((block.first, block.lines))
+        return _Rows(judged.rows.column("outcome").to_pylist(), judged.errors)
+
+    def _sniff(self, block: Block) -> None:
+        records = list(_objects(block))[:_MOST_TRIED]
+        known = format_of_all(records) if records else None
+        if known is None:
+            what = "no trace format has these fields" if records else "no JSON lines"
+            hint = "name it with --format, or give rows with a `prompt` and a `response`"
+            raise InputError(what, source=self._log, line=block.first, hint=hint)
+        self._refuse_dependent(known.NAME)
+        self._ingest = self._ingest.with_format(known.NAME)
+
+    @staticmethod
+    def _refuse_dependent(name: str) -> None:
+        if not stands_alone(format_named(name).open_reader()):
+            hint = "`demur scan` reads it once it is whole"
+            raise UsageError(f"records of `{name}` belong together, so a growing log cannot be judged", hint=hint)
+
+
+def _objects(block: Block) -> Iterator[dict[str, object]]:
+    assert isinstance(block.lines, bytes)  # noqa: S101 — asked by the caller
+    for line in block.lines.split(b"\n"):
+        try:
+            record = parse_json(line)
+        except InputError:
+            continue
+        if isinstance(record, dict):
+            yield record
+
+
+def _band(args: argparse.Namespace) -> Band:
+    """Return the band that is asked for; a baseline's rate is known only so well, which half of alpha is spent on."""
+    step, alpha, rows = args.step / 100, args.alpha, args.rows
+    if args.expect:
+        low, high = args.expect
+        return Band(low, high, step=step, rows=rows, alpha=alpha)
+    from demur.measure.monitor import confidence_sequence
+    from demur.runs import Reading, scan
+
+    rate = scan(args.baseline, reading=Reading(judge=judge_of_flags(args), counted=args.count, jobs=None)).rate
+    if not rate.n:
+        raise EmptyInputError("no row could be judged", source=args.baseline, hint="an empty run says nothing")
+    likely = confidence_sequence(rate.count, rate.n, alpha=alpha / 2)
+    return Band(likely.low, likely.high, step=step, rows=rows, alpha=alpha / 2)
+
+
+def _wait(seconds: float, *, once: bool) -> Callable[[], bool]:
+    def wait() -> bool:
+        if once:
+            return False
+        time.sleep(seconds)
+        return True
+
+    return wait
+
+
+def _name_errors(errors: tuple[InputError, ...], log: str, *, named: int) -> None:
+    for error in errors[: max(0, _MOST_NAMED - named)]:
+        print(f"demur: {error.at('<stdin>' if log == '-' else log, error.line)}", file=sys.stderr)
+    if named < _MOST_NAMED <= named + len(errors):
+        print("demur: further lines that cannot be read are counted only", file=sys.stderr)
+
+
+def _refuse_contradictions(args: argparse.Namespace) -> None:
+    if args.log == "-" and args.state:
+        raise UsageError("a pipe cannot be read on where the last call stopped", hint="name a file, or drop --state")
+    if args.log == "-" and args.baseline == "-":
+        raise UsageError("standard input stands twice", hint="name it once")
+    if not 0 < args.step < 100:  # noqa: PLR2004 — points
+        raise UsageError(f"`--step {args.step:g}` is no change of a rate", hint="points above 0 and below 100")
+    if not args.every > 0:
+        raise UsageError(f"`--every {args.every:g}` is no time", hint="seconds above 0")
+
+
+def _rates(given: str) -> tuple[float, float]:
+    """Return the two ends of a band; a single rate is both."""
+    ends = [_RATE.fullmatch(word) for word in given.split("..")]
+    if len(ends) > 2 or not all(ends):  # noqa: PLR2004 — a low and a high end
+        raise argparse.ArgumentTypeError(f"`{given}` is no rate; write 5%, 0.05, or a band: 3%..8%")
+    shares = [float(end[1]) / (100 if end[2] else 1) for end in ends if end]
+    if not all(0 <= share <= 1 for share in shares) or shares != sorted(shares):
+        raise argparse.ArgumentTypeError(
+            f"`{given}` is no rate between 0 and 100 %; did you mean {given.rstrip('%')}%?"
+        )
+    return shares[0], shares[-1]
