@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test test-slow test-cluster test-postgres test-promptfoo check format lint types imports train benchmark clean
+.PHONY: help setup demo test test-slow test-cluster test-postgres test-promptfoo docs check format lint types imports train benchmark clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -17,12 +17,11 @@ $(STAMP): pyproject.toml scripts/setup
 	@PYTHON="$(PYTHON)" VENV="$(VENV)" sh scripts/setup
 	@touch $@
 
-demo: $(STAMP) ## see it work on a handful of responses
+demo: $(STAMP) ## the tour: all of it on this machine in a minute
 	@BIN="$(BIN)" sh scripts/demo
 
 test: $(STAMP) ## run the tests with the coverage gate
-	@$(BIN)/coverage run -m pytest -m "not slow and not cluster"
-	@$(BIN)/coverage report
+	@$(BIN)/python -m pytest -m "not slow and not cluster" -n auto --dist loadfile --cov
 
 test-slow: $(STAMP) ## the tests that need the labelled sets or minutes
 	@$(BIN)/python -m pytest -m slow
@@ -38,6 +37,9 @@ test-postgres: $(STAMP) ## the shared store on a real PostgreSQL, installed wher
 
 test-promptfoo: $(STAMP) ## our assertion inside the real promptfoo (two minutes to install)
 	@BIN="$(BIN)" sh scripts/promptfoo
+
+docs: $(STAMP) ## build the documentation into site/
+	@$(BIN)/mkdocs build --strict --quiet
 
 check: format lint types imports test ## all that CI asks
 

@@ -65,7 +65,7 @@ def conclude(watched: Watched, *, as_json: bool) -> None:
             "ALARM",
             f"{_alarm_words(state.alarm)}: {_counts_words(watched)}, compatible with {_interval_words(watched)}.",
         )
-    for said in _notes(watched):
+    for said in _watch_notes(watched):
         _say("", said)
     if state.seen > band.rows:
         _say("", f"More than the {band.rows:,} rows were seen that alpha is promised for: give --rows.")
@@ -94,7 +94,7 @@ def _band_words(band: Band) -> str:
     return f"{percent(band.low)} to {percent(band.high)}{PERCENT}"
 
 
-def _notes(watched: Watched) -> list[str]:
+def _watch_notes(watched: Watched) -> list[str]:
     kept = watched.kept
     notes = []
     if kept.failed:
