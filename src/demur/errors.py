@@ -1,6 +1,7 @@
 """Every exception that Demur raises on purpose.
 
     DemurError
+    ├── CommandError          a command that was started for the user did not do its work
     ├── InputError            what was given cannot be read
     │   ├── EmptyInputError       there is nothing in it
     │   ├── EncodingError         it is not UTF-8
@@ -25,6 +26,7 @@ facts are attributes, so that no caller parses a message; `hint` says what to do
 from __future__ import annotations
 
 __all__ = [
+    "CommandError",
     "DemurError",
     "EmptyInputError",
     "EncodingError",
@@ -62,6 +64,15 @@ class DemurError(Exception):
 def _one_line(text: str) -> str:
     """Return a text without characters that steer a terminal or start a new line: a user's id may hold any."""
     return text if text.isprintable() else "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
+
+
+class CommandError(DemurError):
+    """A command that was started for the user did not do its work; `exit_code` is None where it has not ended."""
+
+    def __init__(self, what: str, *, exit_code: int | None = None, hint: str | None = None) -> None:
+        """Keep how it ended."""
+        super().__init__(what, hint=hint)
+        self.exit_code = exit_code
 
 
 class InputError(DemurError):
