@@ -38,8 +38,8 @@ test-postgres: $(STAMP) ## the shared store on a real PostgreSQL, installed wher
 test-promptfoo: $(STAMP) ## our assertion inside the real promptfoo (two minutes to install)
 	@BIN="$(BIN)" sh scripts/promptfoo
 
-docs: $(STAMP) ## build the documentation into site/
-	@$(BIN)/mkdocs build --strict --quiet
+docs: $(STAMP) ## build the documentation's site into build/site, strictly
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 check: format lint types imports test ## all that CI asks
 

@@ -17,6 +17,7 @@ import pytest
 from tests.cli.tour_calls import LINUX, Walk, children_of, is_running, tour_process
 
 from demur.cli import tour
+from demur.cli.main import main
 from demur.errors import UsageError
 
 if TYPE_CHECKING:
@@ -60,6 +61,13 @@ def walk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Walk]:
     with tour_process("--stay", cwd=folder, **in_the_way) as walked:
         walked.read_until("Ctrl-C ends both")
         yield walked
+
+
+def test_a_backtest_on_the_records_changes_nothing(summary: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    """The policy that decided, put to the exported passports again, decides the same."""
+    folder = Path(summary["folder"])
+    assert main(["policy", "backtest", str(folder / "policy.cedar"), "--records", str(folder / "records.jsonl")]) == 0
+    assert " 0 changed" in capsys.readouterr().out
 
 
 def test_everything_comes_out_as_it_should(summary: dict[str, Any]) -> None:

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+from tests.contracts.doc_pages import PAGES, ROOT, blocks_of
 
-ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-CONSOLE = re.compile(r"```console\n(.*?)```", re.DOTALL)
-PYTHON = re.compile(r"```python\n(.*?)```", re.DOTALL)
+from demur.adapters.gateway_metrics import gateway_families
+from demur.cli.main import parser
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.contracts.doc_pages import Block
+
 # These set a machine up or take minutes; the other targets run them.
 NOT_RUN_HERE = ("make ", "git ", "pip ")
 
@@ -22,13 +29,30 @@ NOT_RUN_HERE = ("make ", "git ", "pip ")
 def shown() -> list[tuple[str, str, str]]:
     """Every command on the pages with the output shown below it."""
     found = []
-    for page in PAGES:
-        for block in CONSOLE.findall(page.read_text(encoding="utf-8")):
-            for piece in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-                command, _, output = piece.partition("\n")
-                if not command.startswith(NOT_RUN_HERE):
-                    found.append((page.name, command, output.rstrip()))
+    for block in blocks_of(*PAGES, languages=("console",)):
+        for piece in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
+            command, _, output = piece.partition("\n")
+            if not command.startswith(NOT_RUN_HERE):
+                found.append((block.page, command, output.rstrip()))
     return found
+
+
+def calls_of(block: Block) -> Iterator[list[str]]:
+    """Yield the arguments of each call of `demur` in a block of shell, but for those cut short by an ellipsis."""
+    text = re.sub(r"(?m)(?:^|(?<=\s))#.*$", "", block.text.replace("\\\n", " "))
+    words = shlex.shlex(text, posix=True, punctuation_chars="();<>|&\n")
+    words.whitespace, words.whitespace_split, words.commenters = " \t", True, ""
+    call: list[str] = []
+    for word in [*words, ";"]:
+        if not set(word) <= set("();<>|&\n"):
+            call.append(word)
+            continue
+        while call and re.match(r"\w+=", call[0]):
+            call.pop(0)
+        if call[:1] == ["demur"] and "…" not in call:
+            # A number before `>` is a descriptor; what follows one is a file, and begins no call.
+            yield call[1:-1] if ">" in word and call[-1] == "2" else call[1:]
+        call = []
 
 
 @pytest.mark.parametrize(("page", "command", "output"), shown(), ids=lambda value: value[:40])
@@ -42,13 +66,24 @@ def test_every_command_prints_what_is_shown(page: str, command: str, output: str
     assert printed == output, page
 
 
-def test_python_on_the_pages_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every Python block on a page runs, in order, in one namespace a page."""
+@pytest.mark.parametrize("block", blocks_of(*PAGES, languages=("sh",)), ids=str)
+def test_every_call_on_a_page_is_one_that_the_program_takes(block: Block) -> None:
+    """A call of `demur` on a page has a command and flags that exist; those of the how-to pages are run as well."""
+    for call in calls_of(block):
+        try:
+            parser(call[0]).parse_args(call)
+        except (ModuleNotFoundError, SystemExit):
+            pytest.fail(f"demur {shlex.join(call)}")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_python_on_the_pages_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every Python block on a page runs, in order, in one namespace a page; one with a name is a file of its how-to."""
     monkeypatch.chdir(tmp_path)
-    for page in PAGES:
-        namespace: dict[str, object] = {}
-        for block in PYTHON.findall(page.read_text(encoding="utf-8")):
-            exec(compile(block, page.name, "exec"), namespace)  # noqa: S102 — the project's own pages
+    namespace: dict[str, object] = {}
+    for block in blocks_of(page, languages=("python",)):
+        if block.title is None:
+            exec(compile(block.text, str(block), "exec"), namespace)  # noqa: S102 — the project's own pages
 
 
 def test_pages_are_finished() -> None:
@@ -56,7 +91,7 @@ def test_pages_are_finished() -> None:
     for page in [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]:
         text = page.read_text(encoding="utf-8")
         assert not re.findall(r"OUTPUT\d|TODO|TBD|example\.invalid", text), page.name
-        links = [link for link in re.findall(r"\]\(([^)#]+)\)", text) if "://" not in link]
+        links = [link for link in re.findall(r"\]\(([^)#]+)[^)]*\)", text) if "://" not in link]
         assert [link for link in links if not (page.parent / link).exists()] == [], page.name
 
 
@@ -66,6 +101,24 @@ def test_every_dependency_has_its_reason() -> None:
     names = [re.split(r"[<>=\[ ]", d)[0] for d in project["dependencies"]]
     page = (ROOT / "docs" / "dependencies.md").read_text(encoding="utf-8")
     assert [n for n in names if f"`{n}`" not in page] == []
+
+
+def test_the_limits_are_those_of_the_model_cards() -> None:
+    """Every figure of what the detector misses stands in a model card: a card that changes changes the page."""
+    docs = ROOT / "docs"
+    told = (docs / "limits.md").read_text(encoding="utf-8").split("## What the detector misses")[1].split("\nSo:\n")[0]
+    cards = "".join(page.read_text(encoding="utf-8") for page in docs.glob("model_card*.md"))
+    figures = re.findall(r"\d*\.\d+", told)
+    assert len(figures) > 10
+    assert [figure for figure in figures if not re.search(rf"(?<![\d.]){re.escape(figure)}(?!\d)", cards)] == []
+
+
+def test_every_metric_on_the_pages_is_one_that_the_gateway_has() -> None:
+    """A query on a page names no figure that the gateway does not serve."""
+    known = {family.name for family in gateway_families()}
+    named = {n for p in PAGES for n in re.findall(r"demur_\w+_total|demur_\w+_seconds", p.read_text(encoding="utf-8"))}
+    assert named
+    assert sorted(named - known) == []
 
 
 def test_every_setting_is_documented() -> None:

@@ -28,6 +28,7 @@ from demur.errors import (
 )
 from demur.model.claim import ClaimSpec, ClaimType, Phase, Vocabulary
 from demur.model.decision import Effect
+from demur.model.passport import Passport
 from demur.policy.backtest import RecordedDecision
 from demur.policy.fixtures import PolicyCase, boundary_results, case_results
 from demur.policy.gate import Ask, Default, PolicyGate, load_gate
@@ -36,6 +37,7 @@ from demur.policy.pack import builtin_policies
 from demur.policy.rules import nearest
 from demur.policy.tokens import PolicySource
 from demur.policy.vocabulary import SAFETY_VOCABULARY
+from demur.record.seal import open_sealed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -264,16 +266,33 @@ def read_recorded(name: str, gate: PolicyGate) -> Iterator[RecordedDecision | In
 
 
 def _records(line: bytes, gate: PolicyGate, *, source: str, number: int) -> Iterator[RecordedDecision | InputError]:
+    place = f"{source}:{number}"
     try:
         row = json.loads(line)
+        if isinstance(row, dict) and "envelope" in row:
+            yield from _sealed_rows(line, gate, place=place)
+            return
         for held in _phase_rows(row):
-            yield _recorded_row(held, gate, place=f"{source}:{number}")
+            yield _recorded_row(held, gate, place=place)
     except InputError as exc:
         yield exc.at(source, number)
     except (ValueError, RecursionError) as exc:
         error = JsonError("not JSON", source=source, line=number, hint="one record a line")
         error.__cause__ = exc
         yield error
+
+
+class _ExportedLine(msgspec.Struct):
+    envelope: msgspec.Raw
+
+
+def _sealed_rows(line: bytes, gate: PolicyGate, *, place: str) -> Iterator[RecordedDecision]:
+    """Yield the phases of an exported passport, as they were sealed: the readable part leaves out what its frame tells."""
+    entry = open_sealed(bytes(msgspec.json.decode(line, type=_ExportedLine).envelope)).entry
+    for phase in entry.phases if isinstance(entry, Passport) else ():
+        context = json.loads(phase.context)
+        gate.replay(context)
+        yield RecordedDecision(place, context, phase.decision.effect)
 
 
 def _phase_rows(row: object) -> list[dict[str, Any]]:
@@ -292,6 +311,8 @@ def _phase_rows(row: object) -> list[dict[str, Any]]:
 
 def _recorded_row(row: dict[str, Any], gate: PolicyGate, *, place: str) -> RecordedDecision:
     context = row["context"]
+    if "auditors" in row and "action" not in context:
+        raise ShapeError("a passport without its envelope", hint="give the lines of `demur passport export` whole")
     if "action" not in context:
         context = gate.context_of(ask_of(context))
     said = row.get("decision")

@@ -76,7 +76,8 @@ def open_sealed(envelope: bytes) -> Sealed:
     try:
         form = _READER.decode(envelope)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as exc:
-        raise ShapeError(f"no envelope ({str(exc).lower()})", hint="expected a DSSE envelope as JSON") from exc
+        what = "not UTF-8" if isinstance(exc, UnicodeError) else str(exc).lower()
+        raise ShapeError(f"no envelope ({what})", hint="expected a DSSE envelope as JSON") from exc
     if form.payloadType != PAYLOAD_TYPE:
         raise ShapeError(f"a payload of type `{form.payloadType}`", hint=f"expected `{PAYLOAD_TYPE}`")
     if _WRITER.encode(form) != envelope:
