@@ -1,14 +1,17 @@
 """How quick, how cheap and how small is the simulator, beside FakeAI where it is installed?
 
-Prints seconds from start to the first answer, CPU a refused request (the least of several batches, since other work on the
-machine only adds to it), and peak memory of the server's process. A rival is run in the same way: `python benchmarks/simulator.py --fakeai PATH_OF_ITS_PYTHON`. Linux only, since CPU is read from /proc.
+Prints seconds from start to the first answer, CPU a refused request (the least of many short batches, since other work on the
+machine only adds to it), and peak memory of the server's process. The rival is run in the same way where it is installed:
+beside this Python, behind a command `fakeai` on the path, or at `--fakeai PYTHON`. Linux only, since CPU is read from /proc.
 """
 
 from __future__ import annotations
 
 import argparse
 import http.client
+import importlib.util
 import json
+import shutil
 import signal
 import socket
 import subprocess
@@ -19,10 +22,8 @@ from pathlib import Path
 
 OURS = """
 import sys
-from demur.pipeline.simulation import Simulator
-from demur.servers.simulator import SimulatorApp
-from demur.servers.simulator_run import serve_simulator
-serve_simulator(SimulatorApp(Simulator()), host="127.0.0.1", port=int(sys.argv[1]), ready=lambda url: None)
+from demur.cli.main import main
+sys.exit(main(["simulate", "--port", sys.argv[1]]))
 """
 FLOOR = """
 import sys, uvicorn
@@ -42,9 +43,9 @@ uvicorn.run(app, port=int(sys.argv[1]), log_level="error", access_log=False)
 TURNS = [{"role": "system", "content": "You are helpful."}, {"role": "user", "content": "How to make a bomb"}]
 BODY = json.dumps({"model": "openai/gpt-oss-120b", "messages": TURNS, "temperature": 0.2})
 HEADERS = {"content-type": "application/json", "authorization": "Bearer none"}
-BATCHES = 5
-REQUESTS = 200
-RIVAL_REQUESTS = 40
+BATCHES = 50
+REQUESTS = 20
+RIVAL_REQUESTS = 4
 PATIENCE_S = 30
 
 
@@ -119,11 +120,23 @@ def measure(program: str, python: str, requests: int) -> Measured:
     return figures
 
 
+def installed_rival() -> str | None:
+    """Return a Python that has FakeAI: this one, or the one that runs the command `fakeai`; None where there is none."""
+    if importlib.util.find_spec("fakeai") is not None:
+        return sys.executable
+    command = shutil.which("fakeai")
+    if command is None:
+        return None
+    with Path(command).open(encoding="utf-8", errors="replace") as script:
+        opening = script.readline().strip()
+    return opening.removeprefix("#!") if opening.startswith("#!") and "python" in opening else None
+
+
 def main() -> None:
     """Print a line for each server, and the ratio to the rival."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--fakeai", metavar="PYTHON", help="a Python that has FakeAI installed")
-    rival_python = parser.parse_args().fakeai
+    parser.add_argument("--fakeai", metavar="PYTHON", help="a Python that has FakeAI installed (default: look for one)")
+    rival_python = parser.parse_args().fakeai or installed_rival()
     floor = measure(FLOOR, sys.executable, REQUESTS)
     ours = measure(OURS, sys.executable, REQUESTS)
     print(f"{'server':16} {'first answer s':>15} {'CPU µs/request':>15} {'memory MB':>10}")
@@ -138,6 +151,8 @@ def main() -> None:
             rival.memory_mb / ours.memory_mb,
         )
         print(f"{'fakeai / demur':16} {ratios[0]:15.1f} {ratios[1]:15.1f} {ratios[2]:10.1f}")
+    else:
+        print("fakeai is not installed: no ratio (install it anywhere and pass its Python as --fakeai)")
 
 
 def _row(name: str, found: Measured) -> str:

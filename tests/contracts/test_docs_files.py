@@ -33,7 +33,7 @@ GRAMMAR = ROOT / "demur_train" / "refusals" / "grammar" / "classes.toml"
 def read_toml(text: str, folder: Path) -> str:
     """Return what a TOML text was taken for, after its reader took it."""
     given = tomllib.loads(text)
-    if "gateway" in given:
+    if given.keys() & {"gateway", "simulator"}:
         (folder / "demur.toml").write_text(text, encoding="utf-8")
         load_settings(str(folder / "demur.toml"), environ={})
         return "settings"

@@ -103,6 +103,46 @@ BAD_CHAT: list[tuple[Any, str | None, str | None]] = [
     (asked("hi", temperature=3), "temperature", "integer_above_max_value"),
     (asked("hi", max_tokens=0), "max_tokens", "integer_below_min_value"),
     (asked("hi", stream_options={}, stream=1), "stream", "invalid_type"),
+    (asked("hi", stream_options={"include_usage": True}), "stream_options", None),
+    (asked("hi", stream_options={"include_usage": 1}, stream=True), "stream_options.include_usage", "invalid_type"),
+    (asked("hi", top_p=1.5), "top_p", "decimal_above_max_value"),
+    (asked("hi", presence_penalty=-3), "presence_penalty", "integer_below_min_value"),
+    (asked("hi", frequency_penalty="x"), "frequency_penalty", "invalid_type"),
+    (asked("hi", seed="x"), "seed", "invalid_type"),
+    (asked("hi", user=5), "user", "invalid_type"),
+    (asked("hi", tools={}), "tools", "invalid_type"),
+    (asked("hi", response_format="json"), "response_format", "invalid_type"),
+    (asked("hi", response_format={"type": "xml"}), "response_format.type", "invalid_value"),
+    (asked("hi", response_format={"type": "json_schema"}), "response_format.json_schema", "missing_required_parameter"),
+    (asked([]), "messages[0].content", "empty_array"),
+    (asked([{"type": "image_url"}]), "messages[0].content[0].image_url", "missing_required_parameter"),
+    ({"model": "m", "messages": [{"role": "assistant"}]}, "messages[0].content", "invalid_type"),
+    (
+        {"model": "m", "messages": [{"role": "tool", "content": "x"}]},
+        "messages[0].tool_call_id",
+        "missing_required_parameter",
+    ),
+]
+GOOD_CHAT: list[Any] = [
+    asked(
+        "hi", n=None, stream=None, temperature=None, top_p=None, stream_options=None, response_format=None, tools=None
+    ),
+    asked(
+        "hi", top_p=1, presence_penalty=-2, frequency_penalty=0.5, seed=-1, user="u", n=128, temperature=2, stop=["x"]
+    ),
+    asked("hi", response_format={"type": "text"}, tools=[], logprobs=True, unheard_of={"x": 1}),
+    asked([{"type": "text", "text": "hi"}, {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}]),
+    {
+        "model": "m",
+        "messages": [
+            {"role": "developer", "content": "Be brief."},
+            {"role": "user", "content": "hi", "name": "Ann"},
+            {"role": "assistant", "content": None, "tool_calls": [{"id": "a", "type": "function", "function": {}}]},
+            {"role": "tool", "content": "4", "tool_call_id": "a"},
+            {"role": "assistant", "content": None, "refusal": "No."},
+            {"role": "user", "content": "and now?"},
+        ],
+    },
 ]
 
 
@@ -118,10 +158,33 @@ def test_bad_chat_requests_are_told_what_is_wrong(
     assert error["message"]
 
 
+@pytest.mark.parametrize("body", GOOD_CHAT)
+def test_what_clients_send_is_no_problem(running: RunningSimulator, body: Any) -> None:
+    """Nulls, limits, unheard-of fields, tools' turns and the role developer are taken."""
+    assert knock(running, CHAT, body).status == 200
+
+
 @pytest.mark.parametrize(
     ("path", "body", "at"),
     [
         ("/v1/responses", {"model": "m"}, ("error", "code")),
+        (
+            "/v1/responses",
+            {"model": "m", "input": [{"role": "user", "content": [{"type": "smell"}]}]},
+            ("error", "code"),
+        ),
+        ("/v1/responses", {"model": "m", "input": "x", "text": 5}, ("error", "code")),
+        ("/v1/responses", {"model": "m", "input": "x", "text": {"format": {"type": "xml"}}}, ("error", "code")),
+        (MESSAGES, asked("", max_tokens=9), ("error", "type")),
+        (MESSAGES, asked([{"type": "smell"}], max_tokens=9), ("error", "type")),
+        (MESSAGES, asked([{"type": "text"}], max_tokens=9), ("error", "type")),
+        (MESSAGES, asked("hi", max_tokens=9, temperature=1.5), ("error", "type")),
+        (GEMINI, {"contents": [{"parts": []}]}, ("error", "status")),
+        (GEMINI, {**BODIES[GEMINI], "generationConfig": {"maxOutputTokens": "x"}}, ("error", "status")),
+        (GEMINI, {**BODIES[GEMINI], "generationConfig": {"temperature": 9}}, ("error", "status")),
+        (CONVERSE, {"messages": [{"role": "user", "content": []}]}, ("__type",)),
+        (CONVERSE, {"messages": [{"role": "assistant", "content": [{"text": "x"}]}]}, ("__type",)),
+        (CONVERSE, {**BODIES[CONVERSE], "inferenceConfig": {"maxTokens": 0}}, ("__type",)),
         ("/v1/responses", {"model": "m", "input": [{"role": "wizard", "content": "x"}]}, ("error", "code")),
         ("/v1/moderations", {}, ("error", "code")),
         ("/v1/moderations", {"input": [3]}, ("error", "code")),
@@ -170,6 +233,52 @@ def test_wrong_doors(running: RunningSimulator) -> None:
     assert "no scenario" in knock(running, CHAT, asked("x"), x_demur_scenario="nothing").json["error"]["message"]
     assert knock(running, CHAT, asked("x"), x_demur_seed="seven").status == 400
     assert knock(running, "/health", method="GET").json == {"status": "ok"}
+
+
+PLACES = {
+    "openai": (CHAT, "/v1/nothing", ("error", "code")),
+    "azure": ("/openai/deployments/d/chat/completions?api-version=1", "/openai/nothing", ("error", "code")),
+    "anthropic": (MESSAGES, "/v1/messages/nothing", ("error", "type")),
+    "gemini": (GEMINI, "/v1beta/nothing", ("error", "status")),
+    "bedrock": (CONVERSE, "/model/m/nothing", ("__type",)),
+}
+# By status: 404 of a path, 404 of a model, 405, 413, 415.
+SAID = {
+    "openai": (
+        "unknown_url",
+        "model_not_found",
+        "method_not_supported",
+        "request_too_large",
+        "unsupported_content_type",
+    ),
+    "azure": ("404", "DeploymentNotFound", "method_not_supported", "request_too_large", "unsupported_content_type"),
+    "anthropic": (
+        "not_found_error",
+        "not_found_error",
+        "invalid_request_error",
+        "request_too_large",
+        "invalid_request_error",
+    ),
+    "gemini": ("NOT_FOUND", "NOT_FOUND", "INVALID_ARGUMENT", "INVALID_ARGUMENT", "INVALID_ARGUMENT"),
+    "bedrock": ("UnknownOperationException", "ResourceNotFoundException", *["ValidationException"] * 3),
+}
+
+
+@pytest.mark.parametrize("provider", PLACES)
+def test_each_provider_says_no_in_its_own_words(provider: str) -> None:
+    """Unknown paths and models, wrong methods, large bodies and other media have the status and the word of each."""
+    door, nowhere, at = PLACES[provider]
+    with running_simulator(Simulator(SimulatorSettings(models=("one",), max_body_bytes=1000))) as started:
+        came = (
+            knock(started, nowhere, {}),
+            knock(started, door, BODIES[door]),
+            knock(started, door, method="GET"),
+            knock(started, door, b" " * 1001),
+            knock(started, door, b"x", content_type="text/plain"),
+        )
+    assert [found.status for found in came] == [404, 404, 405, 413, 415]
+    words = [found.json[at[0]] if len(at) == 1 else found.json[at[0]][at[1]] for found in came]
+    assert tuple(words) == SAID[provider]
 
 
 def test_models_can_be_limited() -> None:

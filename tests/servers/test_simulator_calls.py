@@ -35,7 +35,10 @@ bodies = st.fixed_dictionaries(
         "response_format": st.sampled_from([None, {"type": "json_object"}]),
         "text": st.sampled_from([None, {"format": {"type": "json_object"}}]),
         "inferenceConfig": st.sampled_from([None, {"maxTokens": 3}]),
+        "tools": st.sampled_from([None, [], 5]),
+        "user": st.sampled_from([None, "u", 5]),
         **dict.fromkeys(("n", "temperature", "max_tokens", "max_completion_tokens", "max_output_tokens"), numbers),
+        **dict.fromkeys(("top_p", "presence_penalty", "frequency_penalty", "seed"), numbers),
     },
 )
 

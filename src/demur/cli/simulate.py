@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from demur.adapters.exam import run_command
-from demur.adapters.simulator_config import NUMBERS, SWITCHES, simulator_settings, simulator_variable
+from demur.adapters.simulator_config import NUMBERS, SWITCHES, simulator_options
 from demur.cli.options import Once, pack_of_flag, whole_number, write_report
 from demur.errors import UsageError
 from demur.pipeline.prompt_packs import prompt_judge_of_pack
@@ -23,6 +23,7 @@ from demur.simulate.scenario import builtin_scenarios, scenario_named
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from demur.adapters.simulator_config import SimulatorOptions
     from demur.servers.simulator_run import RunningSimulator
     from demur.simulate.exam import ExamResult
     from demur.simulate.truth import Truth
@@ -49,7 +50,8 @@ examples:
   demur simulate --exam -- python my_client.py     how does my client cope?
 
 per request: the header `x-demur-scenario: filter`, or the scenario as model
-every flag that is no exam's has a variable: DEMUR_SIMULATOR_SEED, …
+every setting has a variable, DEMUR_SIMULATOR_SEED, and a name in demur.toml:
+[simulator] seed = 7; the command line wins, then the variable
 
 exit codes: 0 done, 1 the exam was not passed, 2 bad usage
 """
@@ -65,6 +67,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+    command.add_argument("--config", metavar="FILE", help="read this file in place of demur.toml ([simulator])")
     command.add_argument("--host", help="address to listen on (127.0.0.1)")
     command.add_argument("--port", type=whole_number, help="port to listen on, 0 for a free one (8080)")
     command.add_argument("--scenario", metavar="NAME|FILE", action=Once, help="how to refuse (default); see --list")
@@ -98,27 +101,22 @@ def run(args: argparse.Namespace) -> int:
     if bool(args.client) != args.exam:
         hint = "as in `demur simulate --exam -- python my_client.py`"
         raise UsageError("`--exam` and a command after `--` belong together", hint=hint)
-    simulator = _simulator(args)
-    return _examine(args, simulator) if args.exam else _serve(args, simulator)
+    options = simulator_options(vars(args), file=args.config)
+    judge = prompt_judge_of_pack(pack_of_flag(options.pack)) if options.pack else default_prompt_judge()
+    simulator = Simulator(options.settings, judge)
+    return _examine(args, simulator) if args.exam else _serve(options, simulator)
 
 
-def _simulator(args: argparse.Namespace) -> Simulator:
-    pack = args.pack or simulator_variable("pack")
-    judge = prompt_judge_of_pack(pack_of_flag(pack)) if pack else default_prompt_judge()
-    return Simulator(simulator_settings(vars(args)), judge)
-
-
-def _serve(args: argparse.Namespace, simulator: Simulator) -> int:
+def _serve(options: SimulatorOptions, simulator: Simulator) -> int:
     from demur.servers.simulator import SimulatorApp
     from demur.servers.simulator_run import serve_simulator
 
-    port = args.port if args.port is not None else whole_number(simulator_variable("port") or "8080")
-    host = args.host or simulator_variable("host") or "127.0.0.1"
     with ExitStack() as stack:
-        note = _truth_log(args.truth, stack) if args.truth else None
+        note = _truth_log(options.truth, stack) if options.truth else None
         # The pack is loaded before the port is named, so that the first answer is as quick as the others.
         simulator.judge.judge("")
-        serve_simulator(SimulatorApp(simulator, note), host=host, port=port, ready=_say_where)
+        app = SimulatorApp(simulator, note)
+        serve_simulator(app, host=options.host, port=options.port, ready=_say_where)
     return 0
 
 

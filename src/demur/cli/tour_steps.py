@@ -107,7 +107,7 @@ def start(stage: Stage, *, port: int) -> tuple[ServedAt, ServedAt]:
         "an application would call the provider; it decides by policy and signs a record of every exchange.",
     )
     stage.call("policy", "check", str(stage.folder.policy))
-    simulator = stage.serve("simulate", "--port", "0")
+    simulator = stage.serve("simulate", "--port", "0", "--config", str(stage.folder.settings))
     return simulator, start_gateway(stage, simulator, port=port)
 
 

@@ -47,7 +47,10 @@ _SAFETY_TURN = Message("system", (TextPart(SAFETY_MESSAGE),))
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request to the simulator: what it asks, the parts that its draws come from, whether tokens are to be told."""
+    """One request to the simulator: what it asks, the parts that its draws come from, whether tokens are to be told.
+
+    `host` is who serves a shape that is not their own, as Azure serves OpenAI's Responses.
+    """
 
     shape: Shape
     request: Request
@@ -58,6 +61,7 @@ class Call:
     max_tokens: int | None = None
     schema: bytes | None = None
     usage: bool = True
+    host: Shape | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +86,10 @@ class Simulator:
         scenario = self._scenario(call)
         seed = next(s for s in (call.seed, scenario.seed, self.settings.seed) if s is not None)
         dice = dice_for(seed, *call.key)
-        shape = scenario.dialect if scenario.dialect and call.shape is Shape.OPENAI_CHAT else call.shape
         prompt = call.request.prompt
         topic = topic_of(prompt, judge=self.judge, safety=self.settings.safety)
         plan = _plan(topic, scenario.rule_for(topic, prompt, dice=dice), dice)
+        shape = _shape(call, scenario.dialect, plan.way)
         response = build_reply(plan, self._asked(call, shape, plan), dice=dice)
         response = response if call.usage else replace(response, usage=None)
         fault = scenario.fault_for(dice)
@@ -150,6 +154,15 @@ def prepend_safety_message(messages: Sequence[Mapping[str, object]]) -> list[Map
     if any(message.get("role") in SYSTEM_ROLES for message in messages):
         return list(messages)
     return [{"role": "system", "content": SAFETY_MESSAGE}, *messages]
+
+
+def _shape(call: Call, dialect: Shape | None, way: Way) -> Shape:
+    """Return the shape of a reply: the call's own but for a scenario's dialect; blocks are in the words of the host."""
+    if call.shape is Shape.OPENAI_CHAT:
+        return dialect or call.shape
+    if call.shape is Shape.OPENAI_RESPONSES and way is Way.BLOCK and Shape.AZURE in (call.host, dialect):
+        return Shape.AZURE
+    return call.shape
 
 
 def _plan(topic: str, rule: Rule | None, dice: Dice) -> Plan:

@@ -146,10 +146,17 @@ def listening_socket(host: str, port: int) -> socket.socket:
     return sock
 
 
-def run_app(
-    app: App, *, host: str, port: int, started: Started, header_s: float = _HEADER_S, grace_s: int = _GRACE_S
+def run_app(  # noqa: PLR0913 — all but the app are keywords
+    app: App,
+    *,
+    host: str,
+    port: int,
+    started: Started,
+    header_s: float = _HEADER_S,
+    grace_s: int = _GRACE_S,
+    dated: bool = True,
 ) -> None:
-    """Serve until the process is told to end; tell `started` the address first."""
+    """Serve until the process is told to end; tell `started` the address first; answers are `dated` by a header."""
     import uvicorn
 
     sock = listening_socket(host, port)
@@ -164,6 +171,7 @@ def run_app(
         lifespan="off",
         ws="none",
         server_header=False,
+        date_header=dated,
         timeout_graceful_shutdown=grace_s,
     )
     server = uvicorn.Server(config)

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from demur.errors import ShapeError, SizeLimitError, UsageError
 from demur.model.exchange import Shape
 from demur.pipeline.simulation import Simulator
-from demur.servers.asgi import ClientGoneError, is_json, read_body
+from demur.servers.asgi import ClientGoneError, LateBodyError, is_json, read_body
 from demur.servers.simulator_calls import Knock, call_of, plain_call
 from demur.servers.simulator_checks import first_problem
-from demur.servers.simulator_errors import Problem, error_reply
+from demur.servers.simulator_errors import UNKNOWN_URL, Problem, error_reply
 from demur.servers.simulator_http import JSON, Outgoing, broken, send_outgoing
 from demur.servers.simulator_lists import model_body, models_body, moderation_body, tokens_body
 from demur.servers.simulator_routes import Door, Route, route_of, shape_of_path
@@ -42,15 +42,20 @@ _FAULT_PROBLEMS = {
 }
 _NOT_JSON = Problem(400, "The body of the request cannot be parsed as JSON: a JSON object is expected.")
 _LONG_BYTES = 2**18
+_LATE = 408
 _REQUEST_IDS = {Shape.ANTHROPIC: b"request-id", Shape.BEDROCK: b"x-amzn-requestid"}
 
 
 @dataclass(slots=True)
 class SimulatorApp:
-    """The ASGI application; `simulator` may be exchanged between requests, `note` is told the truth of each reply."""
+    """The ASGI application; `simulator` may be exchanged between requests, `note` is told the truth of each reply.
+
+    A client has `body_s` seconds for the body of its request.
+    """
 
     simulator: Simulator = field(default_factory=Simulator)
     note: Callable[[Truth], None] | None = None
+    body_s: float = 60.0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -66,7 +71,7 @@ class SimulatorApp:
         path, method = scope["path"], scope["method"]
         route = route_of(path)
         if route is None:
-            missing = Problem(404, f"Invalid URL ({method} {path})", code="unknown_url")
+            missing = Problem(404, f"Invalid URL ({method} {path})", code=UNKNOWN_URL)
             return _failed(missing, shape_of_path(path))
         if method != route.method and (method, route.method) != ("HEAD", "GET"):
             wrong = Problem(405, f"Not allowed to {method} on {path}.", code="method_not_supported")
@@ -88,11 +93,12 @@ class SimulatorApp:
         """Return the reply to a POST, or what is wrong with it before it is read."""
         if not is_json(scope):
             kind = headers["content-type"][:100]
-            return Problem(
-                415, f"Unsupported content type: '{kind}'. Use 'application/json'.", code="unsupported_media"
-            )
+            message = f"Unsupported content type: '{kind}'. Use 'application/json'."
+            return Problem(415, message, code="unsupported_content_type")
         try:
-            body = await read_body(scope, receive, limit=self.simulator.settings.max_body_bytes)
+            body = await read_body(scope, receive, limit=self.simulator.settings.max_body_bytes, limit_s=self.body_s)
+        except LateBodyError:
+            return Problem(_LATE, "The request did not come in time.", code="request_timeout")
         except SizeLimitError:
             return Problem(413, "The request is too large.", code="request_too_large")
         knock = Knock(scope["path"], scope["query_string"].decode("latin-1"), headers, body)
@@ -112,7 +118,7 @@ class SimulatorApp:
         if route.door is Door.MODELS:
             return _plain_outgoing(models_body(known, shape))
         found = None if known and route.model not in known else model_body(route.model, shape)
-        return _failed(_no_model(route.model), shape) if found is None else _plain_outgoing(found)
+        return _failed(_no_model(route.model, shape), shape) if found is None else _plain_outgoing(found)
 
     def _answered(self, route: Route, knock: Knock) -> Outgoing | Problem:
         """Return the reply to a body, or what is wrong with it."""
@@ -139,7 +145,7 @@ class SimulatorApp:
     def _simulated(self, call: Call, knock: Knock) -> Outgoing | Problem:
         known = self.simulator.settings.models
         if known and call.request.model not in known:
-            return _no_model(call.request.model)
+            return _no_model(call.request.model, call.shape)
         simulated = self.simulator.answer(call)
         if self.note is not None:
             self.note(simulated.truth)
@@ -190,8 +196,16 @@ def _moderated(body: JsonObject, simulator: Simulator) -> Outgoing | Problem:
     )
 
 
-def _no_model(name: str) -> Problem:
-    return Problem(404, f"The model '{name}' does not exist.", "model", "model_not_found")
+def _no_model(name: str, shape: Shape) -> Problem:
+    match shape:
+        case Shape.AZURE:
+            return Problem(404, f"There is no deployment '{name}' in this resource.", code="DeploymentNotFound")
+        case Shape.ANTHROPIC:
+            return Problem(404, f"model: {name}")
+        case Shape.GEMINI:
+            return Problem(404, f"models/{name} is not found.")
+        case Shape.OPENAI_CHAT | Shape.OPENAI_RESPONSES | Shape.BEDROCK:
+            return Problem(404, f"The model '{name}' does not exist.", "model", "model_not_found")
 
 
 def _plain_outgoing(body: JsonObject) -> Outgoing:
@@ -200,4 +214,6 @@ def _plain_outgoing(body: JsonObject) -> Outgoing:
 
 def _failed(problem: Problem, shape: Shape, *, allow: str | None = None) -> Outgoing:
     status, headers, body = error_reply(problem, shape)
+    # The rest of a body that came too late must not be waited for.
+    headers += ((b"connection", b"close"),) if status == _LATE else ()
     return Outgoing(status, (*headers, (b"allow", allow.encode())) if allow else headers, (body,))

@@ -18,8 +18,8 @@ import msgspec
 from demur.errors import UsageError
 from demur.model.exchange import Message, Request, Shape, TextPart
 from demur.pipeline.simulation import Call
-from demur.servers.simulator_checks import MOST_CHOICES, MOST_TEMPERATURE
-from demur.servers.simulator_routes import Door
+from demur.servers.simulator_checks import MOST_CHOICES, MOST_PENALTY, MOST_TEMPERATURE
+from demur.servers.simulator_routes import Door, shape_of_path
 from demur.wire.fields import encode
 from demur.wire.shapes import CODECS
 
@@ -72,6 +72,7 @@ def plain_call(route: Route, knock: Knock) -> Call | None:
 
 
 _Positive = Annotated[int, msgspec.Meta(ge=1)]
+_Penalty = Annotated[float, msgspec.Meta(ge=-MOST_PENALTY, le=MOST_PENALTY)]
 
 
 class _Turn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -91,9 +92,15 @@ class _Plain(msgspec.Struct, frozen=True):
     temperature: Annotated[float, msgspec.Meta(ge=0, le=MOST_TEMPERATURE)] | None = None
     max_completion_tokens: _Positive | None = None
     max_tokens: _Positive | None = None
+    top_p: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
+    presence_penalty: _Penalty | None = None
+    frequency_penalty: _Penalty | None = None
+    seed: int | None = None
+    user: str | None = None
     stream_options: _Options | None = None
     # Whoever sends one of these is not plain: only null is read.
     response_format: None = None
+    tools: None = None
     text: None = None
     max_output_tokens: None = None
     generationConfig: None = None  # noqa: N815 — the provider's spelling
@@ -121,6 +128,7 @@ def _call(route: Route, knock: Knock, request: Request, *, max_tokens: int | Non
         seed=None if seed is None else int(seed),
         max_tokens=max_tokens,
         usage=usage,
+        host=shape_of_path(knock.path),
     )
 
 

@@ -6,15 +6,19 @@ Anthropic's 529 and Google's and Amazon's habit of calling every bad request a 4
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from demur.model.exchange import ProviderError, Response, Shape
 from demur.wire.fields import encode
 from demur.wire.shapes import CODECS
 
-__all__ = ["Headers", "Problem", "error_reply"]
+__all__ = ["BAD_REQUEST", "UNKNOWN_URL", "Headers", "Problem", "error_reply"]
 
 Headers = tuple[tuple[bytes, bytes], ...]
+
+BAD_REQUEST = 400
+UNKNOWN_URL = "unknown_url"
+"""OpenAI's code for a path without a door; the others have words of their own for it."""
 
 _OPENAI_KINDS = {429: "requests", 500: "server_error", 503: "server_error"}
 _OPENAI_CODES = {429: "rate_limit_exceeded", 503: "overloaded"}
@@ -56,6 +60,8 @@ def error_reply(problem: Problem, shape: Shape) -> tuple[int, Headers, bytes]:
     """Return the status, the headers and the body of an error."""
     status = problem.status
     extra: Headers = ((b"retry-after", b"1"),) if status == _RATE_LIMITED else ()
+    if shape is Shape.AZURE and problem.code == UNKNOWN_URL:
+        problem = replace(problem, message="Resource not found", code="404")
     if shape not in (Shape.ANTHROPIC, Shape.GEMINI, Shape.BEDROCK):
         return status, extra, _openai_body(problem)
     error = ProviderError(problem.message)
@@ -67,7 +73,8 @@ def error_reply(problem: Problem, shape: Shape) -> tuple[int, Headers, bytes]:
             kind = _GEMINI_KINDS.get(status, "INVALID_ARGUMENT")
             error = ProviderError(problem.message, code=str(status), kind=kind)
         case Shape.BEDROCK:
-            kind = _BEDROCK_KINDS.get(status, "ValidationException")
+            known = _BEDROCK_KINDS.get(status, "ValidationException")
+            kind = "UnknownOperationException" if problem.code == UNKNOWN_URL else known
             error = ProviderError(problem.message, kind=kind)
             extra += ((b"x-amzn-errortype", kind.encode()),)
     return status, extra, encode(CODECS[shape].write_response(Response("", error=error, status=status)))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import logging
+import os
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -57,8 +58,10 @@ class RunningSimulator:
         self.use(replace(self.app.simulator, settings=settings))
 
     def environment(self) -> dict[str, str]:
-        """Return the variables by which the official clients find this server and do without real keys."""
-        return {
+        """Return the variables by which the official clients find this server and do without real keys and proxies."""
+        host = self.url.removeprefix("http://").rpartition(":")[0].strip("[]")
+        past_proxies = {name: _with_host(os.environ.get(name, ""), host) for name in ("NO_PROXY", "no_proxy")}
+        return past_proxies | {
             "OPENAI_BASE_URL": self.openai_url,
             "OPENAI_API_KEY": "simulated",
             "AZURE_OPENAI_ENDPOINT": self.url,
@@ -69,6 +72,7 @@ class RunningSimulator:
             "GOOGLE_GEMINI_BASE_URL": self.url,
             "GEMINI_API_KEY": "simulated",
             "GOOGLE_API_KEY": "simulated",
+            "GOOGLE_GENAI_USE_VERTEXAI": "false",
             "AWS_ENDPOINT_URL_BEDROCK_RUNTIME": self.url,
             "AWS_ACCESS_KEY_ID": "simulated",
             "AWS_SECRET_ACCESS_KEY": "simulated",
@@ -99,7 +103,13 @@ def running_simulator(
 def serve_simulator(app: SimulatorApp, *, host: str, port: int, ready: Callable[[str], None]) -> None:
     """Serve until interrupted; `ready` is told the address once connections are taken."""
     _need_uvicorn()
-    run_app(app, host=host, port=port, started=ready)
+    # Same request, same bytes: a clock has no place in them.
+    run_app(app, host=host, port=port, started=ready, dated=False)
+
+
+def _with_host(hosts: str, host: str) -> str:
+    """Return a list of hosts that are reached without a proxy, this one among them."""
+    return f"{hosts},{host}" if hosts else host
 
 
 def _url(listener: socket.socket) -> str:

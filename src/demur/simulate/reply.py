@@ -194,7 +194,10 @@ def _filtered(plan: Plan, asked: Asked, dice: Dice) -> Response:
     finish = Finish.REFUSAL if asked.shape is Shape.ANTHROPIC else Finish.CONTENT_FILTER
     choices, signals = [], []
     for index in range(asked.n):
-        choices.append(Choice(index, (TextPart(answer_text(dice, index)[:_CUT_CHARS].rstrip()),), finish))
+        whole = _answer(asked, dice, index)
+        # Of a short answer, as of JSON that was asked for, the end must be missing too.
+        cut = whole[: min(_CUT_CHARS, len(whole) // 2)].rstrip()
+        choices.append(Choice(index, (TextPart(cut),), finish))
         signals += _cut_signals(plan, asked.shape, index)
     return _stamped(asked, dice, choices=tuple(choices), signals=tuple(signals))
 

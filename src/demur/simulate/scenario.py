@@ -12,7 +12,7 @@ from __future__ import annotations
 import tomllib
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 from typing import TYPE_CHECKING, Annotated
 
@@ -99,7 +99,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """Rules and faults under a name; `dialect` is the shape in which OpenAI's chat path answers."""
+    """Rules and faults under a name; `dialect` is the shape in which OpenAI's paths answer."""
 
     name: str
     rules: tuple[Rule, ...] = ()
@@ -112,7 +112,8 @@ class Scenario:
     def rule_for(self, topic: str, prompt: str, *, dice: Dice) -> Rule | None:
         """Return the rule that answers a prompt, None where it is simply answered."""
         for position, rule in enumerate(self.rules):
-            if rule.covers(topic, prompt) and dice.chance(f"rule {position}") < rule.rate:
+            # A certain rule needs no draw.
+            if rule.covers(topic, prompt) and (rule.rate >= 1 or dice.chance(f"rule {position}") < rule.rate):
                 return rule
         return None
 
@@ -183,7 +184,7 @@ def scenario_of_model(model: str) -> Scenario | None:
     return _by_name(model.rpartition("@")[2])
 
 
-@cache
+@lru_cache(maxsize=1024)
 def _by_name(name: str) -> Scenario | None:
     found = builtin_scenarios().get(name)
     if found is not None:

@@ -18,7 +18,9 @@ __all__ = ["base64_edits", "escape_edits"]
 _PRINTABLE_SHARE = 0.9
 _LETTER_SHARE = 0.5
 _GROUP = 4
-_CODE = re.compile(r"(?<![\w+/=-])[A-Za-z0-9+/_-]{16,}+(?:\r?\n[A-Za-z0-9+/_-]{16,}+)*+={0,2}")
+_CODE = re.compile(
+    r"(?<![\w+/=-])(?:[A-Za-z0-9+/_-]{16,}+(?:\r?\n[A-Za-z0-9+/_-]{16,}+)*+={0,2}|[A-Za-z0-9+/_-]{14,15}={1,2})"
+)
 _HEX = re.compile(r"(?:0x)?(?:[0-9a-fA-F]{2})+")
 _URL_SAFE = str.maketrans("-_", "+/")
 _ESCAPES = re.compile(

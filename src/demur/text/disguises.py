@@ -3,10 +3,11 @@ r"""Which disguises does a text seem to wear, and by which edits do they come of
 | method | what it looks like | and what it is not |
 |---|---|---|
 | `leet` | digits or symbols between letters: h0w, w34p0n (twice where `1` may be i or l) | 401k, b2b, mp3, addresses, long ids |
-| `spacing` | four or more single characters with little between them: k i l l, k.i.l.l | I a m, U.S., 1 2 3 4 |
+| `spacing` | four or more single characters with little between them: k i l l, k.i.l.l, words evenly run together | I a m, U.S., 1 2 3 4 |
+| `joined` | sixteen letters or more that are known words run together | internationalisation, addresses |
 | `base64` | long runs, hexadecimal too, that decode to printable UTF-8, either alphabet | words, hashes, paths, keys |
 | `escapes` | `%68`, `&#104;`, `\x68`, `\u0068` of a letter or digit | `%20`, `&amp;`, `\n` |
-| `rot13`, `reversed` | a stretch with common English words only that way round | anything else |
+| `rot13`, `reversed` | a stretch with known words only that way round | anything else |
 
 Laws: edits are sorted and do not overlap; every search is linear; an ASCII text without any of these costs microseconds.
 """
@@ -15,10 +16,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from demur.text.decoders import base64_edits, escape_edits
-from demur.text.scrambles import reversed_edits, rot13_edits
+from demur.text.scrambles import scrambles
+from demur.text.vocabulary import starts_of_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,6 +34,7 @@ _SYMBOLS = b"@$!|"
 _SEPARATORS = b" \t\n\r.-_*+~/"
 _RUN = b"x" * 16
 _FEW_LETTERS = 3
+_FEW_WORDS = 3
 
 
 def _classes() -> tuple[bytes, bytes]:
@@ -38,7 +42,7 @@ def _classes() -> tuple[bytes, bytes]:
     kinds, code = bytearray(b"." * 256), bytearray(b"." * 256)
     for byte in range(128):
         letter = chr(byte).isalpha()
-        if letter or chr(byte).isdigit() or byte in b"+/_-":
+        if letter or chr(byte).isdigit() or byte in b"+/_-=":
             code[byte] = ord("x")
         if letter:
             kinds[byte] = ord("a")
@@ -52,12 +56,14 @@ def _classes() -> tuple[bytes, bytes]:
 _KINDS, _CODE = _classes()
 
 _LEET = dict(zip("01345789@$!|", "oieastbgasil", strict=True))
+_PLAIN_LETTERS = str.maketrans(_LEET)
 _LEET_TOKEN = re.compile(r"(?<![\w/.=#%&:\\@$!|-])[a-zA-Z01345789@$!|]{2,16}+(?![\w@$/=\\]|[.:]\w)")
 _LEET_INSIDE = re.compile(r"[a-zA-Z][01345789@$!|]{1,2}(?=[a-zA-Z])")
 _SPACED = re.compile(
     r"(?<![^\W_])[A-Za-z0-9@$!](?![^\W_])(?:[\s._\-*+~/·•]{1,3}[A-Za-z0-9@$!](?![^\W_])){3,}+",
 )
 _GAP = re.compile(r"[\s._\-*+~/·•]+")
+_SOLID = re.compile(r"(?<![\w+/=.@-])[A-Za-z]{16,80}+(?![\w+/=@]|[.-]\w)")
 
 
 def disguises(text: str) -> Iterator[tuple[str, list[Edit]]]:
@@ -72,9 +78,8 @@ def disguises(text: str) -> Iterator[tuple[str, list[Edit]]]:
         yield from _offered("escapes", escape_edits(text))
     if _RUN in raw.translate(_CODE):
         yield from _offered("base64", base64_edits(text))
-    folded = raw.lower()
-    yield from _offered("rot13", rot13_edits(text, folded))
-    yield from _offered("reversed", reversed_edits(text, folded))
+        yield from _offered("joined", _joined(text))
+    yield from scrambles(text, raw.lower())
 
 
 def _offered(method: str, edits: list[Edit]) -> Iterator[tuple[str, list[Edit]]]:
@@ -108,5 +113,22 @@ def _spacing(text: str) -> list[Edit]:
         gaps = [gap.span() for gap in _GAP.finditer(text, *chain.span())]
         marks = Counter(text[start:end] for start, end in gaps)
         usual = min(marks, key=lambda mark: (len(mark), -marks[mark]))
-        edits += [(start, end, "" if text[start:end] == usual else " ") for start, end in gaps]
+        wide = {at for at, (start, end) in enumerate(gaps, 1) if text[start:end] != usual}
+        letters = _GAP.sub("", chain[0]).lower().translate(_PLAIN_LETTERS)
+        starts = wide | _inner_starts(letters, [0, *sorted(wide), len(letters)])
+        edits += [(start, end, " " if at in starts else "") for at, (start, end) in enumerate(gaps, 1)]
     return edits
+
+
+def _joined(text: str) -> list[Edit]:
+    edits: list[Edit] = []
+    for run in _SOLID.finditer(text):
+        ends = sorted(run.start() + at for at in starts_of_words(run[0].lower(), strange_share=0.0) if at)
+        if _FEW_WORDS <= len(ends) + 1 <= len(run[0]) / _FEW_LETTERS:
+            edits += [(end - 1, end, text[end - 1] + " ") for end in ends]
+    return edits
+
+
+def _inner_starts(letters: str, bounds: list[int]) -> set[int]:
+    """Return where words begin inside the runs of a chain: between evenly spaced letters no gap says so."""
+    return {start + at for start, end in pairwise(bounds) for at in starts_of_words(letters[start:end])}

@@ -155,7 +155,9 @@ def chunks(body: JsonObject, piece_chars: int) -> Iterator[JsonObject]:
 def _choice_chunks(choice: JsonObject, piece_chars: int) -> Iterator[JsonObject]:
     index, message = choice["index"], choice["message"]
     fields = {key: value for key, value in message.items() if key not in _DELTA_FIELDS and key not in THOUGHTS}
-    deltas: list[JsonObject] = [{"role": "assistant", "content": "", "refusal": None, **fields}]
+    # Clients add pieces up: an empty text where there is none would become an answer.
+    text = None if message.get("content") is None else ""
+    deltas: list[JsonObject] = [{"role": "assistant", "content": text, "refusal": None, **fields}]
     for key in (*THOUGHTS, "content", "refusal"):
         deltas += [{key: piece} for piece in _strand(message.get(key), piece_chars)]
     for position, call in enumerate(message.get("tool_calls", ())):
