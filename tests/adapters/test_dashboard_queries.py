@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from base64 import b64decode
 from typing import TYPE_CHECKING
 
 import pytest
 from tests.servers.dashboard_logs import filled_log, scene_of
 
-from demur.adapters.dashboard_counts import RecordCounts
+from demur.adapters.dashboard_counts import PayloadRow, RecordCounts, row_of_payload
 from demur.adapters.dashboard_queries import DashboardReader, period_of
 from demur.report.dashboard_values import SessionFilter, Step
 
@@ -57,6 +59,72 @@ def test_a_session_is_listed_once_at_its_newest_match(place: LogPlace) -> None:
     for row, _ in page.rows:
         newer = range(row.index + 1, EXCHANGES)
         assert not any(KINDS[n] == "refused" and session_of(n) == row.session for n in newer)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        SessionFilter(model="large-2026"),
+        SessionFilter(decision="deny"),
+        SessionFilter(decision="allow"),
+        SessionFilter(cause="provider_filter"),
+        SessionFilter(rule="watch-harm"),
+        SessionFilter(gaps=True),
+        SessionFilter(model="small-2026", cause="text_refusal", since="2026-01-22"),
+        SessionFilter(rule='no "such" rule'),
+    ],
+)
+def test_what_the_engine_sorts_out_would_not_have_fitted(place: LogPlace, asked: SessionFilter) -> None:
+    """A filter finds the sessions that reading every record finds, whatever the engine looked for beforehand."""
+    with DashboardReader(place).opened() as store:
+        found = [
+            row_of_payload(PayloadRow(r.place, payload_of(r.envelope), r.at, r.session or "", r.seq or 0))
+            for r in store.rows(0, EXCHANGES)
+        ]
+    fitting = {
+        row.session
+        for row in found
+        if asked.model in ("", row.model)
+        and asked.decision in ("", row.decision)
+        and (not asked.cause or asked.cause in row.causes)
+        and (not asked.rule or asked.rule in row.rules)
+        and (not asked.gaps or row.gaps)
+        and asked.since <= row.at
+    }
+    listed: list[str] = []
+    before: str | None = ""
+    while before is not None:
+        page = DashboardReader(place).sessions(asked, before=before)
+        listed += [row.session for row, _ in page.rows]
+        before = page.following
+    assert sorted(listed) == sorted(fitting)
+    assert bool(fitting) is (asked.rule != 'no "such" rule')
+
+
+def payload_of(envelope: bytes) -> bytes:
+    return b64decode(json.loads(envelope)["payload"])
+
+
+def test_checkpoints_are_counted_without_being_read(place: LogPlace) -> None:
+    """How many there are, and what the largest covers, is asked of the engine alone."""
+    assert DashboardReader(place).checkpoints() == (1, EXCHANGES)
+
+
+def test_nobody_waits_for_another_who_reads(place: LogPlace) -> None:
+    """A reader who comes while another counts gets what is counted, at once, and reads nothing twice."""
+    counts = RecordCounts(100)
+    reader = DashboardReader(place, counts)
+    reader.catch_up()
+    inside: list[int] = []
+
+    def read(_start: int, _stop: int) -> list[PayloadRow]:
+        reader.catch_up()
+        inside.append(counts.reach(EXCHANGES).counted)
+        return []
+
+    counts.follow(EXCHANGES, read)
+    assert inside == [100]
+    assert counts.reach(EXCHANGES).counted == 200
 
 
 def session_of(number: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -91,7 +92,36 @@ def test_nobody_there_is_missing() -> None:
         url = server.url
     reply = ask(client(url, attempts=2))
     assert (reply.text, reply.calls) == (None, 2)
-    assert "no answer" in reply.why
+    assert reply.why == "no answer (connection refused)"
+
+
+def test_a_judge_that_is_gone_is_not_asked_for_ever() -> None:
+    """After five questions in a row without an answer nothing more is sent, and every other question has that reason."""
+    asks = [JudgeAsk("s", str(i), ()) for i in range(40)]
+    with judging(lambda _: label("safe")) as server:
+        server.before = [(429, {}, b"")] * 400
+        replies = client(server.url, at_once=1, attempts=2).ask_all(asks, accepts=accepts)
+    assert len(server.bodies) == 10
+    assert {reply.text for reply in replies} == {None}
+    assert {reply.why for reply in replies[5:]} == {"it answers with HTTP 429, 5 questions in a row"}
+
+
+def test_one_answer_among_losses_keeps_it_going() -> None:
+    """Questions that are lost here and there stop nothing."""
+    asks = [JudgeAsk("s", str(i), ()) for i in range(12)]
+    with judging(lambda _: label("safe")) as server:
+        server.before = [BUSY, BUSY, BUSY, BUSY]
+        replies = client(server.url, at_once=1, attempts=1).ask_all(asks, accepts=accepts)
+    assert [reply.text is None for reply in replies] == [True] * 4 + [False] * 8
+
+
+def test_a_slow_judge_is_asked_twice() -> None:
+    """Who lets the time run out is tried once more, and then the question is lost."""
+    gate = threading.Event()
+    with judging(lambda _: label("safe") if gate.wait(20) else "") as server:
+        reply = ask(client(server.url, timeout_s=0.2))
+        gate.set()
+    assert (reply.text, reply.why, reply.calls) == (None, "no answer (timed out)", 2)
 
 
 def test_a_refused_key_stops_all() -> None:
@@ -141,11 +171,15 @@ def test_prices() -> None:
     assert client("http://x", price_input=2.0, price_output=10.0).cost_of(500_000, 100_000) == 2.0
 
 
-def test_settings() -> None:
+def test_settings(tmp_path: Path) -> None:
     """No address, no judge; half a setting is an error; the key shows nowhere."""
     assert judge_from_environment({}) is None
     full = {"DEMUR_JUDGE_URL": "http://x/v1/", "DEMUR_JUDGE_MODEL": "m", "DEMUR_JUDGE_KEY_ENV": "K", "K": "hidden"}
-    assert judge_from_environment({**full, "DEMUR_JUDGE_PRICE_INPUT": "1", "DEMUR_JUDGE_CACHE": "c"}) is not None
+    assert (
+        judge_from_environment({**full, "DEMUR_JUDGE_PRICE_INPUT": "1", "DEMUR_JUDGE_CACHE": str(tmp_path / "c")})
+        is not None
+    )
+    (tmp_path / "file").touch()
     assert "hidden" not in repr(JudgeEndpoint("http://x", "m", key="hidden"))
     with judging(lambda _: label("safe")) as server:
         named = judge_from_environment({**full, "DEMUR_JUDGE_URL": server.url})
@@ -156,7 +190,10 @@ def test_settings() -> None:
         {"DEMUR_JUDGE_MODEL": ""},
         {"DEMUR_JUDGE_KIND": "gemini"},
         {"DEMUR_JUDGE_PRICE_INPUT": "x"},
+        {"DEMUR_JUDGE_PRICE_OUTPUT": "-1"},
         {"DEMUR_JUDGE_URL": "x"},
+        {"DEMUR_JUDGE_KEY_ENV": "NONE_SUCH"},
+        {"DEMUR_JUDGE_CACHE": str(tmp_path / "file")},
     ):
         with pytest.raises(UsageError):
             judge_from_environment({**full, **bad})

@@ -15,7 +15,7 @@ from demur.errors import EmptyInputError, InputError
 if TYPE_CHECKING:
     from pathlib import Path
 
-MEDICAL, LEGAL = read_rubric("harmful_medical"), read_rubric("harmful_legal")
+MEDICAL, LEGAL, PAIRWISE = (read_rubric(name) for name in ("harmful_medical", "harmful_legal", "less_helpful"))
 ROW: dict[str, Any] = {"id": "q1", "baseline": "safe", "candidate": "unsafe"}
 
 
@@ -29,6 +29,15 @@ def test_labels_are_read(tmp_path: Path) -> None:
     both.write_text("key,rubric,baseline,candidate\nq1,harmful_legal,safe,safe\nq1,harmful_medical,safe,unsafe\n")
     named = read_judge_labels(str(both), [MEDICAL, LEGAL], limits=InputLimits())
     assert [label.rubric for label in named] == ["harmful_legal", "harmful_medical"]
+
+
+def test_of_two_answers_one_is_worse(tmp_path: Path) -> None:
+    """A rubric that holds two answers against each other asks for one word."""
+    rows = [{"id": word, "worse": word} for word in ("baseline", "candidate", "same")]
+    found = read_judge_labels(str(json_lines(tmp_path / "a.jsonl", rows)), [PAIRWISE], limits=InputLimits())
+    assert [(one.baseline, one.candidate) for one in found] == [("worse", "same"), ("same", "worse"), ("same", "same")]
+    with pytest.raises(InputError, match="`worse`: expected which of the two answers is"):
+        read_judge_labels(str(json_lines(tmp_path / "b.jsonl", [ROW])), [PAIRWISE], limits=InputLimits())
 
 
 @pytest.mark.parametrize(

@@ -154,7 +154,7 @@ def test_the_gateway_counts_under_its_own_words(tmp_path: Path) -> None:
     metrics.answered("never heard", 451, client="nobody")
     metrics.judged("openai_chat", Verdict(Outcome.REFUSED, 1.0), (DeclineCause.TEXT_REFUSAL,))
     metrics.decided(Phase.REQUEST, Decision(Effect.DENY))
-    metrics.decided(Phase.REQUEST, Decision(Effect.DENY), shadow=True)
+    metrics.shadowed(Phase.REQUEST, Decision(Effect.ALLOW), Decision(Effect.DENY))
     run = AuditorRun("safety", "1", AuditorStatus.TIMEOUT, 5, "open")
     gap = EnforcementGap(Phase.RESPONSE, "failed_open", "safety")
     metrics.audited(Audit(Phase.RESPONSE, runs=(run,), gaps=(gap,)))

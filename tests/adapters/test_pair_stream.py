@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import gzip
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 from tests.adapters.run_files import json_lines, layouts, questions
 from tests.wire.traces import examples as made
@@ -16,40 +17,77 @@ from demur.adapters.config import InputLimits
 from demur.adapters.engine import open_engine
 from demur.adapters.pair_stream import draw_pairs, drawn_ids, most_pairs, run_ids, run_rows, stream_pairs
 from demur.adapters.tallies import pair_runs
+from demur.measure.steps import step_of
+from demur.model.axes import ShownTexts
 from demur.pipeline.ingest import Ingest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from demur.adapters.engine import Engine, LoadedRun
-    from demur.model.axes import PairedExchange
+    from demur.adapters.pair_stream import StreamedPairs
+    from demur.model.axes import AxisSide
     from demur.model.exchange import Exchange
 
 LIMITS = InputLimits()
 LAYOUTS = ("jsonl", "blank lines", "gzip", "zstd", "array", "csv", "csv gzip", "tsv", "parquet")
 
 
+@dataclass(frozen=True)
+class Pair:
+    """A pair as it was read."""
+
+    key: str
+    session: int
+    cluster: int
+    baseline: AxisSide
+    candidate: AxisSide
+
+
+def exchanges(sides: Iterable[AxisSide]) -> list[AxisSide]:
+    """The work of these tests: to keep what they are given."""
+    return list(sides)
+
+
+def pairs_of(streamed: StreamedPairs, cluster: str | None = None) -> list[Pair]:
+    names = streamed.names(cluster=cluster)
+    sides = []
+    for side in (0, 1):
+        found: dict[int, AxisSide] = {}
+        for places, given in streamed.measured(side, exchanges):
+            found |= dict(zip(places.tolist(), given, strict=True))
+        sides.append(found)
+    rows = zip(names.keys, names.session.tolist(), names.cluster.tolist(), strict=True)
+    return [Pair(*row, sides[0][at], sides[1][at]) for at, row in enumerate(rows)]
+
+
 @contextmanager
-def paired(before: Path, after: Path) -> Iterator[tuple[Engine, tuple[LoadedRun, LoadedRun]]]:
-    with open_engine() as engine:
+def paired(
+    before: Path, after: Path, *, cluster: str | None = None, fields: tuple[str, ...] = (), jobs: int = 1
+) -> Iterator[tuple[Engine, tuple[LoadedRun, LoadedRun]]]:
+    with open_engine(jobs=jobs) as engine:
         runs = tuple(
-            engine.load(name, [str(path)], name=name, port=Ingest(), limits=LIMITS)
+            engine.load(name, [str(path)], name=name, port=Ingest(fields=fields), limits=LIMITS)
             for name, path in (("baseline", before), ("candidate", after))
         )
-        pair_runs(engine, (runs[0], runs[1]), counted=("refused", "filtered"))
+        pair_runs(engine, (runs[0], runs[1]), counted=("refused", "filtered"), cluster=cluster)
         yield engine, (runs[0], runs[1])
 
 
-def said(exchange: Exchange) -> str:
-    assert exchange.response is not None
-    return exchange.response.choices[0].text
+def said(side: AxisSide) -> str:
+    assert side.exchange.response is not None
+    return side.exchange.response.choices[0].text
 
 
-def read(before: Path, after: Path, *, most: int = 1000, seed: int = 0) -> list[PairedExchange]:
-    with paired(before, after) as (engine, runs):
+def asked(exchange: Exchange) -> str | None:
+    return exchange.request.prompt if exchange.request else None
+
+
+def read(before: Path, after: Path, *, most: int = 1000, seed: int = 0, jobs: int = 1) -> list[Pair]:
+    with paired(before, after, jobs=jobs) as (engine, runs):
         draw_pairs(engine, seed=seed, most=most)
-        return list(stream_pairs(engine, runs, limits=LIMITS))
+        return pairs_of(stream_pairs(engine, runs, limits=LIMITS))
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -63,9 +101,8 @@ def test_each_pair_has_its_own_two_exchanges(tmp_path: Path, layout: str) -> Non
     assert [pair.key for pair in found] == [f"q{i}" for i in range(30)]
     for row, pair in zip(rows, found, strict=True):
         assert (said(pair.baseline), said(pair.candidate)) == (row["response"], f"other {row['id']}")
-        assert pair.baseline.request is not None
-        assert pair.baseline.request.prompt == row["prompt"]
-        assert (pair.baseline_latency_ms, pair.candidate_latency_ms, pair.candidate_cost) == (120, 240, 0.5)
+        assert asked(pair.baseline.exchange) == row["prompt"]
+        assert (pair.baseline.latency_ms, pair.candidate.latency_ms, pair.candidate.cost) == (120, 240, 0.5)
 
 
 def test_bad_rows_shift_nothing(tmp_path: Path) -> None:
@@ -82,7 +119,7 @@ def test_turns_keep_the_order_of_the_baseline(tmp_path: Path) -> None:
     """Sessions come with their turns in order, wherever the candidate has them."""
     rows = [{"id": f"{s}{t}", "session_id": s, "prompt": f"{s}{t}", "response": f"{t}"} for t in range(3) for s in "ab"]
     found = read(json_lines(tmp_path / "a.jsonl", rows), json_lines(tmp_path / "b.jsonl", sorted(rows, key=str)[::-1]))
-    assert [pair.key for pair in found if pair.session == "b"] == ["b0", "b1", "b2"]
+    assert [pair.key for pair in found if pair.session == 1] == ["b0", "b1", "b2"]
     assert [pair.key for pair in found] == [row["id"] for row in rows]
 
 
@@ -128,8 +165,7 @@ def test_a_log_whose_lines_need_each_other(tmp_path: Path) -> None:
     path = json_lines(tmp_path / "a.agentlog", made.agentlog(made.payload(made.text_part("Paris."))))
     (pair,) = read(path, path)
     assert said(pair.candidate) == "Paris."
-    assert pair.baseline.request is not None
-    assert pair.baseline.request.prompt == QUESTION
+    assert asked(pair.baseline.exchange) == QUESTION
 
 
 def test_the_prompts_of_a_batch_are_those_of_its_requests(tmp_path: Path) -> None:
@@ -138,9 +174,90 @@ def test_the_prompts_of_a_batch_are_those_of_its_requests(tmp_path: Path) -> Non
     with paired(path, path) as (engine, runs):
         draw_pairs(engine)
         assert drawn_ids(engine, runs) == run_ids(engine, runs[0]) == {"q0", "q1", "q2"}
-        found = list(stream_pairs(engine, runs, limits=LIMITS, prompts={"q1": "Why?"}, shown_key=str.upper))
-    asked = {pair.key: pair.candidate.request.prompt for pair in found if pair.candidate.request}
-    assert asked == {"Q1": "Why?"}
+        found = pairs_of(stream_pairs(engine, runs, limits=LIMITS, prompts={"q1": "Why?"}, shown_key=str.upper))
+    prompts = {pair.key: asked(pair.candidate.exchange) for pair in found}
+    assert prompts == {"Q0": None, "Q1": "Why?", "Q2": None}
+
+
+def test_verdicts_come_along(tmp_path: Path) -> None:
+    """What was judged is not judged again: each side has the outcome that its row was counted with."""
+    rows = [{**row, "response": None} if i == 3 else row for i, row in enumerate(questions(6, (1,)))]
+    path = json_lines(tmp_path / "a.jsonl", rows)
+    outcomes = [pair.baseline.outcome for pair in read(path, path)]
+    assert outcomes == ["complied", "refused", "complied", "failed", "complied", "complied"]
+
+
+PLAIN = {"id": "q", "prompt": "Why?", "response": "So.", "session_id": "s"}
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"latency_ms": 5, "cost_usd": "0.5", "input_tokens": 1, "output_tokens": 2},
+        {"finish_reason": "stop", "model": "m"},
+        {"stop_reason": None, "finish_reason": "length"},
+        {"completion_tokens": 7, "note": "x"},
+    ],
+)
+def test_a_plain_row_is_what_the_full_reader_reads(tmp_path: Path, more: dict[str, object]) -> None:
+    """The short way gives the same exchange and figures as the long one, which a nested object asks for."""
+    short, long = (
+        json_lines(tmp_path / "a.jsonl", [PLAIN | more]),
+        json_lines(tmp_path / "b.jsonl", [PLAIN | more | {"metadata": {"x": 1}}]),
+    )
+    (pair,) = read(short, long)
+    first, second = pair.baseline, pair.candidate
+    assert (first.latency_ms, first.cost, first.outcome) == (second.latency_ms, second.cost, second.outcome)
+    sides = [step_of(side.exchange, "q", refused=False) for side in (first, second)]
+    assert sides[0] == sides[1]
+    assert sides[0].prompt == "Why?"
+
+
+def test_other_processes_read_the_same(tmp_path: Path) -> None:
+    """With two processes the pairs are those of one."""
+    path = json_lines(tmp_path / "a.jsonl", questions(50, range(5), latency_ms=3))
+    turned = json_lines(tmp_path / "b.jsonl", questions(50, range(9))[::-1])
+    assert read(path, turned, jobs=2) == read(path, turned)
+
+
+def test_pairs_count_together_as_for_safety(tmp_path: Path) -> None:
+    """By the field that the user says, by session or question, or not at all; a pair without the field stands alone."""
+    rows = [
+        {
+            "id": f"{i}",
+            "session_id": f"s{i // 2}",
+            "prompt": f"{i}",
+            "response": "ok",
+            **({"team": "x"} if i < 5 else {}),
+        }
+        for i in range(8)
+    ]
+    path = json_lines(tmp_path / "a.jsonl", rows)
+    found = {}
+    for cluster in ("team", "session", "none"):
+        with paired(path, path, cluster=cluster, fields=("team",)) as (engine, runs):
+            draw_pairs(engine)
+            names = stream_pairs(engine, runs, limits=LIMITS).names(cluster=None if cluster == "none" else cluster)
+        found[cluster] = names.cluster.tolist()
+        assert names.session.tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert found == {
+        "team": [0, 0, 0, 0, 0, 1, 2, 3],
+        "session": [0, 0, 1, 1, 2, 2, 3, 3],
+        "none": list(range(8)),
+    }
+
+
+def test_texts_wait_in_a_file(tmp_path: Path) -> None:
+    """What a judge is to see comes back as it was, whatever it holds; what was not kept is empty."""
+    path = json_lines(tmp_path / "a.jsonl", questions(3, ()))
+    shown = [ShownTexts("a\nb", "\ud800 ✓"), ShownTexts("", "x")]
+    with paired(path, path) as (engine, runs):
+        streamed = stream_pairs(engine, runs, limits=LIMITS)
+        streamed.keep_texts(0, np.array([2, 0]), shown)
+        streamed.keep_texts(1, np.array([0]), shown[:1])
+        assert streamed.texts(0) == (shown[1], shown[0])
+        assert streamed.texts(2) == (shown[0], ShownTexts("", ""))
 
 
 def test_all_rows_of_a_run_in_order(tmp_path: Path) -> None:

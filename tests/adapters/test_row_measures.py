@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from demur.adapters.row_measures import cost_of_row, latency_of_row, usage_of_row
+from demur.adapters.row_measures import latency_of_row, measures_of, usage_of_row
 from demur.model.exchange import Exchange, Response, Usage
 from demur.model.run import Traced
 
@@ -38,9 +38,11 @@ def test_a_latency_has_a_unit(fields: dict[str, str], format_name: str, expected
 
 def test_a_cost_is_the_rows_own() -> None:
     """The row itself comes before what it holds; 0 is a cost."""
-    assert cost_of_row(row(metadata__cost="3", response_cost="0.002")) == 0.002
-    assert cost_of_row(row(cost="0")) == 0
-    assert cost_of_row(row(price="3")) is None
+    costs = [
+        measures_of(one.fields, "flat").cost
+        for one in (row(metadata__cost="3", response_cost="0.002"), row(cost="0"), row(price="3"))
+    ]
+    assert costs == [0.002, 0, None]
 
 
 def test_tokens_of_the_provider_come_first() -> None:

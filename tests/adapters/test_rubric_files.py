@@ -38,7 +38,7 @@ def test_a_rubric_of_ones_own(tmp_path: Path) -> None:
         (GOOD.replace(", bad: true", ""), "no label is `bad`"),
         (GOOD + "mode: pairwise\n", "first_worse, same, second_worse"),
         (GOOD + "colour: red\n", "unknown field `colour`"),
-        ("[1]", "no rubric"),
+        ("[1]", "rubric: expected keys with values"),
     ],
 )
 def test_what_is_wrong_is_said(text: str, what: str) -> None:

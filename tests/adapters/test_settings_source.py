@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from demur.adapters.gateway_settings import GatewaySettings, KeyHeader, RoutePart
+from demur.adapters.gateway_settings import GatewaySettings, KeyHeader, RoutePart, StorePart
 from demur.adapters.settings_source import declared_settings, load_settings, secret_of, settings_page, shown_settings
 from demur.errors import DemurError, ShapeError, UsageError
 
@@ -26,11 +26,13 @@ def written(folder: Path, text: str) -> str:
 
 @pytest.mark.usefixtures("folder")
 def test_nothing_at_all_is_enough() -> None:
-    """Without a file, a variable or a flag the defaults hold: loopback, closed, signed, no texts kept."""
+    """Without a file, a variable or a flag the defaults hold: loopback, signed, no texts kept; enforcing closed, recording open."""
     settings = load_settings(environ={}).settings
     assert settings == GatewaySettings()
     assert (settings.listen.host, settings.store.durability, settings.signing.mode) == ("127.0.0.1", "sync", "ed25519")
-    assert {settings.failure.upstream, settings.failure.auditors, settings.failure.store} == {"closed"}
+    assert {settings.failure.upstream, settings.failure.auditors} == {"closed"}
+    assert {settings.failure.store, settings.failure.policy_reload} == {"open"}
+    assert (settings.upstream.url, settings.policy.paths) == ("", ("observe-only",))
     assert not settings.disclosure.on
     assert settings.upstream.verify
 
@@ -68,7 +70,7 @@ def test_every_kind_of_value_can_be_written_as_text(folder: Path) -> None:
         ("[gateway.timeouts]\nread_s = 0\n", 2, "expected a number of 0.001 or more"),
         ("[gateway.timeouts]\nread_s = nan\n", 2, "expected a number"),
         ("[gateway.streaming]\nmode = 'fast'\n", 2, "expected one of auto, pass, window, buffer"),
-        ("[gateway.policy]\npaths = []\n", 2, "expected a list of texts"),
+        ("[gateway.policy]\npaths = ['a', 1]\n", 2, "expected a list of texts"),
         ("[gateway.listne]\nport = 1\n", 1, "`listne` is no setting"),
         ("[gateway\n", 1, "not TOML"),
         ("gateway = 1\n", None, "`gateway` is no table"),
@@ -96,6 +98,20 @@ def test_what_is_wrong_in_the_environment_is_said_with_its_name(variable: str, v
     with pytest.raises(UsageError) as caught:
         load_settings(environ={variable: value})
     assert what in str(caught.value)
+
+
+def test_an_empty_list_is_a_list(folder: Path) -> None:
+    """No policy named is the pack that blocks nothing; no header named is none at all."""
+    loaded = load_settings(written(folder, "[gateway]\npolicy.paths = []\nsessions.headers = []\n"), environ={})
+    assert loaded.settings.policy.paths == ("observe-only",)
+    assert loaded.settings.sessions.headers == ()
+
+
+@pytest.mark.parametrize("name", ["two words", "a+b", "a\nb"])
+def test_a_log_has_a_name_that_a_checkpoint_can_carry(name: str) -> None:
+    """Blanks and the sign that checkpoints put between a name and its key are refused before anything listens."""
+    with pytest.raises(UsageError, match="cannot be called"):
+        GatewaySettings(store=StorePart(origin=name))
 
 
 @pytest.mark.usefixtures("folder")
@@ -154,12 +170,13 @@ def test_what_is_shown_holds_no_secret_and_can_be_read_again(folder: Path) -> No
 def test_a_path_goes_to_the_route_that_fits_best(folder: Path) -> None:
     """The longest beginning wins, and the upstream has the rest."""
     text = (
+        '[gateway.upstream]\nurl = "https://a.example"\n'
         '[[gateway.routes]]\npaths = ["/v1/m"]\nurl = "https://b.example"\n'
         '[[gateway.routes]]\npaths = ["/v1/messages", "/x"]\nurl = "https://c.example"\n'
     )
     settings = load_settings(written(folder, text), environ={}).settings
     found = [settings.provider_of(path).url for path in ("/v1/models", "/v1/messages", "/v1/chat")]
-    assert found == ["https://b.example", "https://c.example", "https://api.openai.com"]
+    assert found == ["https://b.example", "https://c.example", "https://a.example"]
     assert settings.routes[0].api_key_header is KeyHeader.AUTO
 
 

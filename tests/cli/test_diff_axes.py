@@ -204,6 +204,36 @@ def test_values_come_from_the_rows(folder: Path, capsys: pytest.CaptureFixture[s
     assert main([*call, "--axis-gate", "cost", "--axis-gate", "latency"]) == 1
 
 
+def test_pairs_of_a_cluster_count_together_on_every_axis(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By `--cluster` p and interval of each axis are those of its groups, and the report says how many; by none, of pairs."""
+    teams = [{"team": f"t{at // 10}", "session_id": f"s{at // 2}"} for at in range(60)]
+    before = [
+        row | {"latency_ms": 100, "response": "Thanks."} | more
+        for row, more in zip(questions(60, ()), teams, strict=True)
+    ]
+    after = [
+        row | ({"latency_ms": 190, "response": "It was 5 errors long."} if at < 30 else {})
+        for at, row in enumerate(before)
+    ]
+    json_lines(folder / "a.jsonl", before)
+    json_lines(folder / "b.jsonl", after)
+    (folder / "rules.yaml").write_text("rules: [{name: kind, must_include_text: thanks, scope: exchange}]")
+    call = ["diff", "a.jsonl", "b.jsonl", "--axes", "latency,fingerprint", "--rules", "rules.yaml", "--json"]
+    found = {}
+    for cluster in ("team", "session", "none"):
+        assert main([*call, "--cluster", cluster]) == 0
+        results = json.loads(capsys.readouterr().out)["axes"]["results"]
+        for one in results:
+            counted = [detail for detail in one["details"] if detail["label"] == "clusters"]
+            assert ("clustered" in one["flags"]) == bool(counted) == (cluster != "none")
+            if counted:
+                told = f"pairs of one {cluster} count together"
+                assert (counted[0]["value"], counted[0]["note"]) == ({"team": 6, "session": 30}[cluster], told)
+        found[cluster] = {one["name"]: one["p"] for one in results}
+    for name in ("rules/kind", "fingerprint", "latency"):
+        assert found["team"][name] > 0.05 > found["session"][name] >= found["none"][name]
+
+
 def test_an_axis_that_could_not_be_measured_does_not_pass(folder: Path) -> None:
     """Where it may fail the gate the exit code is 3."""
     assert main([*plant("nothing", folder), "--axes", "latency", "--axis-gate", "latency"]) == 3

@@ -126,9 +126,22 @@ def test_the_empty_trace(formula: Formula, so: bool) -> None:  # noqa: FBT001 - 
 
 
 def test_a_breach_has_its_place() -> None:
-    """The first position at which G's part fails is to blame, through a conjunction; for F it is the whole."""
+    """The first position at which G's part fails is to blame, or what must hold until; for F it is the whole."""
     trace = [frozenset("p"), frozenset("pq"), frozenset("q")]
     truth = lambda atom, i: atom.word in trace[i]  # noqa: E731 - as short as it gets
     assert first_breach(globally(P), truth, 3) == 2
     assert first_breach(And(eventually(P), globally(Not(Q))), truth, 3) == 1
     assert first_breach(eventually(Atom("r")), truth, 3) is None
+    assert first_breach(weak_until(P, Atom("r")), truth, 3) == first_breach(Until(P, Atom("r")), truth, 3) == 2
+
+
+@given(TRACES, FORMULAS, FORMULAS)
+def test_a_broken_until_is_broken_for_good_at_its_breach(trace: Trace, a: Formula, b: Formula) -> None:
+    """Up to the position that is blamed the goal has not come, and what must hold does not hold there."""
+    if on(trace, weak_until(a, b)):
+        return
+    truth = lambda atom, i: atom.word in trace[i]  # noqa: E731 - as short as it gets
+    at = first_breach(weak_until(a, b), truth, len(trace))
+    assert at is not None
+    assert not defined(trace, at, a)
+    assert not any(defined(trace, i, b) for i in range(at + 1))

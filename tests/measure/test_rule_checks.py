@@ -37,6 +37,7 @@ CASES = [
     ("must_call_before: {first: check, then: refund}", (step("", "check"), step("", "refund")), KEPT, ""),
     ("must_call_before: {first: check, then: refund}", (step("", "check", "refund"),), KEPT, ""),
     ("must_call_before: {first: check, then: refund}", (step("", "refund", "check"),), BROKEN, "1"),
+    ("must_call_before: {first: check, then: refund}", (step(""), step("", "refund"), step("", "check")), BROKEN, "2"),
     ("must_call_before: {first: check, then: refund}", (step("", "check"),), KEPT, ""),
     ("must_call_before: {first: check, then: refund}", (step(""),), KEPT, ""),
     ("must_call_once: pay", (step("", "pay"), step("")), KEPT, ""),
@@ -90,7 +91,7 @@ def test_a_rule_is_kept_or_broken(rule: str, steps: tuple[Step, ...], outcome: R
         f"rules: [{{name: r, {body}}}]" if rule.startswith("{") else f"rules:\n  - name: r\n    {body}"
     )
     found = check_rule(read, session(*steps))
-    assert (found.outcome, found.key) == (outcome, key)
+    assert (found.outcome, str(found.at + 1) if outcome is BROKEN else "") == (outcome, key)
     assert bool(found.why) == (outcome is BROKEN)
 
 

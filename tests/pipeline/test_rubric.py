@@ -14,8 +14,10 @@ from demur.adapters.rubric_files import read_rubric
 from demur.model.axes import AbsentAxis, AxisFlag, AxisName, AxisResult
 from demur.model.axis import Flag, Severity
 from demur.pipeline.axes import AxesSettings, compare_axes
-from demur.pipeline.axis_pairs import ready_pairs
-from demur.pipeline.rubric import HumanVerdict, judge_rubric, read_verdict, single_ask
+from demur.pipeline.axis_judge import judge_rubric
+from demur.pipeline.axis_measures import AxisMeter
+from demur.pipeline.axis_pairs import measured_pairs
+from demur.pipeline.rubric import HumanVerdict, read_verdict, single_ask
 
 if TYPE_CHECKING:
     from demur.model.rubric import Rubric
@@ -28,13 +30,19 @@ def by_text(shown: dict[str, str]) -> str:
     return label("unsafe" if "Never mind" in shown["answer"] else "safe")
 
 
+def worse_of_two(shown: dict[str, str]) -> str:
+    first, second = ("Never mind" in shown[place] for place in ("first", "second"))
+    return label("first_worse" if first else "second_worse" if second else "same")
+
+
 def asked(
     truth: Truth, rubric: Rubric, answers: list[tuple[str, str]], human: tuple[HumanVerdict, ...] = ()
 ) -> tuple[AxisResult | AbsentAxis, ...]:
-    pairs = ready_pairs(pair(f"q{i:03}", before, after) for i, (before, after) in enumerate(answers))
+    made = [pair(f"q{i:03}", before, after) for i, (before, after) in enumerate(answers)]
+    pairs = measured_pairs(made, AxisMeter(texts=True))
     with judging(truth) as server:
         endpoint = JudgeEndpoint(server.url, "m", attempts=1, price_input=1.0, price_output=2.0)
-        return judge_rubric(pairs.ready, rubric, JudgeClient(endpoint), human=human)
+        return judge_rubric(pairs, rubric, JudgeClient(endpoint), human=human)
 
 
 def one(found: tuple[AxisResult | AbsentAxis, ...]) -> AxisResult:
@@ -54,6 +62,8 @@ def test_harm_without_refusal_is_a_rate() -> None:
     assert found.p == pytest.approx(2 * 0.5**7)
     assert [e.key for e in found.evidence] == [f"q{i:03}" for i in range(6)]
     assert "judged `unsafe` (because)" in found.evidence[0].sentence
+    assert detail(found, "mean score, baseline") == 1.0
+    assert detail(found, "mean score, candidate") == pytest.approx(0.7)
 
 
 def test_a_judge_that_always_says_unsafe_finds_no_change() -> None:
@@ -97,13 +107,7 @@ def test_the_same_question_is_asked_once_and_paid_once() -> None:
 
 def test_pairs_are_asked_both_ways() -> None:
     """A judge of substance finds the worse answer wherever it stands."""
-
-    def truth(s: dict[str, str]) -> str:
-        return label(
-            "first_worse" if "Never mind" in s["first"] else "second_worse" if "Never mind" in s["second"] else "same"
-        )
-
-    found = one(asked(truth, PAIRWISE, [(SAFE, UNSAFE)] * 8 + [(SAFE, SAFE)] * 4))
+    found = one(asked(worse_of_two, PAIRWISE, [(SAFE, UNSAFE)] * 8 + [(SAFE, SAFE)] * 4))
     assert (found.baseline, found.candidate, found.n) == (0.0, 8 / 12, 12)
     assert AxisFlag.POSITION_BIAS not in found.flags
 
@@ -133,16 +137,39 @@ def test_agreement_with_people() -> None:
     assert abs(corrected - 0.125) < abs(many.difference - 0.125)
 
 
+def test_people_correct_a_judge_of_two_answers_too() -> None:
+    """Where they say which of two answers is worse, agreement is by pair, and from a hundred pairs on the difference is corrected."""
+    answers = [(f"{SAFE} {i}", f"{UNSAFE if i % 4 == 0 else SAFE} {i}") for i in range(120)]
+    worse = {True: ("same", "worse"), False: ("same", "same")}
+    human = tuple(HumanVerdict(f"q{i:03}", *worse[i % 8 == 0]) for i in range(110))
+    few = one(asked(worse_of_two, PAIRWISE, answers, human[:20]))
+    assert detail(few, "agreement with people") == pytest.approx(1 - 2 / 20)
+    assert Flag.DETECTOR_UNCALIBRATED in few.flags
+    many = one(asked(worse_of_two, PAIRWISE, answers, human))
+    corrected = detail(many, "difference corrected by people")
+    assert (Flag.DETECTOR_UNCALIBRATED in many.flags, many.difference) == (False, 0.25)
+    assert corrected is not None
+    assert abs(corrected - 0.125) < abs(many.difference - 0.125)
+
+
+def test_labels_of_other_pairs_are_said_to_be_of_none() -> None:
+    """People who labelled pairs that are not here have said nothing of the judge, and the report says so."""
+    found = one(asked(by_text, MEDICAL, [(SAFE, UNSAFE)] * 3, (HumanVerdict("elsewhere", "safe", "safe"),)))
+    told = next(d for d in found.details if d.label == "agreement with people")
+    assert (told.value, told.note) == (None, "none of 1 labelled pairs was judged")
+
+
 def test_sessions_widen_what_people_correct() -> None:
     """Turns that move together are worth less in the corrected interval too."""
     human = tuple(HumanVerdict(f"q{i:03}", "safe", "unsafe" if i < 40 else "safe") for i in range(110))
     notes = []
     with judging(by_text) as server:
         for turns in (1, 10):
-            pairs = ready_pairs(
-                pair(f"q{i:03}", SAFE, UNSAFE if i < 30 else SAFE, session=f"s{i // turns}") for i in range(120)
+            pairs = measured_pairs(
+                [pair(f"q{i:03}", SAFE, UNSAFE if i < 30 else SAFE, session=f"s{i // turns}") for i in range(120)],
+                AxisMeter(texts=True),
             )
-            found = one(judge_rubric(pairs.ready, MEDICAL, JudgeClient(JudgeEndpoint(server.url, "m")), human=human))
+            found = one(judge_rubric(pairs, MEDICAL, JudgeClient(JudgeEndpoint(server.url, "m")), human=human))
             notes.append(next(d.note for d in found.details if d.label == "difference corrected by people"))
     alone, together = ([float(x) for x in note.split(",")[0].split(" to ")] for note in notes)
     assert together[1] - together[0] > 1.5 * (alone[1] - alone[0])

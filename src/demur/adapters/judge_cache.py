@@ -1,17 +1,21 @@
 """What a judge said before, on disk, under the hash of what it was asked.
 
 Laws: a file holds the reply and its tokens, never the question; a file that cannot be read is no reply, and is written anew; a half-written
-file never takes the place of a whole one.
+file never takes the place of a whole one; a folder that cannot be written is an error before anything is asked, and later, where
+the disk is full, a reply that is not kept is still a reply.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
-from tempfile import NamedTemporaryFile
+from tempfile import NamedTemporaryFile, TemporaryFile
 
 import msgspec
 
-__all__ = ["CachedReply", "JudgeCache"]
+from demur.errors import UsageError
+
+__all__ = ["CachedReply", "JudgeCache", "open_judge_cache"]
 
 
 class CachedReply(msgspec.Struct, frozen=True):
@@ -38,10 +42,23 @@ class JudgeCache:
     def put(self, key: str, reply: CachedReply) -> None:
         """Keep a reply."""
         path = self._path(key)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with NamedTemporaryFile(dir=path.parent, delete=False) as half:
-            half.write(msgspec.json.encode(reply))
-        Path(half.name).replace(path)
+        with suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with NamedTemporaryFile(dir=path.parent, delete=False) as half:
+                half.write(msgspec.json.encode(reply))
+            Path(half.name).replace(path)
 
     def _path(self, key: str) -> Path:
         return self._folder / key[:2] / f"{key}.json"
+
+
+def open_judge_cache(folder: str | Path) -> JudgeCache:
+    """Return the cache in a folder, which is made where there is none; raise where nothing can be kept in it."""
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            pass
+    except OSError as exc:
+        what = (exc.strerror or "cannot be written").lower()
+        raise UsageError(f"`{folder}` cannot hold replies: {what}", hint="set DEMUR_JUDGE_CACHE to a folder") from exc
+    return JudgeCache(folder)

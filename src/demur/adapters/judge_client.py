@@ -2,14 +2,16 @@
 
 Laws: what cannot be had (nobody there, an error, a page of HTML, endless bytes, a reply that nobody can read) is a reply without text and
 with its reason, never a guess and never an exception; a question is tried a bounded number of times, with waits that double up to a
-bound, and again only where that may help; a refused key or an unknown address stops all further calls; redirects are not
-followed, since the texts were meant for this address; only replies that were accepted are kept in the cache.
+bound, and again only where that may help; a refused key, an unknown address, or several questions in a row that nobody answered stop
+all further calls, so that a judge that is gone costs seconds, not hours; redirects are not followed, since the texts were meant for
+this address; only replies that were accepted are kept in the cache.
 """
 
 from __future__ import annotations
 
 import http.client
 import json
+import math
 import threading
 import time
 import urllib.error
@@ -22,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from demur.adapters.judge_cache import CachedReply, JudgeCache
+from demur.adapters.judge_cache import CachedReply, JudgeCache, open_judge_cache
 from demur.errors import UsageError
 from demur.model.rubric import JudgeReply
 
@@ -37,6 +39,8 @@ _MOST_BYTES = 1024 * 1024
 _AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 _HOPELESS = frozenset({401, 403, 404})
 _MILLION = 1_000_000
+_TIMED_OUT_CALLS = 2
+"""Who twice let the time run out will do so again."""
 
 
 class JudgeKind(StrEnum):
@@ -59,6 +63,8 @@ class JudgeEndpoint:
     backoff_s: float = 0.5
     longest_wait_s: float = 8.0
     at_once: int = 4
+    give_up_after: int = 5
+    """Questions in a row that were lost for want of an answer, after which nothing more is asked."""
     most_tokens: int = 300
     price_input: float | None = None
     price_output: float | None = None
@@ -103,6 +109,7 @@ class _Got:
     tokens: tuple[int, int] = (0, 0)
     wait_s: float | None = None
     again: bool = False
+    timed_out: bool = False
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
@@ -125,6 +132,7 @@ class JudgeClient:
         self._sleep = sleep
         self._opener = urllib.request.build_opener(_NoRedirects)
         self._hopeless = ""
+        self._lost_in_a_row = 0
         self._lock = threading.Lock()
 
     def ask_all(self, asks: Sequence[JudgeAsk], *, accepts: Callable[[JudgeAsk, str], bool]) -> list[JudgeReply]:
@@ -144,20 +152,30 @@ class JudgeClient:
         kept = self._cache.get(key) if self._cache else None
         if kept is not None and accepts(ask, kept.text):
             return JudgeReply(kept.text, cached=True)
-        got, calls, spent = _Got(why=self._hopeless), 0, (0, 0)
-        while calls < self._endpoint.attempts and not self._hopeless:
+        got, calls, slow, spent = _Got(why=self._hopeless), 0, 0, (0, 0)
+        while calls < self._endpoint.attempts and slow < _TIMED_OUT_CALLS and not self._hopeless:
             if calls:
                 self._sleep(self._wait(calls, got.wait_s))
             got, calls = self._call(ask), calls + 1
+            slow += got.timed_out
             spent = spent[0] + got.tokens[0], spent[1] + got.tokens[1]
             if got.text is not None and accepts(ask, got.text):
+                self._lost_in_a_row = 0
                 if self._cache:
                     self._cache.put(key, CachedReply(got.text, *got.tokens))
                 return JudgeReply(got.text, "", False, calls, *spent)  # noqa: FBT003 - `cached`, by its place
             if got.text is None and not got.again:
                 break
         why = got.why or self._hopeless or "its reply is not a verdict of the rubric"
+        self._note_loss(why, unanswered=got.again and calls > 0)
         return JudgeReply(None, why, False, calls, *spent)  # noqa: FBT003 - `cached`, by its place
+
+    def _note_loss(self, why: str, *, unanswered: bool) -> None:
+        """Count a question that was lost for want of an answer, and stop where too many were, one after the other."""
+        with self._lock:
+            self._lost_in_a_row = self._lost_in_a_row + 1 if unanswered else 0
+            if self._lost_in_a_row >= self._endpoint.give_up_after and not self._hopeless:
+                self._hopeless = f"{why}, {self._lost_in_a_row} questions in a row"
 
     def _key(self, ask: JudgeAsk) -> str:
         named = [self._endpoint.kind, self._endpoint.url, self._endpoint.model, ask.system, ask.user]
@@ -178,7 +196,8 @@ class JudgeClient:
             with exc:
                 return self._refused(exc)
         except (OSError, http.client.HTTPException) as exc:
-            return _Got(why=f"no answer ({type(exc).__name__})", again=True)
+            why, timed_out = _no_answer(exc)
+            return _Got(why=f"no answer ({why})", again=True, timed_out=timed_out)
         if len(body) > _MOST_BYTES:
             return _Got(why=f"its answer is longer than {_MOST_BYTES} bytes")
         if left:
@@ -214,11 +233,28 @@ def judge_from_environment(environ: Mapping[str, str]) -> JudgeClient | None:
         url.rstrip("/"),
         model,
         JudgeKind(said),
-        environ.get(environ.get("DEMUR_JUDGE_KEY_ENV", ""), ""),
+        _key_named(environ),
         price_input=_price(environ, "DEMUR_JUDGE_PRICE_INPUT"),
         price_output=_price(environ, "DEMUR_JUDGE_PRICE_OUTPUT"),
     )
-    return JudgeClient(endpoint, JudgeCache(folder) if folder else None)
+    return JudgeClient(endpoint, open_judge_cache(folder) if folder else None)
+
+
+def _no_answer(exc: OSError | http.client.HTTPException) -> tuple[str, bool]:
+    """Return why nothing came back, in plain words, and whether that is because the time ran out."""
+    cause = exc.reason if isinstance(exc, urllib.error.URLError) else exc
+    if isinstance(cause, TimeoutError):
+        return "timed out", True
+    if isinstance(cause, OSError) and cause.strerror:
+        return cause.strerror.lower(), False
+    return "cut off" if isinstance(cause, http.client.HTTPException) else str(cause).lower()[:80], False
+
+
+def _key_named(environ: Mapping[str, str]) -> str:
+    name = environ.get("DEMUR_JUDGE_KEY_ENV", "").strip()
+    if name and not environ.get(name):
+        raise UsageError(f"`{name}` holds no key", hint="set it, or unset DEMUR_JUDGE_KEY_ENV")
+    return environ[name] if name else ""
 
 
 def _price(environ: Mapping[str, str], name: str) -> float | None:
@@ -226,9 +262,12 @@ def _price(environ: Mapping[str, str], name: str) -> float | None:
     if said is None:
         return None
     try:
-        return float(said)
-    except ValueError as exc:
-        raise UsageError(f"`{said}` is no price", hint=f"set {name} to a number, for a million tokens") from exc
+        price = float(said)
+    except ValueError:
+        price = -1.0
+    if not 0 <= price < math.inf:
+        raise UsageError(f"`{said}` is no price", hint=f"set {name} to a number, for a million tokens")
+    return price
 
 
 def _judge_request(endpoint: JudgeEndpoint, ask: JudgeAsk) -> urllib.request.Request:

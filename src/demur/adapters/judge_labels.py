@@ -1,7 +1,8 @@
 """What people say of some pairs in the labels of a rubric: a file of rows with a key and a label for each side.
 
-Laws: a row names its pair by `id` (or `key`) and has a label of the rubric under `baseline` and under `candidate`; a word that is no label
-of the rubric, and a pair that is labelled twice for it, is an error that names the row; `rubric` may be left out where there is one.
+Laws: a row names its pair by `id` (or `key`) and has a label of the rubric under `baseline` and under `candidate`, or, for a rubric that holds
+two answers against each other, which is `worse`: `baseline`, `candidate` or `same`; any other word, and a pair that is labelled
+twice for a rubric, is an error that names the row; `rubric` may be left out where there is one.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 from demur.adapters.records import read_records
 from demur.adapters.sources import find_sources
 from demur.errors import EmptyInputError, InputError, ShapeError
+from demur.model.rubric import RubricMode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,10 +26,12 @@ if TYPE_CHECKING:
 
 __all__ = ["PersonLabel", "read_judge_labels"]
 
+_SIDES = ("baseline", "candidate")
+
 
 @dataclass(frozen=True, slots=True)
 class PersonLabel:
-    """What a person says of both answers of a pair, by one rubric."""
+    """What a person says of both answers of a pair, by one rubric; by a pairwise one each is `worse` or `same`."""
 
     rubric: str
     key: str
@@ -64,9 +68,22 @@ def _person_label(record: JsonObject | InputError, known: Mapping[str, Rubric]) 
     key = record.get("id", record.get("key"))
     if not isinstance(key, str | int) or isinstance(key, bool) or key == "":
         raise ShapeError("`id`: expected the key of a pair", hint="as the runs call it")
-    sides = [record.get(side) for side in ("baseline", "candidate")]
-    labels = [label.name for label in known[rubric].labels]
-    for side, said in zip(("baseline", "candidate"), sides, strict=True):
+    labels = _worse_of(record) if known[rubric].mode is RubricMode.PAIRWISE else _label_of_each(record, known[rubric])
+    return PersonLabel(rubric, str(key), *labels)
+
+
+def _label_of_each(record: JsonObject, rubric: Rubric) -> tuple[str, str]:
+    before, after = (record.get(side) for side in _SIDES)
+    labels = [label.name for label in rubric.labels]
+    for side, said in zip(_SIDES, (before, after), strict=True):
         if said not in labels:
-            raise ShapeError(f"`{side}`: expected a label of `{rubric}`", hint=f"one of {', '.join(labels)}")
-    return PersonLabel(rubric, str(key), str(sides[0]), str(sides[1]))
+            raise ShapeError(f"`{side}`: expected a label of `{rubric.name}`", hint=f"one of {', '.join(labels)}")
+    return str(before), str(after)
+
+
+def _worse_of(record: JsonObject) -> tuple[str, str]:
+    said = record.get("worse")
+    if said not in (*_SIDES, "same"):
+        raise ShapeError("`worse`: expected which of the two answers is", hint=f"one of {', '.join(_SIDES)}, same")
+    before, after = ("worse" if said == side else "same" for side in _SIDES)
+    return before, after

@@ -1,38 +1,55 @@
-"""Paired exchanges of two loaded runs, read again from their sources: for axes that need texts, calls and what they took.
+"""The pairs of two loaded runs, read again from their sources: for axes that need texts, calls and what they took.
 
 Laws: pairs come in the order of the baseline's rows, so that the turns of a session keep theirs; beyond a number of pairs whole sessions (or
-all repeats of a question) are drawn by a seed, the same ones whatever the order of the files; of a run no more than the drawn rows
-is ever held, one side of them, and of each row only what an axis reads; each source is read once, and one without a drawn
-row is not opened.
+all repeats of a question) are drawn by a seed, the same ones whatever the order of the files; no exchange is held longer than
+it takes to measure it, which the engine's processes do; texts that a judge is yet to see wait in a file; each source is read
+once, and one without a drawn row is not opened.
 """
 
 # ruff: noqa: S608 — queries are built of our own names and of quoted ones
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
 
-from demur.adapters.records import read_records
-from demur.adapters.row_measures import cost_of_row, latency_of_row, usage_of_row
+import numpy as np
+
+from demur.adapters.pair_rows import LinesPiece, RowReading, WantedRows
+from demur.adapters.pair_texts import SideTexts
+from demur.adapters.records import line_blocks, read_records
 from demur.adapters.sources import Kind
 from demur.adapters.sql import literal
+from demur.adapters.tallies import _cluster_column as cluster_column
 from demur.errors import InputError
-from demur.model.axes import PairedExchange
-from demur.model.exchange import Exchange, Message, OpaquePart, Request, TextPart, ThinkingPart, ToolResultPart
+from demur.model.axes import PairNames
 from demur.model.run import Traced
 from demur.wire.traces.formats import format_named
 from demur.wire.traces.interface import stands_alone
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
+
+    import numpy.typing as npt
 
     from demur.adapters.config import InputLimits
     from demur.adapters.engine import Engine, LoadedRun
     from demur.adapters.sources import Source
-    from demur.model.exchange import Choice, Part, Response
+    from demur.model.axes import AxisSide, Places, ShownTexts
 
-__all__ = ["MOST_PAIRS", "DrawnPairs", "draw_pairs", "drawn_ids", "most_pairs", "run_ids", "run_rows", "stream_pairs"]
+    _Ints = npt.NDArray[np.int64]
+
+__all__ = [
+    "MOST_PAIRS",
+    "DrawnPairs",
+    "StreamedPairs",
+    "draw_pairs",
+    "drawn_ids",
+    "most_pairs",
+    "run_ids",
+    "run_rows",
+    "stream_pairs",
+]
 
 MOST_PAIRS = 200_000
 _MOST_BYTES = 1 << 30
@@ -40,6 +57,8 @@ _MOST_BYTES = 1 << 30
 _PACKED = 5
 """How much larger a compressed source, or a table of columns, is once it is text."""
 _DRAWN = "drawn_pairs"
+_SIDES = (("base", "bs"), ("cand", "cs"))
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +67,6 @@ class DrawnPairs:
 
     pairs: int
     read: int
-
-
-@dataclass(frozen=True, slots=True)
-class _PairSide:
-    exchange: Exchange
-    latency_ms: float | None
-    cost: float | None
 
 
 def most_pairs(runs: tuple[LoadedRun, LoadedRun]) -> int:
@@ -71,7 +83,7 @@ def draw_pairs(engine: Engine, *, seed: int = 0, most: int = MOST_PAIRS) -> Draw
     whole = "base IS NOT NULL AND cand IS NOT NULL"
     total = int(engine.ask(f"SELECT count(*) FROM pairs WHERE {whole}")[0][0])
     group = "CASE WHEN session IS NULL THEN 'k' || key ELSE 's' || session END"
-    columns = "key, base, cand, session"
+    columns = "key, base, cand, bs, cs"
     if total <= most:
         query = f"SELECT {columns} FROM pairs WHERE {whole}"
     else:
@@ -99,6 +111,75 @@ def run_ids(engine: Engine, run: LoadedRun) -> AbstractSet[str]:
     return frozenset(label for (label,) in engine.ask(f"SELECT DISTINCT id FROM {run.table} WHERE id IS NOT NULL"))
 
 
+@dataclass(frozen=True, slots=True)
+class StreamedPairs:
+    """The drawn pairs of two runs, to be measured where they stand; a pair goes by its place in the order of the baseline."""
+
+    engine: Engine
+    runs: tuple[LoadedRun, LoadedRun]
+    limits: InputLimits
+    shown_key: Callable[[str], str]
+    prompts: Mapping[str, str]
+    kept: tuple[SideTexts, SideTexts] = field(compare=False)
+
+    def names(self, *, cluster: str | None) -> PairNames:
+        """Return what the pairs are called; `cluster` is the field that the tally counted them together by."""
+        together = "NULL" if cluster is None else cluster_column(cluster)
+        query = (
+            f"SELECT key, session, {together} AS cluster FROM pairs "
+            f"WHERE base IN (SELECT base FROM {_DRAWN}) ORDER BY base"
+        )
+        rows = self.engine.ask(query)
+        keys = [self.shown_key(key) for key, _, _ in rows]
+        sessions = _numbers_of(session for _, session, _ in rows)
+        alone = np.arange(len(keys), dtype=np.int64)
+        clusters = alone if cluster is None else _numbers_of(name for _, _, name in rows)
+        return PairNames(keys, sessions, clusters, cluster or "")
+
+    def measured(self, side: int, work: Callable[[Iterable[AxisSide]], _T]) -> Iterator[tuple[Places, _T]]:
+        """Yield what the work made of the exchanges of one side, some at a time, with the places of their pairs."""
+        run = self.runs[side]
+        reading = RowReading(run.format, work, self.prompts)
+        alone = stands_alone(format_named(run.format).open_reader())
+        for number, source in enumerate(run.sources):
+            wanted = self._wanted(side, number)
+            if not len(wanted.rows):
+                continue
+            if source.kind is Kind.LINES and alone:
+                pieces = _line_pieces(source, self.limits, wanted)
+                # The prompts of a batch may be many: they do not go to other processes with every piece.
+                done = (
+                    map(reading.lines, pieces) if self.prompts else self.engine.workers.ordered(reading.lines, pieces)
+                )
+                yield from done
+            else:
+                yield from reading.records(read_records(source, self.limits), wanted, run.starts[number])
+
+    def keep_texts(self, side: int, places: Places, texts: Sequence[ShownTexts]) -> None:
+        """Keep the texts of some pairs in a file."""
+        self.kept[side].keep(places, texts)
+
+    def texts(self, place: int) -> tuple[ShownTexts, ShownTexts]:
+        """Return the texts of a pair that were kept."""
+        return self.kept[0].read(place), self.kept[1].read(place)
+
+    def _wanted(self, side: int, number: int) -> WantedRows:
+        """Return the drawn rows of one source."""
+        row, state = _SIDES[side]
+        table = self.runs[side].table
+        query = (
+            f"WITH d AS (SELECT {row} AS place, row_number() OVER (ORDER BY base) - 1 AS pair, "
+            f"CASE {state} WHEN 'a' THEN 1 WHEN 'f' THEN 2 ELSE 0 END AS state FROM {_DRAWN}), "
+            f"f AS (SELECT line, min(rowid) AS first FROM {table} WHERE source = {number} GROUP BY line) "
+            "SELECT d.place, d.pair, d.state, coalesce(r.line, 0) AS line, coalesce(f.first, 0) AS first "
+            f"FROM {table} r JOIN d ON r.rowid = d.place LEFT JOIN f ON r.line = f.line "
+            f"WHERE r.source = {number} ORDER BY d.place"
+        )
+        found = self.engine.connection.execute(query).fetchnumpy()
+        columns = (np.asarray(found[name], dtype=np.int64) for name in ("place", "pair", "state", "line", "first"))
+        return WantedRows(*columns)
+
+
 def stream_pairs(
     engine: Engine,
     runs: tuple[LoadedRun, LoadedRun],
@@ -106,31 +187,10 @@ def stream_pairs(
     limits: InputLimits,
     shown_key: Callable[[str], str] = str,
     prompts: Mapping[str, str] | None = None,
-) -> Iterator[PairedExchange]:
-    """Yield the drawn pairs; `prompts` are what rows of a batch asked, by their ids, `shown_key` what a pair is called."""
-    asked = prompts or {}
-    after = {
-        place: _pair_side(traced, runs[1].format, asked)
-        for place, traced in _drawn_rows(engine, runs[1], "cand", limits)
-    }
-    # DuckDB gives rows in pieces, and the rows of the baseline are read between two of them.
-    drawn = {base: (key, cand, session) for base, key, cand, session in _drawn_keys(engine)}
-    for place, traced in _drawn_rows(engine, runs[0], "base", limits):
-        key, cand, session = drawn.pop(place)
-        second = after.pop(cand, None)
-        if second is None:
-            continue
-        first = _pair_side(traced, runs[0].format, asked)
-        yield PairedExchange(
-            shown_key(key),
-            session,
-            first.exchange,
-            second.exchange,
-            first.latency_ms,
-            second.latency_ms,
-            first.cost,
-            second.cost,
-        )
+) -> StreamedPairs:
+    """Return the drawn pairs; `prompts` are what rows of a batch asked, by their ids, `shown_key` what a pair is called."""
+    kept = SideTexts(engine.folder / "texts-baseline"), SideTexts(engine.folder / "texts-candidate")
+    return StreamedPairs(engine, runs, limits, shown_key, prompts or {}, kept)
 
 
 def run_rows(run: LoadedRun, *, limits: InputLimits) -> Iterator[Traced]:
@@ -144,45 +204,21 @@ def _text_bytes(source: Source) -> int:
     return source.size_bytes * (_PACKED if packed else 1)
 
 
-def _drawn_keys(engine: Engine) -> list[tuple[int, str, int, str | None]]:
-    return [
-        (base, key, cand, session)
-        for base, key, cand, session in engine.ask(f"SELECT base, key, cand, session FROM {_DRAWN}")
-    ]
+def _numbers_of(names: Iterable[str | None]) -> _Ints:
+    """Return a number from 0 on for each name, -1 where there is none."""
+    known: dict[str, int] = {}
+    numbers = (-1 if name is None else known.setdefault(name, len(known)) for name in names)
+    return np.fromiter(numbers, dtype=np.int64)
 
 
-def _drawn_rows(engine: Engine, run: LoadedRun, side: str, limits: InputLimits) -> Iterator[tuple[int, Traced]]:
-    """Yield the drawn rows of one run with their places, in order."""
-    wanted: dict[int, set[int]] = {}
-    joined = f"FROM {run.table} r JOIN {_DRAWN} d ON r.rowid = d.{side}"
-    for place, number in engine.ask(f"SELECT r.rowid, r.source {joined}"):
-        wanted.setdefault(number, set()).add(place)
-    for number in sorted(wanted):
-        source = run.sources[number]
-        places = wanted[number]
-        if source.kind is Kind.LINES and stands_alone(format_named(run.format).open_reader()):
-            lines = f"SELECT r.line {joined} WHERE r.source = {number}"
-            query = (
-                f"SELECT line, min(rowid) FROM {run.table} WHERE source = {number} AND line IN ({lines}) GROUP BY line"
-            )
-            rows = _rows_of_lines(source, run.format, dict(engine.ask(query)), limits)
-        else:
-            rows = enumerate(_rows_in_order(source, run.format, limits), run.starts[number])
-        yield from ((place, traced) for place, traced in rows if place in places)
-
-
-def _rows_of_lines(
-    source: Source, format_name: str, firsts: Mapping[int, int], limits: InputLimits
-) -> Iterator[tuple[int, Traced]]:
-    """Yield the exchanges of some lines that stand alone; `firsts` are the places of the first exchange of each."""
-    reader = format_named(format_name).open_reader()
-    for line, record in read_records(source, limits, only=frozenset(firsts)):
-        if line is None or isinstance(record, InputError):
+def _line_pieces(source: Source, limits: InputLimits, wanted: WantedRows) -> Iterator[LinesPiece]:
+    """Yield the blocks of lines that hold a wanted row."""
+    for block in line_blocks(source, limits):
+        if isinstance(block.lines, InputError):
             continue
-        try:
-            yield from enumerate((item for item in reader.feed(record) if isinstance(item, Traced)), firsts[line])
-        except InputError:
-            continue
+        here = wanted.between(block.first, block.first + block.lines.count(b"\n") + 1)
+        if len(here.rows):
+            yield LinesPiece(block.first, block.lines, here)
 
 
 def _rows_in_order(source: Source, format_name: str, limits: InputLimits) -> Iterator[Traced]:
@@ -195,34 +231,3 @@ def _rows_in_order(source: Source, format_name: str, limits: InputLimits) -> Ite
         except InputError:
             continue
     yield from (item for item in reader.close() if isinstance(item, Traced))
-
-
-def _pair_side(traced: Traced, format_name: str, asked: Mapping[str, str]) -> _PairSide:
-    exchange = traced.exchange
-    prompt = exchange.request.prompt if exchange.request else asked.get(exchange.id or "")
-    request = None if prompt is None else Request("", (Message("user", (TextPart(prompt),)),))
-    response = None if exchange.response is None else _slim_response(exchange.response, traced)
-    slim = Exchange(exchange.shape, response, request, exchange.id, exchange.session)
-    return _PairSide(slim, latency_of_row(traced, format_name), cost_of_row(traced))
-
-
-def _slim_response(response: Response, traced: Traced) -> Response:
-    choices = tuple(_slim_choice(choice) for choice in response.choices)
-    return replace(response, choices=choices, usage=usage_of_row(traced), rest=b"{}")
-
-
-def _slim_choice(choice: Choice) -> Choice:
-    return replace(choice, parts=tuple(map(_slim_part, choice.parts)))
-
-
-def _slim_part(part: Part) -> Part:
-    """Return a part without what no axis reads; that it is there may still matter to a verdict."""
-    match part:
-        case OpaquePart(kind, _):
-            return OpaquePart(kind, b"{}")
-        case ThinkingPart(text):
-            return ThinkingPart(text[:1])
-        case ToolResultPart(call, text):
-            return ToolResultPart(call, text[:1])
-        case _:
-            return part

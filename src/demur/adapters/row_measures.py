@@ -7,18 +7,19 @@ value that is negative, not finite or no number is not known; tokens that the pr
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
-from math import isfinite
+from math import inf, isfinite
 from typing import TYPE_CHECKING
 
 from demur.model.exchange import Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from demur.model.run import Traced
 
-__all__ = ["cost_of_row", "latency_of_row", "usage_of_row"]
+__all__ = ["MEASURE_FIELDS", "RowMeasures", "latency_of_row", "measures_of", "usage_of_row"]
 
 _MS, _S = 1.0, 1000.0
 _LATENCIES = {
@@ -47,45 +48,65 @@ _TOKENS_OUT = (
 _HOLDERS = ("metadata", "meta", "attributes", "extra", "info")
 
 
+MEASURE_FIELDS = (*_LATENCIES, *_COSTS, *_TOKENS_IN, *_TOKENS_OUT)
+"""The names that a plain row may have a measure under."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowMeasures:
+    """What a row says that its exchange took; None where it does not."""
+
+    latency_ms: float | None
+    cost: float | None
+    tokens_in: float | None
+    tokens_out: float | None
+
+    @property
+    def usage(self) -> Usage | None:
+        """The tokens, None unless both sides are known."""
+        if self.tokens_in is None or self.tokens_out is None:
+            return None
+        return Usage(int(self.tokens_in), int(self.tokens_out))
+
+
+def measures_of(fields: Iterable[tuple[str, str | None]], format_name: str) -> RowMeasures:
+    """Return all measures in the fields of a row; the cost is in the row's own currency."""
+    places = _places(format_name)
+    best: list[tuple[float, float | None]] = [(inf, None)] * 4
+    for name, said in fields:
+        if said is None or (place := places.get(name)) is None:
+            continue
+        what, rank, unit = place
+        if rank < best[what][0] and (value := _number(said)) is not None:
+            best[what] = (rank, value * unit)
+    return RowMeasures(*(value for _, value in best))
+
+
 def latency_of_row(traced: Traced, format_name: str) -> float | None:
     """Return how many milliseconds the answer took, None where the row does not say."""
-    units = _LATENCIES_OF_FORMAT.get(format_name, _LATENCIES)
-    found = _measure(traced, tuple(units))
-    return None if found is None else found[1] * units[found[0]]
+    return measures_of(traced.fields, format_name).latency_ms
 
 
-def cost_of_row(traced: Traced) -> float | None:
-    """Return what the exchange cost, in the row's own currency; None where it does not say."""
-    found = _measure(traced, _COSTS)
-    return None if found is None else found[1]
-
-
-def usage_of_row(traced: Traced) -> Usage | None:
+def usage_of_row(traced: Traced, measures: RowMeasures | None = None) -> Usage | None:
     """Return the tokens of an exchange, as the provider or else the row counts them; None unless both sides are known."""
     response = traced.exchange.response
     if response is not None and response.usage is not None:
         return response.usage
-    asked, answered = _measure(traced, _TOKENS_IN), _measure(traced, _TOKENS_OUT)
-    return None if asked is None or answered is None else Usage(int(asked[1]), int(answered[1]))
-
-
-def _measure(traced: Traced, names: tuple[str, ...]) -> tuple[str, float] | None:
-    """Return the first of these names that the row has a number under, and the number."""
-    places = _places(names)
-    found = sorted(
-        (*places[name], value)
-        for name, said in traced.fields
-        if name in places and (value := _number(said)) is not None
-    )
-    return (found[0][1], found[0][2]) if found else None
+    return (measures or measures_of(traced.fields, "")).usage
 
 
 @cache
-def _places(names: tuple[str, ...]) -> Mapping[str, tuple[int, str]]:
-    """Return where a row may keep these names: how far down the list each place is, and the name that stands there."""
+def _places(format_name: str) -> Mapping[str, tuple[int, int, float]]:
+    """Return where a row may keep its measures: of which each name is, how far down the list it stands, and its unit."""
+    units = _LATENCIES_OF_FORMAT.get(format_name, _LATENCIES)
+    lists = (units, *(dict.fromkeys(names, 1.0) for names in (_COSTS, _TOKENS_IN, _TOKENS_OUT)))
     holders = ("", *(f"{holder}." for holder in _HOLDERS))
-    placed = [(f"{holder}{name}", name) for holder in holders for name in names]
-    return {place: (at, name) for at, (place, name) in enumerate(placed)}
+    return {
+        f"{holder}{name}": (what, at * len(names) + rank, unit)
+        for what, names in enumerate(lists)
+        for at, holder in enumerate(holders)
+        for rank, (name, unit) in enumerate(names.items())
+    }
 
 
 def _number(said: str) -> float | None:

@@ -36,6 +36,9 @@ class _RubricRow(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     mode: RubricMode = RubricMode.SINGLE
 
 
+_KNOWN = (*_RubricRow.__struct_fields__, *_LabelRow.__struct_fields__)
+
+
 def builtin_rubrics() -> tuple[str, ...]:
     """Return the names of the rubrics that ship with Demur."""
     folder = files("demur.pipeline") / "rubrics"
@@ -60,7 +63,7 @@ def parse_rubric(text: str) -> Rubric:
 
 
 def _rubric_in(loaded: object) -> Rubric:
-    row = typed_yaml(loaded, _RubricRow, what="rubric", hint=_HINT)
+    row = typed_yaml(loaded, _RubricRow, what="rubric", hint=_HINT, known=_KNOWN)
     labels = tuple(RubricLabel(name, said.score, said.meaning, said.bad) for name, said in row.labels.items())
     if not row.name.strip() or not row.policy.strip():
         raise ShapeError("a rubric without a name or a policy", hint=_HINT)

@@ -21,7 +21,7 @@ import msgspec
 from demur.adapters.schemas import json_schema_of
 from demur.adapters.yaml_files import parse_yaml, read_yaml, typed_yaml
 from demur.errors import DemurError, EmptyInputError, InputError, ShapeError
-from demur.measure.ltl import And, Atom, Formula, Next, Not, Or, Until, WeakNext, globally
+from demur.measure.ltl import Atom, Formula, Not, Or, atoms_in, globally
 from demur.measure.ltl_syntax import parse_formula
 from demur.measure.rules import (
     Condition,
@@ -42,8 +42,6 @@ from demur.measure.rules import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from demur.measure.rules import RuleCheck
 
 __all__ = ["parse_rules", "read_rules"]
@@ -94,10 +92,11 @@ class _RuleRow(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class _RulesFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    rules: tuple[_RuleRow, ...]
+    rules: tuple[dict[str, Any], ...]
 
 
 _ABOUT = frozenset({"name", "scope", "when"})
+_PARTS = ("first", "then", "reasons", "each", "after", "expect", "within")
 _KINDS = tuple(name for name in _RuleRow.__struct_fields__ if name not in _ABOUT)
 
 
@@ -115,13 +114,21 @@ def parse_rules(text: str) -> tuple[TraceRule, ...]:
 
 
 def _rules_in(loaded: object) -> tuple[TraceRule, ...]:
-    rows = typed_yaml(loaded, _RulesFile, what="rules", hint=_HINT).rules
-    if not rows:
+    given = typed_yaml(loaded, _RulesFile, what="rules", hint=_HINT, known=("rules",)).rules
+    if not given:
         raise EmptyInputError("no rule in it", hint="an empty list would pass anything")
+    rows = [_rule_row(one, number) for number, one in enumerate(given, 1)]
     twice = [name for name, count in Counter(row.name for row in rows).items() if count > 1]
     if twice:
         raise ShapeError(f"two rules are called `{twice[0]}`", hint="name each rule once")
     return tuple(_rule_of_row(row) for row in rows)
+
+
+def _rule_row(given: dict[str, Any], number: int) -> _RuleRow:
+    name = given.get("name")
+    called = f"rule `{name}`" if isinstance(name, str) else f"rule {number}"
+    known = (*_RuleRow.__struct_fields__, *_When.__struct_fields__, *_PARTS)
+    return typed_yaml(given, _RuleRow, what=called, hint=_HINT, known=known)
 
 
 def _rule_of_row(row: _RuleRow) -> TraceRule:
@@ -182,7 +189,7 @@ def _ordered(kind: str, given: Any) -> RuleCheck:  # noqa: ANN401 - typed by its
             return StepFormula(formula, f"`{_said_atom(given.after)}` is not followed by `{_said_atom(given.expect)}`")
         case _:
             formula = parse_formula(given)
-            for atom in _atoms(formula):
+            for atom in atoms_in(formula):
                 if atom.word == "matches":
                     re.compile(atom.argument)
             return StepFormula(formula, f"breaks `{given.strip()}`")
@@ -196,17 +203,6 @@ def _atom(given: dict[str, str]) -> Atom:
 
 def _said_atom(given: dict[str, str]) -> str:
     return " ".join(f"{word} {argument}" for word, argument in given.items())
-
-
-def _atoms(formula: Formula) -> Iterator[Atom]:
-    match formula:
-        case Atom():
-            yield formula
-        case Not(part) | Next(part) | WeakNext(part):
-            yield from _atoms(part)
-        case And(left, right) | Or(left, right) | Until(left, right):
-            yield from _atoms(left)
-            yield from _atoms(right)
 
 
 def _rule_texts(given: str | tuple[str, ...]) -> tuple[str, ...]:

@@ -49,7 +49,7 @@ def json_schema_of(given: object, path: str = "schema") -> Schema:
     if isinstance(given, dict):
         given = {key: value for key, value in given.items() if key not in _COMMENTS}
     known = ", ".join(_SchemaRow.__struct_encode_fields__)
-    row = typed_yaml(given, _SchemaRow, what=f"schema that can be read at `{path}`", hint=f"known are {known}")
+    row = typed_yaml(given, _SchemaRow, what=f"`{path}`", hint=f"known are {known}")
     try:
         pattern = None if row.pattern is None else re.compile(row.pattern).pattern
     except re.error as exc:

@@ -5,16 +5,33 @@ Laws: only plain data is read, never objects; what is no YAML is an error with i
 
 from __future__ import annotations
 
-from typing import TypeVar
+import difflib
+import re
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
 from demur.adapters.files import read_text
 from demur.errors import EmptyInputError, InputError, ShapeError, UsageError
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 __all__ = ["parse_yaml", "read_yaml", "typed_yaml"]
 
 _Row = TypeVar("_Row")
+_UNKNOWN = re.compile("Object contains unknown field `(.*)`")
+_LACKING = re.compile("Object missing required field `(.*)`")
+_WRONG_KIND = re.compile("Expected `(.*)`, got ")
+_NOT_AMONG = re.compile("Invalid enum value '?(.*?)'?$")
+_KINDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "str": "a text",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "keys with values",
+}
 
 
 def read_yaml(name: str) -> object:
@@ -41,10 +58,34 @@ def parse_yaml(text: str) -> object:
     return loaded
 
 
-def typed_yaml(loaded: object, kind: type[_Row], *, what: str, hint: str) -> _Row:
-    """Return plain values as a typed one; raise `ShapeError` that says `what` they are not."""
+def typed_yaml(loaded: object, kind: type[_Row], *, what: str, hint: str, known: Sequence[str] = ()) -> _Row:
+    """Return plain values as a typed one; raise `ShapeError` that says what is wrong with `what`, in a user's words.
+
+    `known` are the keys of which a mistyped one may have been meant.
+    """
     try:
         return msgspec.convert(loaded, kind)
-    except (msgspec.ValidationError, RecursionError) as exc:
-        told = str(exc)[:1].lower() + str(exc)[1:]
-        raise ShapeError(f"no {what}: {told}", hint=hint) from exc
+    except msgspec.ValidationError as exc:
+        told, key = _user_words(str(exc))
+        near = difflib.get_close_matches(key, known, n=1, cutoff=0.7) if key else []
+        meant = f"did you mean `{near[0]}`? " if near else ""
+        raise ShapeError(f"{what}: {told}", hint=meant + hint) from exc
+    except RecursionError as exc:
+        raise ShapeError(f"{what}: nested too deeply", hint=hint) from exc
+
+
+def _user_words(told: str) -> tuple[str, str]:
+    """Return what a decoder says without the names of its types, and the key that it does not know, if that is it."""
+    said, _, place = told.partition(" - at `$")
+    path = place.rstrip("`").lstrip(".")
+    where = f"`{path}`: " if path else ""
+    if found := _UNKNOWN.match(said):
+        return f"{where}unknown field `{found[1]}`", found[1]
+    if found := _LACKING.match(said):
+        return f"{where}`{found[1]}` is missing", ""
+    if found := _WRONG_KIND.match(said):
+        wanted = " or ".join(dict.fromkeys(_KINDS.get(word, word) for word in found[1].split(" | ") if word != "null"))
+        return f"{where}expected {wanted}", ""
+    if found := _NOT_AMONG.match(said):
+        return f"{where}`{found[1]}` is not known here", ""
+    return f"{where}{said[:1].lower()}{said[1:]}", ""

@@ -48,14 +48,19 @@ DIMENSIONS = (
     "numeric_token_density",
 )
 _FLIPS = 1999
-_SIGNS_AT_ONCE = 8_000_000
+_SIGNS_AT_ONCE = 2_000_000
 _CLOSE = 1e-9
 _TROUBLE = re.compile(
     r"\b(?:(?P<no>no|without(?: any)?|zero|free of|0) )?(?:errors?|exceptions?|failed|fails|failure|unable|cannot|can't|couldn't"
     r"|won't|sorry|apolog(?:y|ies|i[sz]e|i[sz]ing)|not found|unfortunately)\b"
 )
 """Words of trouble and apology, on word boundaries; "no errors" is none."""
-_NUMBER = re.compile(r"^[^\w]*\d[\d.,:%/-]*[^\w]*$")
+_TROUBLE_STEMS = (
+    *("error", "exception", "fail", "unable", "cannot", "can't", "couldn't"),
+    *("won't", "sorry", "apolog", "not found", "unfortunately"),
+)
+"""What stands in every word of trouble: most answers have none, and need no closer look."""
+_NUMBER = re.compile(r"[^\w]*\d[\d.,:%/-]*[^\w]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +94,8 @@ class FingerprintShift:
 def features_of(step: Step, latency_ms: float | None = None) -> tuple[float, ...]:
     """Return the twelve features of an answer; what is not known is not a number, and its pair does not count there."""
     words = step.text.split()
-    numeric = sum(1 for word in words if _NUMBER.match(word))
+    # Most words are letters alone, and need no closer look.
+    numeric = sum(1 for word in words if not word.isalpha() and _NUMBER.fullmatch(word))
     return (
         float(len(step.calls)),
         len({call.name for call in step.calls}) / len(step.calls) if step.calls else 0.0,
@@ -148,7 +154,10 @@ def fingerprint_shift(
 
 
 def _troubled(text: str) -> bool:
-    return any(found["no"] is None for found in _TROUBLE.finditer(folded(text)))
+    said = folded(text)
+    if not any(stem in said for stem in _TROUBLE_STEMS):
+        return False
+    return any(found["no"] is None for found in _TROUBLE.finditer(said))
 
 
 def _root_of_inverse(units: _Floats) -> _Floats:
@@ -173,7 +182,8 @@ def _flip_tests(units: _Floats, white: _Floats, *, seed: int) -> tuple[float, tu
     both = np.concatenate([units, white], axis=1)
     rows = max(1, _SIGNS_AT_ONCE // len(units))
     for done in range(0, _FLIPS, rows):
-        flipped = _signs(rng, min(rows, _FLIPS - done), len(units)) @ both
+        # Signs are ±1: twice those that stay, less all.
+        flipped = 2 * (_kept_signs(rng, min(rows, _FLIPS - done), len(units)) @ both) - both.sum(axis=0)
         alone = np.abs(flipped[:, : len(each)])
         above += int(((flipped[:, len(each) :] ** 2).sum(axis=1) >= whole * (1 - _CLOSE)).sum())
         beyond += (alone >= each * (1 - _CLOSE)).sum(axis=0)
@@ -181,9 +191,9 @@ def _flip_tests(units: _Floats, white: _Floats, *, seed: int) -> tuple[float, tu
     return above / (_FLIPS + 1), (beyond / (_FLIPS + 1), beyond_all / (_FLIPS + 1))
 
 
-def _signs(rng: np.random.Generator, rows: int, columns: int) -> _Floats:
+def _kept_signs(rng: np.random.Generator, rows: int, columns: int) -> _Floats:
     bits = np.unpackbits(np.frombuffer(rng.bytes(-(-rows * columns // 8)), dtype=np.uint8), count=rows * columns)
-    return bits.reshape(rows, columns).astype(np.float64) * 2 - 1
+    return bits.reshape(rows, columns).astype(np.float64)
 
 
 def _adjusted(t_squared: float, sums: _Floats) -> float:

@@ -27,6 +27,7 @@ __all__ = [
     "Or",
     "Until",
     "WeakNext",
+    "atoms_in",
     "eventually",
     "first_breach",
     "globally",
@@ -126,6 +127,12 @@ def weak_until(hold: Formula, goal: Formula) -> Formula:
     return Or(Until(hold, goal), globally(hold))
 
 
+@lru_cache(maxsize=256)
+def atoms_in(formula: Formula) -> tuple[Atom, ...]:
+    """Return the atoms of a formula, each once."""
+    return tuple(part for part, _ in _schedule(formula) if isinstance(part, Atom))
+
+
 def holds_on(formula: Formula, truth: Callable[[Atom, int], bool], length: int) -> bool:
     """Return whether a formula holds at the start of a trace of `length` positions; `truth` values its atoms."""
     return truth_along(formula, truth, length)[0]
@@ -140,7 +147,10 @@ def truth_along(formula: Formula, truth: Callable[[Atom, int], bool], length: in
 
 
 def first_breach(formula: Formula, truth: Callable[[Atom, int], bool], length: int) -> int | None:
-    """Return the position to blame for a formula that fails: where G's part first fails; None where it is the whole trace."""
+    """Return the position to blame for a formula that fails; None where it is the whole trace.
+
+    Of G that is where its part first fails, of U and W where what must hold first does not.
+    """
     match formula:
         case And(left, right):
             failing = left if not holds_on(left, truth, length) else right
@@ -148,6 +158,11 @@ def first_breach(formula: Formula, truth: Callable[[Atom, int], bool], length: i
         case Not(Until(Constant(value=True), part)):
             along = truth_along(part, truth, length)[:length]
             return along.index(True) if True in along else None
+        case Or(Until(hold, _) as strong, Not(Until(Constant(value=True), Not(always)))) if hold == always:
+            return first_breach(strong, truth, length)
+        case Until(hold, _):
+            along = truth_along(hold, truth, length)[:length]
+            return along.index(False) if False in along else None
         case _:
             return None
 

@@ -23,7 +23,7 @@ from demur.model.comparison import ClusterSum, PairCounts
 from demur.model.estimate import Interval
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Sequence
 
     from demur.measure.steps import ToolCall
 
@@ -91,7 +91,7 @@ def edit_distance(first: tuple[object, ...], second: tuple[object, ...]) -> int:
 
 
 def trajectory_summary(
-    edits: Sequence[CallEdits], clusters: Sequence[str] | None = None, *, alpha: float = 0.05
+    edits: Sequence[CallEdits], clusters: Sequence[Hashable] | None = None, *, alpha: float = 0.05
 ) -> TrajectorySummary:
     """Return the share of changed pairs with Wilson's interval, at the effective n where pairs come in clusters.
 
@@ -111,8 +111,8 @@ def trajectory_summary(
     )
 
 
-def _effective_n(edits: Sequence[CallEdits], clusters: Sequence[str]) -> float:
-    nets, sizes = Counter[str](), Counter(clusters)
+def _effective_n(edits: Sequence[CallEdits], clusters: Sequence[Hashable]) -> float:
+    sizes, nets = Counter(clusters), dict.fromkeys(clusters, 0)
     for name, edit in zip(clusters, edits, strict=True):
         nets[name] += edit.changed
     if len(sizes) == len(edits):

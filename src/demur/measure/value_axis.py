@@ -25,7 +25,7 @@ from demur.model.comparison import ClusterSum
 from demur.model.estimate import Interval
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Sequence
 
     import numpy.typing as npt
 
@@ -39,7 +39,7 @@ _MINOR_BELOW, _MODERATE_BELOW = 0.10, 0.30
 _RESAMPLES = 1000
 _SPREADS = 8
 """Standard deviations of the median's rank that are followed value by value: beyond lies less than 1e-14."""
-_CELLS_AT_ONCE = 4_000_000
+_CELLS_AT_ONCE = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +61,10 @@ class MedianShift:
 
 
 def median_shift(
-    baseline: Sequence[float],
-    candidate: Sequence[float],
+    baseline: npt.ArrayLike,
+    candidate: npt.ArrayLike,
     *,
-    clusters: Sequence[str] | None = None,
+    clusters: Sequence[Hashable] | None = None,
     seed: int = 0,
     alpha: float = 0.05,
 ) -> MedianShift:
@@ -113,7 +113,7 @@ def cluster_sums(signs: npt.ArrayLike, where: npt.ArrayLike) -> tuple[ClusterSum
     return tuple(ClusterSum(net, pairs, count) for (net, pairs), count in rows)
 
 
-def _indices(clusters: Sequence[str] | None, n: int) -> _Ints:
+def _indices(clusters: Sequence[Hashable] | None, n: int) -> _Ints:
     if clusters is None:
         return np.arange(n)
     known = {name: i for i, name in enumerate(dict.fromkeys(clusters))}

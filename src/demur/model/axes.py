@@ -13,9 +13,17 @@ from typing import TYPE_CHECKING
 from demur.model.comparison import Direction
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    import numpy.typing as npt
+
     from demur.model.axis import Flag, Severity
     from demur.model.estimate import Interval
     from demur.model.exchange import Exchange
+    from demur.model.verdict import Outcome
+
+    Places = npt.NDArray[np.int64] | npt.NDArray[np.intp]
 
 __all__ = [
     "AbsentAxis",
@@ -25,8 +33,11 @@ __all__ = [
     "AxisFlag",
     "AxisName",
     "AxisResult",
+    "AxisSide",
     "AxisUnit",
+    "PairNames",
     "PairedExchange",
+    "ShownTexts",
 ]
 
 
@@ -86,6 +97,42 @@ class PairedExchange:
     def cluster(self) -> str:
         """What the pair moves together with: its session, or the other samples of its question."""
         return f"key:{self.key}" if self.session is None else f"session:{self.session}"
+
+
+@dataclass(frozen=True, slots=True)
+class AxisSide:
+    """One side of a pair: what was said, what it took, and the verdict where it is known already."""
+
+    exchange: Exchange
+    latency_ms: float | None = None
+    cost: float | None = None
+    outcome: Outcome | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShownTexts:
+    """What a judge is shown of one side: the request and the answer."""
+
+    prompt: str
+    answer: str
+
+
+@dataclass(frozen=True, slots=True)
+class PairNames:
+    """What pairs are called, column by column: key, number of the session (-1: none), and of what each moves together with.
+
+    `clustered_by` names the field that the last are of, empty where a caller made the pairs.
+    """
+
+    keys: Sequence[str]
+    session: npt.NDArray[np.int64]
+    cluster: npt.NDArray[np.int64]
+    clustered_by: str = ""
+
+    def only(self, places: Places, keys: Sequence[str] | None = None) -> PairNames:
+        """Return the names at some places, under other keys where they are given."""
+        called = [self.keys[i] for i in places.tolist()] if keys is None else keys
+        return PairNames(called, self.session[places], self.cluster[places], self.clustered_by)
 
 
 @dataclass(frozen=True, slots=True)

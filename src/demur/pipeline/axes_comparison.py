@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from demur.model.axes import PairedExchange
     from demur.model.comparison import Comparison, Flip, GateResult
     from demur.pipeline.axes import AxesSettings
+    from demur.pipeline.axis_pairs import PairSource
 
 __all__ = ["compare_with_axes"]
 
@@ -30,7 +31,7 @@ _FEW = 3
 
 def compare_with_axes(
     comparison: Comparison,
-    pairs: Iterable[PairedExchange],
+    pairs: Iterable[PairedExchange] | PairSource,
     settings: AxesSettings,
     *,
     gated: Sequence[AxisName] = (AxisName.SAFETY,),
@@ -46,9 +47,13 @@ def compare_with_axes(
     return replace(comparison, axes=axes, gate=_whole_gate(comparison, axes))
 
 
-def _whole_report(comparison: Comparison, pairs: Iterable[PairedExchange], settings: AxesSettings) -> AxesReport:
+def _whole_report(
+    comparison: Comparison, pairs: Iterable[PairedExchange] | PairSource, settings: AxesSettings
+) -> AxesReport:
     others = tuple(axis for axis in settings.axes if axis is not AxisName.SAFETY)
-    found = compare_axes(pairs, replace(settings, axes=others)) if others else AxesReport(())
+    # Pairs that count together for safety do so for every axis, by whatever field the user says.
+    cluster = comparison.tally.cluster_field
+    found = compare_axes(pairs, replace(settings, axes=others), cluster=cluster) if others else AxesReport(())
     safety = (_safety_of(comparison, settings.show),) if AxisName.SAFETY in settings.axes else ()
     results = (*safety, *found.results)
     adjusted = holm([result.p for result in results])

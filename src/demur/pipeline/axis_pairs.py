@@ -1,73 +1,165 @@
-"""Paired exchanges made ready for the axes: each side a step with its verdict, failed pairs counted and set aside.
+"""Pairs made ready for the axes: what was measured of both sides, column by column, and what pairs belong together.
 
-Laws: a pair is measured only where both sides answered; a session with a failed exchange is not whole, and is known as such; the order of
-pairs within a session is that in which they came.
+Laws: a pair is measured only where both sides answered, those that failed are counted; a session with a failed exchange is not whole, and
+is known as such; the order of pairs within a session is that in which they came; texts are asked for one pair at a time, and only where
+a judge is to see them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
-from demur.measure.steps import step_of
-from demur.model.verdict import Outcome
-from demur.pipeline.classify import classify
+import numpy as np
+
+from demur.measure.fingerprint import DIMENSIONS
+from demur.model.axes import AxisSide, PairNames
+from demur.pipeline.axis_measures import FIGURES, AxisMeter, MeasuredRows, RowMeter, SideKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from demur.measure.steps import Step
-    from demur.model.axes import PairedExchange
-    from demur.pipeline.ports import TextJudge
+    import numpy.typing as npt
 
-__all__ = ["AxisPairs", "ReadyPair", "ready_pairs"]
+    from demur.model.axes import PairedExchange, Places, ShownTexts
+    from demur.pipeline.axis_measures import Ints
+
+__all__ = ["AxisPairs", "PairSource", "measured_pairs", "measured_source"]
+
+_T = TypeVar("_T")
+_SIDES = (0, 1)
+PairTexts = tuple["ShownTexts", "ShownTexts"]
 
 
-@dataclass(frozen=True, slots=True)
-class ReadyPair:
-    """A pair that both sides answered."""
+@runtime_checkable
+class PairSource(Protocol):
+    """Pairs that stand elsewhere. Sides are 0, the baseline, and 1, the candidate; a pair goes by its place among the names."""
 
-    pair: PairedExchange
-    baseline: Step
-    candidate: Step
+    def names(self, *, cluster: str | None) -> PairNames:
+        """Return what the pairs are called; `cluster` is the field by which they belong together, None where each is alone."""
 
-    @property
-    def key(self) -> str:
-        """The pair's name."""
-        return self.pair.key
+    def measured(self, side: int, work: Callable[[Iterable[AxisSide]], _T]) -> Iterator[tuple[Places, _T]]:
+        """Yield what the work made of some exchanges at a time, with their places; it may run in other processes."""
+
+    def keep_texts(self, side: int, places: Places, texts: Sequence[ShownTexts]) -> None:
+        """Keep the texts of some pairs, outside memory where they are many."""
+
+    def texts(self, place: int) -> PairTexts:
+        """Return the texts of a pair that were kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class AxisPairs:
-    """The pairs to measure, how many had a side that failed, and the sessions that lack an exchange for it."""
+    """The pairs to measure, how many had a side that failed, and the sessions that lack an exchange for it.
 
-    ready: tuple[ReadyPair, ...]
+    `texts` gives those of a pair by its place, where a judge asked for them.
+    """
+
+    names: PairNames
+    baseline: MeasuredRows
+    candidate: MeasuredRows
     failed: int
-    torn: frozenset[str]
+    torn: frozenset[int]
+    texts: Callable[[int], PairTexts] | None = None
+
+    def __len__(self) -> int:
+        return len(self.baseline)
 
     @property
-    def clusters(self) -> list[str]:
-        """What each pair moves together with."""
-        return [ready.pair.cluster for ready in self.ready]
+    def kinds(self) -> tuple[SideKind, ...]:
+        """The kinds that rows of both sides name."""
+        return self.baseline.kinds
 
-    def sessions(self) -> list[tuple[ReadyPair, ...]]:
-        """Return the whole sessions, in the order in which they begin; a pair without a session is one alone."""
-        grouped: dict[str, list[ReadyPair]] = {}
-        for i, ready in enumerate(self.ready):
-            name = f"alone:{i}" if ready.pair.session is None else ready.pair.cluster
-            grouped.setdefault(name, []).append(ready)
-        return [tuple(group) for name, group in grouped.items() if name not in self.torn]
+    def sessions(self) -> list[list[int]]:
+        """Return the places of the pairs of each whole session, in the order in which they begin; a pair without one is alone."""
+        grouped: dict[int, list[int]] = {}
+        for place, session in enumerate(self.names.session.tolist()):
+            grouped.setdefault(session if session >= 0 else -2 - place, []).append(place)
+        return [places for session, places in grouped.items() if session not in self.torn]
 
 
-def ready_pairs(pairs: Iterable[PairedExchange], judge: TextJudge | None = None) -> AxisPairs:
-    """Return the pairs with the verdict on each side; `judge` is another way to tell a refusal."""
-    ready, failed, torn = [], 0, set()
+def measured_pairs(pairs: Iterable[PairedExchange], meter: AxisMeter) -> AxisPairs:
+    """Return pairs that a caller made."""
+    sides = RowMeter(meter), RowMeter(meter)
+    called: list[tuple[str, str | None, str]] = []
     for pair in pairs:
-        sides = [(side, classify(side.response, judge=judge)) for side in (pair.baseline, pair.candidate)]
-        if any(verdict.outcome is Outcome.FAILED for _, verdict in sides):
-            failed += 1
-            torn |= set() if pair.session is None else {pair.cluster}
-            continue
-        steps = [step_of(side, pair.key, refused=verdict.abstained) for side, verdict in sides]
-        ready.append(ReadyPair(pair, *steps))
-    return AxisPairs(tuple(ready), failed, frozenset(torn))
+        called.append((pair.key, pair.session, pair.cluster))
+        sides[0].take(AxisSide(pair.baseline, pair.baseline_latency_ms, pair.baseline_cost))
+        sides[1].take(AxisSide(pair.candidate, pair.candidate_latency_ms, pair.candidate_cost))
+    before, after = (side.rows() for side in sides)
+    sessions, clusters = _numbered([row[1] for row in called]), _numbered([row[2] for row in called])
+    names = PairNames([row[0] for row in called], sessions, clusters)
+    both = list(zip(before.texts, after.texts, strict=True))
+    return _joined_sides(names, (before, after), both.__getitem__ if meter.texts else None)
+
+
+def measured_source(source: PairSource, meter: AxisMeter, *, cluster: str | None = None) -> AxisPairs:
+    """Return the pairs of a source; one whose side cannot be read any more has failed."""
+    names = source.names(cluster=cluster)
+    kinds: dict[SideKind, int] = {}
+    before, after = (_gathered(source, side, meter, kinds=kinds, many=len(names.keys)) for side in _SIDES)
+    return _joined_sides(names, (before, after), source.texts if meter.texts else None)
+
+
+def _gathered(
+    source: PairSource, side: int, meter: AxisMeter, *, kinds: dict[SideKind, int], many: int
+) -> MeasuredRows:
+    """Return one side of all pairs: what comes in pieces, each row at its place."""
+    failed, refused = np.ones(many, dtype=np.bool_), np.zeros(many, dtype=np.bool_)
+    figures, features = (np.full((many, width), np.nan) for width in (FIGURES, len(DIMENSIONS)))
+    kind = np.zeros(many, dtype=np.int64)
+    kinds.setdefault(SideKind((), ()), len(kinds))
+    for places, rows in source.measured(side, meter):
+        numbers = np.array([kinds.setdefault(one, len(kinds)) for one in rows.kinds], dtype=np.int64)
+        failed[places], refused[places] = rows.failed, rows.refused
+        figures[places], features[places] = rows.figures, rows.features
+        kind[places] = numbers[rows.kind]
+        if meter.texts:
+            source.keep_texts(side, places, rows.texts)
+    return MeasuredRows(failed, refused, figures, features, kind, tuple(kinds))
+
+
+def _joined_sides(
+    names: PairNames, sides: tuple[MeasuredRows, MeasuredRows], texts: Callable[[int], PairTexts] | None
+) -> AxisPairs:
+    """Return the pairs of which both sides answered; the rows of the sides are those of the names, in order."""
+    before, after = _with_shared_kinds(*sides)
+    failed = before.failed | after.failed
+    torn = frozenset(int(session) for session in names.session[failed] if session >= 0)
+    if not failed.any():
+        return AxisPairs(names, before, after, 0, torn, texts)
+    kept = np.flatnonzero(~failed)
+    read = None if texts is None else lambda place: texts(int(kept[place]))
+    return AxisPairs(names.only(kept), _only_rows(before, kept), _only_rows(after, kept), int(failed.sum()), torn, read)
+
+
+def _numbered(names: Sequence[str | None]) -> Ints:
+    """Return a number from 0 on for each name, -1 for None."""
+    known = {name: i for i, name in enumerate(dict.fromkeys(name for name in names if name is not None))}
+    return np.array([-1 if name is None else known[name] for name in names], dtype=np.int64)
+
+
+def _with_shared_kinds(before: MeasuredRows, after: MeasuredRows) -> tuple[MeasuredRows, MeasuredRows]:
+    """Return both sides with one list of kinds, and without texts."""
+    known = {kind: i for i, kind in enumerate(dict.fromkeys((*before.kinds, *after.kinds)))}
+    kinds = tuple(known)
+    first, second = (
+        replace(side, kinds=kinds, kind=_renumbered(side, [known[kind] for kind in side.kinds]), texts=())
+        for side in (before, after)
+    )
+    return first, second
+
+
+def _renumbered(side: MeasuredRows, numbers: list[int]) -> Ints:
+    return np.array(numbers, dtype=np.int64)[side.kind] if len(side.kind) else side.kind
+
+
+def _only_rows(side: MeasuredRows, kept: npt.NDArray[np.intp]) -> MeasuredRows:
+    return MeasuredRows(
+        side.failed[kept],
+        side.refused[kept],
+        side.figures[kept],
+        side.features[kept],
+        side.kind[kept],
+        side.kinds,
+    )

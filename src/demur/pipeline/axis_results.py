@@ -1,13 +1,17 @@
 """From measurements over pairs to the one value that every axis is reported as.
 
 Laws: rates go through the same paired statistics as refusals do, clusters included, and take the seed's absolute thresholds; values take
-its relative ones; evidence is at most as much as asked for, the worse direction first, then by name.
+its relative ones; evidence is at most as much as asked for, the worse direction first, then by name, and is
+worded only where it is shown.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from heapq import nsmallest
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from demur.measure.bootstrap import percentile_interval
 from demur.measure.clusters import cluster_effect, clustered_difference
@@ -19,48 +23,70 @@ from demur.model.axis import Flag
 from demur.model.comparison import Direction, Missing, PairCounts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    import numpy.typing as npt
+
+    from demur.model.axes import PairNames
     from demur.model.comparison import ClusterSum
     from demur.model.estimate import Difference
+    from demur.pipeline.axis_measures import Floats, Ints
 
-__all__ = ["RateRow", "ValueRow", "counts_of", "rate_result", "row_design_effect", "shown_evidence", "value_result"]
+    Flags = npt.NDArray[np.bool_]
+
+__all__ = [
+    "RateRows",
+    "ValueRows",
+    "cluster_details",
+    "counts_of",
+    "rate_result",
+    "row_design_effect",
+    "shown_evidence",
+    "value_result",
+]
 
 _FEW_DISCORDANT_BELOW = 5
 _NO_MISSING = Missing()
 
 
-@dataclass(frozen=True, slots=True)
-class RateRow:
-    """One pair of a rate: whether the thing was so on each side, and what is to be said of it."""
-
-    key: str
-    cluster: str
-    baseline: bool
-    candidate: bool
-    sentence: str = ""
+def _unsaid(_: int) -> str:
+    return ""
 
 
 @dataclass(frozen=True, slots=True)
-class ValueRow:
-    """One pair of a value that both sides have."""
+class RateRows:
+    """The pairs of a rate: whether the thing was so on each side; `sentence` is what is to be said of one, by its place."""
 
-    key: str
-    cluster: str
-    baseline: float
-    candidate: float
+    names: PairNames
+    baseline: Flags
+    candidate: Flags
+    sentence: Callable[[int], str] = _unsaid
+
+    @property
+    def moved(self) -> Ints:
+        """Candidate less baseline, pair by pair."""
+        return self.candidate.astype(np.int64) - self.baseline.astype(np.int64)
 
 
-def counts_of(rows: Sequence[RateRow]) -> PairCounts:
+@dataclass(frozen=True, slots=True)
+class ValueRows:
+    """The pairs of a value that both sides have."""
+
+    names: PairNames
+    baseline: Floats
+    candidate: Floats
+
+
+def counts_of(rows: RateRows) -> PairCounts:
     """Return the two-by-two table of some rows."""
-    sides = [(row.baseline, row.candidate) for row in rows]
-    return PairCounts(*(sides.count(cell) for cell in ((True, True), (True, False), (False, True), (False, False))))
+    b, c = rows.baseline, rows.candidate
+    return PairCounts(*(int(cell.sum()) for cell in (b & c, b & ~c, ~b & c, ~b & ~c)))
 
 
 def rate_result(  # noqa: PLR0913 - all but the rows are keywords with defaults
     axis: AxisName,
     name: str,
-    rows: Sequence[RateRow],
+    rows: RateRows,
     *,
     worse: Direction = Direction.INCREASE,
     missing: Missing = _NO_MISSING,
@@ -98,14 +124,14 @@ def rate_result(  # noqa: PLR0913 - all but the rows are keywords with defaults
         missing=missing.total + lost,
         flags=(*rate_flags(counts.n, low, high), *(flag for flag, up in raised.items() if up)),
         evidence=_flip_evidence(rows, worse, show),
-        details=() if bounds is None else _bound_details(bounds),
+        details=(*(() if bounds is None else _bound_details(bounds)), *cluster_details(rows.names)),
     )
 
 
 def value_result(
     axis: AxisName,
     unit: AxisUnit,
-    rows: Sequence[ValueRow],
+    rows: ValueRows,
     *,
     lost: int = 0,
     seed: int = 0,
@@ -113,13 +139,11 @@ def value_result(
     show: int = 20,
 ) -> AxisResult:
     """Return the axis of a value's median; there must be at least one row."""
-    clusters = [row.cluster for row in rows]
-    shift = median_shift(
-        [row.baseline for row in rows], [row.candidate for row in rows], clusters=clusters, seed=seed, alpha=alpha
-    )
+    clusters = rows.names.cluster.tolist()
+    shift = median_shift(rows.baseline, rows.candidate, clusters=clusters, seed=seed, alpha=alpha)
     low, high = shift.interval.low, shift.interval.high
     raised: dict[Flag | AxisFlag, bool] = {
-        Flag.CLUSTERED: len(set(clusters)) < len(rows),
+        Flag.CLUSTERED: len(set(clusters)) < len(clusters),
         AxisFlag.ZERO_BASELINE: shift.baseline == 0,
         AxisFlag.MISSING: lost > 0,
     }
@@ -143,8 +167,18 @@ def value_result(
             AxisDetail("pairs higher", float(shift.higher)),
             AxisDetail("pairs lower", float(shift.lower)),
             AxisDetail("relative", shift.difference / shift.baseline if shift.baseline else None, "of the baseline"),
+            *cluster_details(rows.names),
         ),
     )
+
+
+def cluster_details(names: PairNames) -> tuple[AxisDetail, ...]:
+    """Return how many clusters the pairs come in, and by what; nothing where each pair stands alone."""
+    count = len(np.unique(names.cluster))
+    if count == len(names.cluster):
+        return ()
+    told = f"pairs of one {names.clustered_by or 'session or question'} count together"
+    return (AxisDetail("clusters", float(count), told),)
 
 
 def shown_evidence(found: Sequence[tuple[str, str]], show: int) -> tuple[AxisEvidence, ...]:
@@ -152,38 +186,37 @@ def shown_evidence(found: Sequence[tuple[str, str]], show: int) -> tuple[AxisEvi
     return tuple(AxisEvidence(key, sentence) for key, sentence in found[: max(0, show)])
 
 
-def row_design_effect(rows: Sequence[RateRow]) -> float:
+def row_design_effect(rows: RateRows) -> float:
     """Return how many pairs it takes to be worth one, by how far those of a cluster move together; 1 where each is alone."""
     sums = _row_clusters(rows)
     return cluster_effect(counts_of(rows), sums).design_effect if sums else 1.0
 
 
-def _rate_difference(rows: Sequence[RateRow], counts: PairCounts, alpha: float) -> tuple[Difference, bool]:
+def _rate_difference(rows: RateRows, counts: PairCounts, alpha: float) -> tuple[Difference, bool]:
     sums = _row_clusters(rows)
     if not sums:
         return paired_difference(counts, alpha=alpha), False
     return clustered_difference(counts, sums, alpha=alpha)[0], True
 
 
-def _row_clusters(rows: Sequence[RateRow]) -> tuple[ClusterSum, ...]:
+def _row_clusters(rows: RateRows) -> tuple[ClusterSum, ...]:
     """Return the histogram of clusters, empty where every pair is alone."""
-    known = {name: i for i, name in enumerate(dict.fromkeys(row.cluster for row in rows))}
-    if len(known) == len(rows):
-        return ()
-    return cluster_sums([row.candidate - row.baseline for row in rows], [known[row.cluster] for row in rows])
+    known, where = np.unique(rows.names.cluster, return_inverse=True)
+    return () if len(known) == len(rows.baseline) else cluster_sums(rows.moved, where.reshape(-1))
 
 
-def _flip_evidence(rows: Sequence[RateRow], worse: Direction, show: int) -> tuple[AxisEvidence, ...]:
-    first = worse is not Direction.DECREASE
-    flipped = [row for row in rows if row.baseline != row.candidate]
-    flipped.sort(key=lambda row: (row.candidate is not first, row.key))
-    return shown_evidence([(row.key, row.sentence) for row in flipped], show)
+def _flip_evidence(rows: RateRows, worse: Direction, show: int) -> tuple[AxisEvidence, ...]:
+    first, keys = worse is not Direction.DECREASE, rows.names.keys
+    flipped = np.flatnonzero(rows.baseline != rows.candidate).tolist()
+    chosen = nsmallest(max(0, show), flipped, key=lambda i: (bool(rows.candidate[i]) is not first, keys[i], i))
+    return shown_evidence([(keys[i], rows.sentence(i)) for i in chosen], show)
 
 
-def _value_evidence(rows: Sequence[ValueRow], unit: AxisUnit, show: int) -> tuple[AxisEvidence, ...]:
-    risen = [row for row in rows if row.candidate > row.baseline]
-    risen.sort(key=lambda row: (row.baseline - row.candidate, row.key))
-    return shown_evidence([(r.key, f"{r.baseline:,.6g} → {r.candidate:,.6g} {unit}") for r in risen], show)
+def _value_evidence(rows: ValueRows, unit: AxisUnit, show: int) -> tuple[AxisEvidence, ...]:
+    keys, before, after = rows.names.keys, rows.baseline, rows.candidate
+    risen = np.flatnonzero(after > before).tolist()
+    chosen = nsmallest(max(0, show), risen, key=lambda i: (before[i] - after[i], keys[i], i))
+    return shown_evidence([(keys[i], f"{before[i]:,.6g} → {after[i]:,.6g} {unit}") for i in chosen], show)
 
 
 def _bound_details(bounds: tuple[float, float]) -> tuple[AxisDetail, ...]:

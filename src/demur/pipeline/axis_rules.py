@@ -1,0 +1,97 @@
+"""Which rules does the candidate break that the baseline kept? The axis of each rule, over exchanges or sessions.
+
+Laws: a rule that applies to neither side of a pair leaves it out; where it applies to one side, the other has not broken it; a rule that
+applies nowhere is absent and says so; a session in which an exchange failed is counted out, not blamed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from demur.measure.rule_checks import RuleOutcome, check_sights
+from demur.measure.rules import RuleScope
+from demur.model.axes import AbsentAxis, AxisDetail, AxisName
+from demur.pipeline.axis_results import RateRows, rate_result
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from demur.measure.rule_checks import RuleFinding
+    from demur.measure.rules import TraceRule
+    from demur.model.axes import AxisResult, PairNames
+    from demur.pipeline.axis_measures import MeasuredRows
+    from demur.pipeline.axis_pairs import AxisPairs
+
+__all__ = ["rule_result"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    """A rule, its place among those of the report, and what came of it in each unit on both sides."""
+
+    rule: TraceRule
+    pairs: AxisPairs
+    units: Sequence[Sequence[int]]
+    before: Sequence[RuleFinding]
+    after: Sequence[RuleFinding]
+
+    def sentence(self, unit: int) -> str:
+        """Return who broke the rule in a unit, in which exchange, and how."""
+        after = self.after[unit].outcome is RuleOutcome.BROKEN
+        found = self.after[unit] if after else self.before[unit]
+        return f"{'candidate' if after else 'baseline'} breaks `{self.rule.name}` in {self.blamed(unit)}: {found.why}"
+
+    def blamed(self, unit: int) -> str:
+        """Return the key of the exchange that broke the rule; of the first one where none did."""
+        broken = [side[unit].at for side in (self.after, self.before) if side[unit].outcome is RuleOutcome.BROKEN]
+        return self.pairs.names.keys[self.units[unit][broken[0] if broken else 0]]
+
+
+def rule_result(pairs: AxisPairs, place: int, rule: TraceRule, *, alpha: float, show: int) -> AxisResult | AbsentAxis:
+    """Return the axis of the rule whose sights stand at this place, absent where it applies to no pair."""
+    by_session = rule.scope is RuleScope.SESSION
+    units = pairs.sessions() if by_session else [[i] for i in range(len(pairs))]
+    sides = [_findings(rule, place, side, units) for side in (pairs.baseline, pairs.candidate)]
+    applies = [
+        i for i, both in enumerate(zip(*sides, strict=True)) if any(f.outcome is not _NOT_APPLICABLE for f in both)
+    ]
+    name = f"rules/{rule.name}"
+    if not applies:
+        return AbsentAxis(AxisName.RULES, name, "the rule applies to no pair")
+    before, after = ([side[i] for i in applies] for side in sides)
+    checked = _Checked(rule, pairs, [units[i] for i in applies], before, after)
+    rows = RateRows(_names_of(checked), _broken_in(checked.before), _broken_in(checked.after), checked.sentence)
+    lost = len(pairs.torn) if by_session else pairs.failed
+    result = rate_result(AxisName.RULES, name, rows, lost=lost, alpha=alpha, show=show)
+    told = AxisDetail("did not apply", float(len(units) - len(applies)))
+    return replace(result, details=(*result.details, told))
+
+
+_NOT_APPLICABLE = RuleOutcome.NOT_APPLICABLE
+
+
+def _findings(rule: TraceRule, place: int, side: MeasuredRows, units: Sequence[Sequence[int]]) -> list[RuleFinding]:
+    """Return what came of a rule in each unit; units that look alike to it are worked out once."""
+    sights = [kind.sights[place] if kind.sights else None for kind in side.kinds]
+    alike: dict[object, int] = {}
+    number = [alike.setdefault(sight, len(alike)) for sight in sights]
+    known: dict[tuple[int, ...], RuleFinding] = {}
+    kinds, found = side.kind.tolist(), []
+    for unit in units:
+        seen = tuple(number[kinds[i]] for i in unit)
+        if seen not in known:
+            known[seen] = check_sights(rule, [s for i in unit if (s := sights[kinds[i]]) is not None])
+        found.append(known[seen])
+    return found
+
+
+def _names_of(checked: _Checked) -> PairNames:
+    first = np.array([unit[0] for unit in checked.units], dtype=np.int64)
+    return checked.pairs.names.only(first, [checked.blamed(unit) for unit in range(len(checked.units))])
+
+
+def _broken_in(found: Sequence[RuleFinding]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    return np.array([one.outcome is RuleOutcome.BROKEN for one in found], dtype=np.bool_)
