@@ -27,7 +27,6 @@ test-slow: $(STAMP) ## the tests that need the labelled sets or minutes
 	@$(BIN)/python -m pytest -m slow
 
 test-cluster: $(STAMP) ## scan and diff on a real Spark cluster of this machine (Java is installed where absent)
-	@$(BIN)/python -m pip install --quiet 'pyspark>=4.0'
 	@BIN="$(BIN)" sh scripts/java
 	@$(BIN)/python -m pytest tests/cluster
 

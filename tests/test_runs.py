@@ -18,9 +18,10 @@ from tests.adapters.run_files import NO, YES, csv_text, json_lines, layouts, que
 
 from demur.errors import EmptyInputError, ShapeError, UnreadableRowsError, UsageError
 from demur.model.comparison import ClusterSum, Direction, PairCounts, Pairing
+from demur.model.scan import GroupTally
 from demur.model.verdict import Outcome
 from demur.pipeline.judges import judge_named, judge_with
-from demur.runs import Reading, compare, scan
+from demur.runs import Counting, Reading, compare, groups_worth_showing, scan, unknown_field
 
 if TYPE_CHECKING:
     from demur.model.comparison import Comparison, Tally
@@ -508,3 +509,31 @@ def test_verification_is_for_logs_with_hashes() -> None:
     """Ids that are no hashes cannot be verified, and saying nothing of it would be a lie."""
     with pytest.raises(UsageError, match="format flat, whose ids cannot be verified"):
         compare(BASE, CAND, reading=Reading(verify=True))
+
+
+def test_what_is_counted_is_told_once_for_every_engine() -> None:
+    """Named fields are those of the call that are no words of ours; rows are kept with them and the model, each once."""
+    asked = Counting(["tier", "model", "tier"], key="ticket", cluster="session")
+    assert (asked.slices, asked.named, asked.kept) == (
+        ("tier", "model"),
+        ("tier", "model", "ticket"),
+        ("tier", "model", "ticket"),
+    )
+    assert (Counting(key="id", cluster="none").named, Counting([]).kept) == ((), ("model",))
+    with pytest.raises(UsageError, match="the fields `Tier` and `tier` differ in case alone"):
+        assert Counting(["Tier"], cluster="tier").kept
+
+
+def test_groups_by_default_are_those_of_several_values() -> None:
+    """A field of one value is shown where it was asked for, and left out where it was not."""
+    one, two = GroupTally("model", "m", ()), [GroupTally("tier", value, ()) for value in "ab"]
+    assert groups_worth_showing([one, *two], Counting()) == tuple(two)
+    assert groups_worth_showing([one, *two], Counting(["model", "tier"])) == (one, *two)
+
+
+def test_a_field_that_no_row_has_is_named_with_those_that_there_are() -> None:
+    """The nearest name is offered where there is one, and all names, each once."""
+    assert str(unknown_field("teir", ["tier", "model", "tier"])) == (
+        "no row has a field `teir`; did you mean `tier`? there are `model`, `tier`"
+    )
+    assert str(unknown_field("x", ())) == "no row has a field `x`; there are none"

@@ -9,6 +9,8 @@ import openai
 from demur.simulator_fixture import _demur_simulator_server, demur_simulator
 
 if TYPE_CHECKING:
+    import pytest
+
     from demur.servers.simulator_run import RunningSimulator
 
 __all__ = ["_demur_simulator_server", "demur_simulator"]
@@ -46,3 +48,12 @@ def test_the_environment_leads_every_client_here(demur_simulator: RunningSimulat
         "OPENAI_BASE_URL",
     }
     assert all(url.startswith(demur_simulator.url) for url in urls.values())
+
+
+def test_the_environment_leads_past_proxies(demur_simulator: RunningSimulator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proxy of the user's is not asked for this server, and the user's own exceptions stay."""
+    monkeypatch.setenv("NO_PROXY", "intranet.example")
+    monkeypatch.delenv("no_proxy", raising=False)
+    variables = demur_simulator.environment()
+    assert variables["NO_PROXY"] == "intranet.example,127.0.0.1"
+    assert variables["no_proxy"] == "127.0.0.1"

@@ -11,8 +11,6 @@ that the same input gives the same answer.
 
 from __future__ import annotations
 
-import difflib
-from collections import Counter
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,27 +20,28 @@ from demur.adapters.config import input_limits
 from demur.adapters.engine import LoadedRun
 from demur.adapters.excerpts import field_names
 from demur.adapters.spark_excerpts import excerpts_at
-from demur.adapters.spark_runs import load_run
-from demur.adapters.spark_session import named_failures, open_session, watched
+from demur.adapters.spark_failures import named_failures
+from demur.adapters.spark_progress import watched
+from demur.adapters.spark_runs import load_run, refuse_local
+from demur.adapters.spark_session import open_session
 from demur.adapters.spark_tallies import abstained_rows, group_rows, pair_frames, refusal_rows, summary_of
-from demur.errors import UnreadableRowsError, UsageError
-from demur.model.comparison import DiffSettings, Direction, Missing, PairCounts, Pairing, Tally
-from demur.model.scan import PhraseCount, ScanTally
+from demur.errors import UsageError
+from demur.model.comparison import DiffSettings
+from demur.model.scan import ScanTally
 from demur.pipeline.batch import BatchJudge
-from demur.pipeline.classify import classify_text
 from demur.pipeline.compare import compare_tally
 from demur.pipeline.ingest import Ingest
+from demur.pipeline.reread import MOST_READ, flip_shown, phrase_counts, shown_key
 from demur.pipeline.scan import scan_tally
 from demur.runs import (
-    _FIELDS_NAMED,
-    _FLIPS_SHOWN,
-    _READ_FOR_PHRASES,
-    _SLICED_BY_DEFAULT,
+    FLIPS_SHOWN,
+    Counting,
     Reading,
-    _flip,
-    _kept_fields,
-    _named_fields,
-    _shown_key,
+    groups_worth_showing,
+    paired_tally,
+    refuse_unreadable,
+    unknown_field,
+    unpaired_tally,
 )
 
 if TYPE_CHECKING:
@@ -50,6 +49,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from demur.adapters.excerpts import Excerpt
     from demur.adapters.spark_runs import SparkRun
     from demur.adapters.spark_tallies import PairedRuns
     from demur.model.comparison import Comparison, Flip
@@ -70,27 +70,30 @@ def compare(  # noqa: PLR0913 — the door of the library: all but the runs are 
     settings: DiffSettings | None = None,
     reading: Reading | None = None,
     unpaired: bool = False,
-    show: int = _FLIPS_SHOWN,
+    show: int = FLIPS_SHOWN,
     master: str | None = None,
 ) -> Comparison:
     """Return how the candidate's refusals differ from the baseline's, as `demur.compare` does, counted by Spark.
 
     `master` is where a session is opened if none is open: `local[*]`, `spark://…`, `yarn`, `k8s://…`.
     """
-    reading = reading or Reading()
-    fields = tuple(dict.fromkeys(by if by is not None else _SLICED_BY_DEFAULT))
-    named = _named_fields(key, cluster)
+    reading, counting = reading or Reading(), Counting(by, key, cluster)
     if unpaired and (by or key or cluster):
         raise UsageError("runs without pairs have no slices, keys or clusters")
-    with _Cluster(master, reading, _kept_fields([*fields, *named])) as spark:
-        runs = spark.load("baseline", baseline), spark.load("candidate", candidate)
-        _refuse_unnamed(runs, [*(by or ()), *named])
-        if unpaired:
-            return compare_tally(_rates_tally(runs, reading), settings or DiffSettings())
-        counted = [str(outcome) for outcome in reading.counted]
+    with _Cluster(master, reading, counting.kept) as spark:
+        runs = spark.load(baseline=baseline, candidate=candidate)
+        _refuse_unnamed(runs, counting.named)
         with spark.counting(runs):
-            paired = pair_frames(runs, counted=counted, key=key, cluster=cluster, slices=fields, show=show)
-            tally = _pairs_tally(runs, paired, reading)
+            pair = runs[0], runs[1]
+            sides = summary_of(runs[0]), summary_of(runs[1])
+            if unpaired:
+                rates = [abstained_rows(run, reading.counted_words) for run in runs]
+                tally = unpaired_tally(*sides, rates=rates, reading=reading)
+            else:
+                counted, slices = reading.counted_words, counting.slices
+                paired = pair_frames(pair, counted=counted, key=key, cluster=cluster, slices=slices, show=show)
+                flips = _flips_read(pair, paired, reading)
+                tally = paired_tally(*sides, paired.tally, reading=reading, flips=flips)
         return compare_tally(tally, settings or DiffSettings())
 
 
@@ -100,18 +103,16 @@ def scan(
     """Return how often the models of some runs say no, as `demur.scan` does, counted by Spark."""
     if not runs:
         raise UsageError("no run to scan", hint="name at least one")
-    reading = reading or Reading()
-    fields = tuple(dict.fromkeys(by if by is not None else _SLICED_BY_DEFAULT))
-    with _Cluster(master, reading, _kept_fields(fields)) as spark:
-        loaded = [spark.load(f"run_{i}", run) for i, run in enumerate(runs)]
-        _refuse_unnamed(loaded, by or ())
+    reading, counting = reading or Reading(), Counting(by)
+    with _Cluster(master, reading, counting.kept) as spark:
+        loaded = spark.load(**{f"run_{i}": run for i, run in enumerate(runs)})
+        _refuse_unnamed(loaded, counting.named)
         with spark.counting(loaded):
-            groups = [group for name in fields for group in group_rows(loaded, name)]
-            if by is None:
-                groups = [g for g in groups if sum(other.field == g.field for other in groups) > 1]
-            phrases, read = _evidence_read(loaded, reading)
+            groups = [group for name in counting.slices for group in group_rows(loaded, name)]
+            phrases, read = phrase_counts(_refusals_read(loaded), reading.judge)
             summaries = tuple(map(summary_of, loaded))
-    return scan_tally(ScanTally(summaries, tuple(groups), phrases, read, tuple(map(str, reading.counted))))
+    shown = groups_worth_showing(groups, counting)
+    return scan_tally(ScanTally(summaries, shown, phrases, read, reading.counted_words))
 
 
 class _Cluster:
@@ -121,6 +122,8 @@ class _Cluster:
         if reading.requests:
             hint = "join the prompts of the batch to its answers first, or leave Spark out of it"
             raise UsageError("the requests of a batch are not joined on Spark", hint=hint)
+        if reading.verify:
+            raise UsageError("ids of `.agentlog` records are not verified on Spark", hint="leave Spark out of it")
         self._master = master
         self._reading = reading
         self._port = Ingest(fields=fields, judge=BatchJudge(reading.judge), verify=reading.verify)
@@ -134,8 +137,13 @@ class _Cluster:
     def __exit__(self, *exc: object) -> None:
         self._open.close()
 
-    def load(self, name: str, run: object) -> SparkRun:
-        """Return a judged run; rows that cannot be read are an error, unless they are to be left out."""
+    def load(self, **runs: object) -> list[SparkRun]:
+        """Return the runs, judged; what can be refused without Spark is refused before it is started."""
+        for run in runs.values():
+            refuse_local(run, self._folder)
+        return [self._loaded(name, run) for name, run in runs.items()]
+
+    def _loaded(self, name: str, run: object) -> SparkRun:
         reading = self._reading
         found = load_run(
             self._session_of(run),
@@ -148,25 +156,20 @@ class _Cluster:
             progress=reading.progress,
         )
         self._open.callback(found.judged.unpersist)
-        if found.errors and (not reading.skip_bad or not found.rows):
-            hint = "mend them, or pass --skip-bad to leave them out and count them"
-            raise UnreadableRowsError(
-                found.errors, found.unreadable, hint=hint if found.rows else "no row of the run can be read"
-            )
+        refuse_unreadable(found.errors, found.unreadable, rows=found.rows, reading=reading)
         return found
 
     @contextmanager
     def counting(self, runs: Sequence[SparkRun]) -> Iterator[None]:
         """Name what fails inside, and tell how far it is."""
         session = runs[0].given.raw.sparkSession
-        size = sum(run.given.size_bytes for run in runs)
-        with named_failures(runs[0].name), watched(session, self._reading.progress, name="counting", size_bytes=size):
+        with named_failures(runs[0].name), watched(session, self._reading.progress, name="counting"):
             yield
 
     def _session_of(self, run: object) -> SparkSession:
         if self._session is None:
             owner: SparkSession | None = getattr(run, _FRAMES_SESSION, None)
-            self._session = owner or self._open.enter_context(open_session(self._master))
+            self._session = owner or self._open.enter_context(open_session(self._master, self._reading.progress))
         return self._session
 
 
@@ -177,16 +180,12 @@ def _called(table: str, run: object) -> str:
 
 
 def _refuse_unnamed(runs: Sequence[SparkRun], named: Sequence[str]) -> None:
-    """Raise where no row of any run has a field that the caller named: a slip of the pen would give no slices."""
+    """Raise where no row of any run has a field that the caller named."""
     there = {name for run in runs for name in run.filled()}
-    for name in dict.fromkeys(named):
-        if name in there:
-            continue
-        known = sorted({other for run in runs for other in field_names(_head_run(run), limits=input_limits())})
-        near = difflib.get_close_matches(name, known, n=1, cutoff=0.7)
-        listed = ", ".join(f"`{other}`" for other in known[:_FIELDS_NAMED]) or "none"
-        hint = f"did you mean `{near[0]}`? " if near else ""
-        raise UsageError(f"no row has a field `{name}`", hint=f"{hint}there are {listed}")
+    for name in named:
+        if name not in there:
+            limits = input_limits()
+            raise unknown_field(name, (other for run in runs for other in field_names(_head_run(run), limits=limits)))
 
 
 def _head_run(run: SparkRun) -> LoadedRun:
@@ -194,65 +193,21 @@ def _head_run(run: SparkRun) -> LoadedRun:
     return LoadedRun("", run.name, run.format, (run.head,), (0,), ((),), run.fields, 0, (), (), 0)
 
 
-def _pairs_tally(runs: tuple[SparkRun, SparkRun], paired: PairedRuns, reading: Reading) -> Tally:
-    counts = paired.tally
-    return Tally(
-        summary_of(runs[0]),
-        summary_of(runs[1]),
-        counts.pairing,
-        counts.counts,
-        missing=counts.missing,
-        clusters=counts.clusters,
-        cluster_field=counts.cluster_field,
-        repeats=counts.repeats,
-        prompts_changed=counts.prompts_changed,
-        slices=counts.slices,
-        values_left_out=counts.values_left_out,
-        counted=tuple(map(str, reading.counted)),
-        flips=tuple(_flips_read(runs, paired, reading)),
-    )
-
-
-def _rates_tally(runs: tuple[SparkRun, SparkRun], reading: Reading) -> Tally:
-    counted = [str(outcome) for outcome in reading.counted]
-    before, after = (abstained_rows(run, counted) for run in runs)
-    return Tally(
-        summary_of(runs[0]),
-        summary_of(runs[1]),
-        Pairing.NONE,
-        PairCounts(0, 0, 0, 0),
-        missing=Missing(baseline_failed=runs[0].rows - before[1], candidate_failed=runs[1].rows - after[1]),
-        unpaired_baseline=before,
-        unpaired_candidate=after,
-        counted=tuple(map(str, reading.counted)),
-    )
-
-
 def _flips_read(runs: tuple[SparkRun, SparkRun], paired: PairedRuns, reading: Reading) -> Iterator[Flip]:
     before = excerpts_at(runs[0], [flip[2] for flip in paired.flips])
     after = excerpts_at(runs[1], [flip[3] for flip in paired.flips])
     for key, direction, base, cand in paired.flips:
         if base in before and cand in after:
-            shown = _shown_key(key, paired.tally.pairing)
-            sides = before[base], after[cand]
-            flip = _flip(shown, direction, *sides, reading=reading, asked={}, fields=runs[0].fields)
-            said_no = [side.verdict.outcome in reading.counted for side in (flip.baseline, flip.candidate)]
-            # A frame may give other rows the second time; then there is no example to show.
-            if said_no == [direction is Direction.DECREASE, direction is Direction.INCREASE]:
-                yield flip
+            yield flip_shown(
+                shown_key(key, paired.tally.pairing),
+                direction,
+                before=before[base],
+                after=after[cand],
+                judge=reading.judge,
+                fields=runs[0].fields,
+            )
 
 
-def _evidence_read(runs: Sequence[SparkRun], reading: Reading) -> tuple[tuple[PhraseCount, ...], int]:
-    """Return what made some of the refusals so, most frequent first, and how many were read for it."""
-    counts: Counter[tuple[str, str]] = Counter()
-    read = 0
+def _refusals_read(runs: Sequence[SparkRun]) -> Iterator[Excerpt]:
     for run in runs:
-        places = refusal_rows(run, most=_READ_FOR_PHRASES // len(runs))
-        for _, _, traced in excerpts_at(run, places).values():
-            verdict, _ = classify_text(traced.exchange.response, judge=reading.judge)
-            read += 1
-            raising = {(f.rule, f.category) for f in verdict.findings if f.weight > 0}
-            said = {(f"{s.path} = {s.value}", str(s.kind)) for s in verdict.signals if s.blocked}
-            counts.update(raising | said)
-    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return tuple(PhraseCount(phrase, category, count) for (phrase, category), count in ordered[:20]), read
+        yield from excerpts_at(run, refusal_rows(run, most=MOST_READ // len(runs))).values()

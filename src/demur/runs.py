@@ -28,39 +28,54 @@ from demur.adapters.requests import join_requests, prompts_of
 from demur.adapters.tallies import abstained_of, group_tallies, has_field, pair_runs, refusal_places, run_summary
 from demur.adapters.verdict_files import write_pairs, write_verdicts
 from demur.errors import UnreadableRowsError, UsageError
-from demur.model.comparison import DiffSettings, Direction, Flip, FlipSide, Missing, PairCounts, Pairing, Tally
-from demur.model.scan import PhraseCount, ScanTally
+from demur.model.comparison import DiffSettings, Missing, PairCounts, Pairing, Tally
+from demur.model.scan import ScanTally
 from demur.model.verdict import Outcome
 from demur.pipeline.axes_asked import axes_asked, gated_axes
 from demur.pipeline.axes_comparison import compare_with_axes
 from demur.pipeline.batch import BatchJudge
-from demur.pipeline.classify import classify_text
 from demur.pipeline.compare import compare_tally
 from demur.pipeline.ingest import Ingest
+from demur.pipeline.reread import MOST_READ, flip_shown, phrase_counts, shown_key, still_flipped
 from demur.pipeline.scan import scan_tally
 from demur.wire.traces import shadow_log
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from demur.adapters.engine import Engine, LoadedRun
     from demur.adapters.excerpts import Excerpt
     from demur.adapters.ports import Progress
     from demur.adapters.tallies import PairTally
+    from demur.errors import InputError
     from demur.model.axes import AxisName
-    from demur.model.comparison import Comparison
-    from demur.model.run import Traced
-    from demur.model.scan import Scan
+    from demur.model.comparison import Comparison, Flip
+    from demur.model.run import RunSummary
+    from demur.model.scan import GroupTally, Scan
     from demur.pipeline.axes import AxesSettings
     from demur.pipeline.ports import TextJudge
 
-__all__ = ["Reading", "compare", "scan", "write_run"]
+__all__ = [
+    "FLIPS_SHOWN",
+    "Counting",
+    "Reading",
+    "compare",
+    "groups_worth_showing",
+    "paired_tally",
+    "refuse_unreadable",
+    "scan",
+    "unknown_field",
+    "unpaired_tally",
+    "write_run",
+]
 
+FLIPS_SHOWN = 20
+"""Flips of each direction that a comparison holds as examples."""
 _SLICED_BY_DEFAULT = ("category", "language", "model", "task", "tool")
-_FLIPS_SHOWN = 20
-_READ_FOR_PHRASES = 2000
 _FIELDS_NAMED = 12
 _COUNTED = (Outcome.REFUSED, Outcome.FILTERED)
+_KEYS, _CLUSTERS = ("id", "prompt"), ("session", "key", "none")
+"""Words that are no fields of a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +95,46 @@ class Reading:
     jobs: int | None = 1
     progress: Progress | None = field(default=None, compare=False)
 
+    @property
+    def counted_words(self) -> tuple[str, ...]:
+        """The outcomes that are abstentions, as tallies name them."""
+        return tuple(map(str, self.counted))
+
+
+@dataclass(frozen=True, slots=True)
+class Counting:
+    """What is to be counted of runs, whichever engine does it: the fields to cut `by`, and what pairs and groups rows."""
+
+    by: Sequence[str] | None = None
+    key: str | None = None
+    cluster: str | None = None
+
+    @property
+    def slices(self) -> tuple[str, ...]:
+        """The fields to cut by: those asked for, or those that people often have."""
+        return tuple(dict.fromkeys(self.by if self.by is not None else _SLICED_BY_DEFAULT))
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The fields that the caller named, each of which some row has to have."""
+        said = [
+            word
+            for word, known in ((self.key, _KEYS), (self.cluster, _CLUSTERS))
+            if word is not None and word not in known
+        ]
+        return tuple(dict.fromkeys([*(self.by or ()), *said]))
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """The fields that rows are kept with: those named, and the model; the engines' names know no case."""
+        fields = [*self.slices, *self.named]
+        kept = dict.fromkeys([*fields, *(["model"] if "model" not in map(str.lower, fields) else [])])
+        for name in kept:
+            twin = next((other for other in kept if other != name and other.lower() == name.lower()), None)
+            if twin is not None:
+                raise UsageError(f"the fields `{name}` and `{twin}` differ in case alone", hint="name one of them")
+        return tuple(kept)
+
 
 def compare(  # noqa: PLR0913 — the door of the library: all but the runs are keywords with defaults
     baseline: object,
@@ -92,7 +147,7 @@ def compare(  # noqa: PLR0913 — the door of the library: all but the runs are 
     reading: Reading | None = None,
     labels: str | None = None,
     unpaired: bool = False,
-    show: int = _FLIPS_SHOWN,
+    show: int = FLIPS_SHOWN,
     out: str | Path | None = None,
     axes: AxesSettings | Sequence[str] | None = None,
     axis_gate: Sequence[str] = ("safety",),
@@ -106,22 +161,25 @@ def compare(  # noqa: PLR0913 — the door of the library: all but the runs are 
     reading = reading or Reading()
     asked = axes_asked(axes)
     gated = gated_axes(axis_gate, asked)
-    fields = tuple(dict.fromkeys(by if by is not None else _SLICED_BY_DEFAULT))
-    kept = _kept_fields([*fields, *_named_fields(key, cluster)])
+    counting = Counting(by, key, cluster)
     if unpaired and (by or key or cluster or labels or out or asked):
         raise UsageError("runs without pairs have no slices, keys, clusters, labels, further axes or pairs to write")
     with open_engine(jobs=reading.jobs) as engine:
         runs = (
-            _load(engine, "baseline", baseline, fields=kept, reading=reading),
-            _load(engine, "candidate", candidate, fields=kept, reading=reading),
+            _load(engine, "baseline", baseline, fields=counting.kept, reading=reading),
+            _load(engine, "candidate", candidate, fields=counting.kept, reading=reading),
         )
-        _refuse_unknown(engine, runs, [*(by or ()), *_named_fields(key, cluster)])
+        _refuse_unknown(engine, runs, counting.named)
+        sides = run_summary(engine, runs[0]), run_summary(engine, runs[1])
         if unpaired:
-            return compare_tally(_unpaired_tally(engine, runs, reading), settings or DiffSettings())
-        counted = [str(outcome) for outcome in reading.counted]
-        paired = pair_runs(engine, runs, counted=counted, key=key, cluster=cluster, slices=fields, show=show)
-        tally = _paired_tally(engine, runs, paired, reading=reading, labels=labels)
-        comparison = compare_tally(tally, settings or DiffSettings())
+            rates = [abstained_of(engine, run, reading.counted_words) for run in runs]
+            return compare_tally(unpaired_tally(*sides, rates=rates, reading=reading), settings or DiffSettings())
+        paired = pair_runs(
+            engine, runs, counted=reading.counted_words, key=key, cluster=cluster, slices=counting.slices, show=show
+        )
+        tally = paired_tally(*sides, paired, reading=reading, flips=_flips(engine, runs, paired, reading))
+        labelled = read_label_pairs(engine, labels, limits=input_limits()) if labels else ()
+        comparison = compare_tally(replace(tally, labelled=labelled), settings or DiffSettings())
         if asked is not None:
             comparison = _with_axes(engine, runs, comparison, settings=asked, gated=gated, reading=reading)
         if out is not None:
@@ -136,19 +194,16 @@ def scan(
     if not runs:
         raise UsageError("no run to scan", hint="name at least one")
     reading = reading or Reading()
-    fields = tuple(dict.fromkeys(by if by is not None else _SLICED_BY_DEFAULT))
-    kept = _kept_fields(fields)
+    counting = Counting(by)
     with open_engine(jobs=reading.jobs) as engine:
-        loaded = [_load(engine, f"run_{i}", run, fields=kept, reading=reading) for i, run in enumerate(runs)]
-        _refuse_unknown(engine, loaded, by or ())
+        loaded = [_load(engine, f"run_{i}", run, fields=counting.kept, reading=reading) for i, run in enumerate(runs)]
+        _refuse_unknown(engine, loaded, counting.named)
         tables = [run.table for run in loaded]
-        groups = [group for name in fields for group in group_tallies(engine, tables, name)]
-        if by is None:
-            values = Counter(group.field for group in groups)
-            groups = [group for group in groups if values[group.field] > 1]
-        phrases, read = _evidence_of_refusals(engine, loaded, reading)
+        groups = [group for name in counting.slices for group in group_tallies(engine, tables, name)]
+        phrases, read = phrase_counts(_refusals_read(engine, loaded), reading.judge)
         summaries = tuple(run_summary(engine, run) for run in loaded)
-        found = scan_tally(ScanTally(summaries, tuple(groups), phrases, read, tuple(map(str, reading.counted))))
+        shown = groups_worth_showing(groups, counting)
+        found = scan_tally(ScanTally(summaries, shown, phrases, read, reading.counted_words))
         if out is not None:
             write_verdicts(engine, loaded, Path(out))
         return found
@@ -164,6 +219,66 @@ def write_run(run: object, out: str | Path, *, ts: str, reading: Reading | None 
         rows = run_rows(loaded, limits=limits)
         write_agentlog_file(Path(out), rows, format_name=loaded.format, ts=ts, prompts=asked)
         return loaded.rows
+
+
+def refuse_unreadable(errors: tuple[InputError, ...], unreadable: int, *, rows: int, reading: Reading) -> None:
+    """Raise where rows could not be read, unless they are to be left out and there are others."""
+    if errors and (not reading.skip_bad or not rows):
+        hint = "mend them, or pass --skip-bad to leave them out and count them"
+        raise UnreadableRowsError(errors, unreadable, hint=hint if rows else "no row of the run can be read")
+
+
+def unknown_field(name: str, known: Iterable[str]) -> UsageError:
+    """Return the error for a field that no row has: a slip of the pen would give no slices."""
+    there = sorted(set(known))
+    near = difflib.get_close_matches(name, there, n=1, cutoff=0.7)
+    listed = ", ".join(f"`{other}`" for other in there[:_FIELDS_NAMED]) or "none"
+    hint = f"did you mean `{near[0]}`? " if near else ""
+    return UsageError(f"no row has a field `{name}`", hint=f"{hint}there are {listed}")
+
+
+def groups_worth_showing(groups: Sequence[GroupTally], counting: Counting) -> tuple[GroupTally, ...]:
+    """Return the groups that were asked for; of those by default the fields that have several values."""
+    values = Counter(group.field for group in groups)
+    return tuple(group for group in groups if counting.by is not None or values[group.field] > 1)
+
+
+def paired_tally(
+    baseline: RunSummary, candidate: RunSummary, paired: PairTally, *, reading: Reading, flips: Iterable[Flip]
+) -> Tally:
+    """Return the tally of paired runs, with the examples that still are what was counted."""
+    return Tally(
+        baseline,
+        candidate,
+        paired.pairing,
+        paired.counts,
+        missing=paired.missing,
+        clusters=paired.clusters,
+        cluster_field=paired.cluster_field,
+        repeats=paired.repeats,
+        prompts_changed=paired.prompts_changed,
+        slices=paired.slices,
+        values_left_out=paired.values_left_out,
+        counted=reading.counted_words,
+        flips=tuple(flip for flip in flips if still_flipped(flip, reading.counted)),
+    )
+
+
+def unpaired_tally(
+    baseline: RunSummary, candidate: RunSummary, *, rates: Sequence[tuple[int, int]], reading: Reading
+) -> Tally:
+    """Return the tally of runs without pairs; `rates` are the rows of each that abstained, and that were judged at all."""
+    before, after = rates
+    return Tally(
+        baseline,
+        candidate,
+        Pairing.NONE,
+        PairCounts(0, 0, 0, 0),
+        missing=Missing(baseline_failed=baseline.rows - before[1], candidate_failed=candidate.rows - after[1]),
+        unpaired_baseline=before,
+        unpaired_candidate=after,
+        counted=reading.counted_words,
+    )
 
 
 def _with_axes(
@@ -183,38 +298,17 @@ def _with_axes(
         engine,
         runs,
         limits=limits,
-        shown_key=lambda key: _shown_key(key, pairing),
+        shown_key=lambda key: shown_key(key, pairing),
         prompts=prompts_of(engine, reading.requests, ids, limits=limits),
     )
-    judged = replace(settings, refusals=settings.refusals or reading.judge)
-    return compare_with_axes(comparison, pairs, judged, gated=gated, total=drawn.pairs, read=drawn.read)
-
-
-def _named_fields(key: str | None, cluster: str | None) -> list[str]:
-    said = ("id", "prompt"), ("session", "key", "none")
-    return [name for name, words in zip((key, cluster), said, strict=True) if name is not None and name not in words]
-
-
-def _kept_fields(fields: Sequence[str]) -> tuple[str, ...]:
-    """Return the fields that rows are kept with: those named, and the model; the engine's names know no case."""
-    kept = dict.fromkeys([*fields, *(["model"] if "model" not in map(str.lower, fields) else [])])
-    for name in kept:
-        twin = next((other for other in kept if other != name and other.lower() == name.lower()), None)
-        if twin is not None:
-            raise UsageError(f"the fields `{name}` and `{twin}` differ in case alone", hint="name one of them")
-    return tuple(kept)
+    return compare_with_axes(comparison, pairs, settings, gated=gated, total=drawn.pairs, read=drawn.read)
 
 
 def _refuse_unknown(engine: Engine, runs: Sequence[LoadedRun], named: Sequence[str]) -> None:
-    """Raise where no row of any run has a field that the caller named: a slip of the pen would give no slices."""
-    for name in dict.fromkeys(named):
-        if any(has_field(engine, run, name) for run in runs):
-            continue
-        known = sorted({other for run in runs for other in field_names(run, limits=input_limits())})
-        near = difflib.get_close_matches(name, known, n=1, cutoff=0.7)
-        listed = ", ".join(f"`{other}`" for other in known[:_FIELDS_NAMED]) or "none"
-        hint = f"did you mean `{near[0]}`? " if near else ""
-        raise UsageError(f"no row has a field `{name}`", hint=f"{hint}there are {listed}")
+    """Raise where no row of any run has a field that the caller named."""
+    for name in named:
+        if not any(has_field(engine, run, name) for run in runs):
+            raise unknown_field(name, (other for run in runs for other in field_names(run, limits=input_limits())))
 
 
 def _load(engine: Engine, table: str, run: object, *, fields: tuple[str, ...], reading: Reading) -> LoadedRun:
@@ -232,11 +326,7 @@ def _load(engine: Engine, table: str, run: object, *, fields: tuple[str, ...], r
         raise UsageError(
             f"`{loaded.name}` is in format {loaded.format}, whose ids cannot be verified", hint="drop --verify"
         )
-    if loaded.errors and (not reading.skip_bad or not loaded.rows):
-        hint = "mend them, or pass --skip-bad to leave them out and count them"
-        raise UnreadableRowsError(
-            loaded.errors, loaded.unreadable, hint=hint if loaded.rows else "no row of the run can be read"
-        )
+    refuse_unreadable(loaded.errors, loaded.unreadable, rows=loaded.rows, reading=reading)
     if reading.requests:
         join_requests(engine, loaded, reading.requests, limits=input_limits(), key=ingest.key)
     return loaded
@@ -258,117 +348,26 @@ def _run_name(table: str, run: object) -> str:
     return " ".join(map(str, run)) if paths and isinstance(run, Iterable) else table
 
 
-def _paired_tally(
-    engine: Engine, runs: tuple[LoadedRun, LoadedRun], paired: PairTally, *, reading: Reading, labels: str | None
-) -> Tally:
-    return Tally(
-        run_summary(engine, runs[0]),
-        run_summary(engine, runs[1]),
-        paired.pairing,
-        paired.counts,
-        missing=paired.missing,
-        clusters=paired.clusters,
-        cluster_field=paired.cluster_field,
-        repeats=paired.repeats,
-        prompts_changed=paired.prompts_changed,
-        slices=paired.slices,
-        values_left_out=paired.values_left_out,
-        counted=tuple(map(str, reading.counted)),
-        flips=_flips(engine, runs, paired, reading),
-        labelled=read_label_pairs(engine, labels, limits=input_limits()) if labels else (),
-    )
-
-
-def _unpaired_tally(engine: Engine, runs: tuple[LoadedRun, LoadedRun], reading: Reading) -> Tally:
-    counted = [str(outcome) for outcome in reading.counted]
-    before, after = (abstained_of(engine, run, counted) for run in runs)
-    return Tally(
-        run_summary(engine, runs[0]),
-        run_summary(engine, runs[1]),
-        Pairing.NONE,
-        PairCounts(0, 0, 0, 0),
-        missing=Missing(baseline_failed=runs[0].rows - before[1], candidate_failed=runs[1].rows - after[1]),
-        unpaired_baseline=before,
-        unpaired_candidate=after,
-        counted=tuple(map(str, reading.counted)),
-    )
-
-
-def _flips(engine: Engine, runs: tuple[LoadedRun, LoadedRun], paired: PairTally, reading: Reading) -> tuple[Flip, ...]:
+def _flips(engine: Engine, runs: tuple[LoadedRun, LoadedRun], paired: PairTally, reading: Reading) -> Iterator[Flip]:
     limits, places = input_limits(), paired.flips
     before = read_excerpts(engine, runs[0], [place.baseline for place in places], limits=limits)
     after = read_excerpts(engine, runs[1], [place.candidate for place in places], limits=limits)
     ids = {e[2].exchange.id for e in before.values() if e[2].exchange.id}
     asked = prompts_of(engine, reading.requests, ids, limits=limits)
-    flips = (
-        _flip(
-            _shown_key(place.key, paired.pairing),
-            place.direction,
-            before[place.baseline],
-            after[place.candidate],
-            reading=reading,
-            asked=asked,
-            fields=runs[0].fields,
-        )
-        for place in places
-        if place.baseline in before and place.candidate in after
-    )
-    return tuple(flip for flip in flips if _still_flipped(flip, reading.counted))
+    for place in places:
+        if place.baseline in before and place.candidate in after:
+            yield flip_shown(
+                shown_key(place.key, paired.pairing),
+                place.direction,
+                before=before[place.baseline],
+                after=after[place.candidate],
+                judge=reading.judge,
+                fields=runs[0].fields,
+                prompt=asked.get(before[place.baseline][2].exchange.id or ""),
+            )
 
 
-def _still_flipped(flip: Flip, counted: Sequence[Outcome]) -> bool:
-    """Return whether what is read now is what was judged: a file rewritten meanwhile would show other texts."""
-    now = (flip.baseline.verdict.outcome in counted, flip.candidate.verdict.outcome in counted)
-    return now == (flip.direction is Direction.DECREASE, flip.direction is Direction.INCREASE)
-
-
-def _shown_key(key: str, pairing: Pairing) -> str:
-    """Return what a pair is called: a hash of a prompt is shown as one."""
-    return f"prompt {int(key) & (2**64 - 1):016x}" if pairing is Pairing.PROMPT else key
-
-
-def _flip(
-    key: str,
-    direction: Direction,
-    before: Excerpt,
-    after: Excerpt,
-    *,
-    reading: Reading,
-    asked: Mapping[str, str],
-    fields: Sequence[str],
-) -> Flip:
-    request = before[2].exchange.request or after[2].exchange.request
-    prompt = request.prompt if request else asked.get(before[2].exchange.id or "")
-    sides = _side(before, reading.judge), _side(after, reading.judge)
-    return Flip(key, prompt, direction, *sides, _changed_fields(before[2], after[2], fields))
-
-
-def _changed_fields(before: Traced, after: Traced, names: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """Return the fields of a pair that people cut by; one that differs between the runs shows both values."""
-    old, new = dict(before.fields), dict(after.fields)
-    values = ((name, dict.fromkeys(v for v in (old.get(name), new.get(name)) if v)) for name in names)
-    return tuple((name, " → ".join(both)) for name, both in values if both)
-
-
-def _side(excerpt: Excerpt, judge: TextJudge | None) -> FlipSide:
-    source, line, traced = excerpt
-    verdict, text = classify_text(traced.exchange.response, judge=judge)
-    return FlipSide(text, verdict, source, line)
-
-
-def _evidence_of_refusals(
-    engine: Engine, runs: Sequence[LoadedRun], reading: Reading
-) -> tuple[tuple[PhraseCount, ...], int]:
-    """Return what made some of the refusals so, most frequent first, and how many were read for it."""
-    counts: Counter[tuple[str, str]] = Counter()
-    read = 0
+def _refusals_read(engine: Engine, runs: Sequence[LoadedRun]) -> Iterator[Excerpt]:
     for run in runs:
-        places = refusal_places(engine, run, most=_READ_FOR_PHRASES // len(runs))
-        for _, _, traced in read_excerpts(engine, run, places, limits=input_limits()).values():
-            verdict, _ = classify_text(traced.exchange.response, judge=reading.judge)
-            read += 1
-            raising = {(f.rule, f.category) for f in verdict.findings if f.weight > 0}
-            said = {(f"{s.path} = {s.value}", str(s.kind)) for s in verdict.signals if s.blocked}
-            counts.update(raising | said)
-    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return tuple(PhraseCount(phrase, category, count) for (phrase, category), count in ordered[:20]), read
+        places = refusal_places(engine, run, most=MOST_READ // len(runs))
+        yield from read_excerpts(engine, run, places, limits=input_limits()).values()

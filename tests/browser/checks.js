@@ -18,6 +18,17 @@
   const ids = [...document.querySelectorAll("[id]")].map((node) => node.id);
   if (new Set(ids).size !== ids.length) wrong.push("an id twice");
   if (document.documentElement.scrollWidth > innerWidth) wrong.push(`wider than the window by ${document.documentElement.scrollWidth - innerWidth}`);
+  for (const node of document.querySelectorAll("main *"))
+    if (getComputedStyle(node).overflowX === "hidden" && node.scrollWidth > node.clientWidth + 1 && !node.title) say("cut at its side", node);
+  for (const text of document.querySelectorAll("main svg text")) {
+    if (!text.checkVisibility()) continue;
+    const box = text.getBoundingClientRect(), room = text.closest("section").getBoundingClientRect();
+    if (box.left < room.left || box.right > room.right) say("a label outside its panel", text);
+  }
+  for (const axis of document.querySelectorAll(".chart .below")) {
+    const boxes = [...axis.querySelectorAll("text")].filter((text) => text.checkVisibility()).map((text) => text.getBoundingClientRect());
+    if (boxes.some((box, n) => n && box.left < boxes[n - 1].right + 2)) say("labels run into each other", axis);
+  }
   const channel = (value) => ((value /= 255) <= 0.03928 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4);
   const light = ([r, g, b]) => 0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 * channel(b);
   const numbers = (colour) => colour.match(/[\d.]+/g).map(Number);

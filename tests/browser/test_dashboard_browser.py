@@ -32,11 +32,15 @@ PAGES = {
     "whole": "?range=all",
     "sessions": "sessions",
     "denied": "sessions?decision=deny",
+    "none": "sessions?model=nobody",
+    "session": "session?id=00000000-0",
     "record": "exchange/3",
+    "denied-record": "exchange/0",
     "compare": "compare",
     "policies": "policies",
     "health": "health",
 }
+OF_A_RECORD = ("session", "record", "denied-record")
 _STATES = ("empty", "small", "large", "missing", "damaged")
 
 pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason="no Chromium here: run scripts/chromium")
@@ -53,10 +57,9 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where pictures are kept: a folder that the environment names, else a temporary one."""
-    named = os.environ.get("DEMUR_SCREENSHOTS")
-    folder = Path(named) if named else tmp_path_factory.mktemp("pictures")
+def pictures() -> Path:
+    """Where pictures are kept: a folder that the environment names, else one among what is built here."""
+    folder = Path(os.environ.get("DEMUR_SCREENSHOTS") or AXE.parents[2] / "screenshots")
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
@@ -132,7 +135,7 @@ def test_every_page_opens_without_a_fault(visit: Visit, pictures: Path, request:
     base = visit.page.url
     faults = {}
     for name, path in PAGES.items():
-        if state == "empty" and name == "record":
+        if state == "empty" and name in OF_A_RECORD:
             continue
         visit.page.goto(base + path)
         visit.page.screenshot(path=pictures / f"{state}-{name}-{look}.png", full_page=True)
@@ -152,6 +155,19 @@ def test_a_store_that_cannot_be_read_is_a_page_too(
     assert visit.page.inner_text("h1") == "The store cannot be read"
     assert visit.faults() == []
     assert all("503" in error for error in visit.errors)
+
+
+@seen_by("small")
+def test_what_cannot_be_shown_is_a_page_too(visit: Visit, pictures: Path, request: pytest.FixtureRequest) -> None:
+    """A page that is not there, a question that cannot be meant and the login are as accessible as any other."""
+    _, look = request.node.callspec.params["visit"]
+    base = visit.page.url
+    for name, path in {"lost": "nowhere", "refused": "?range=9y", "login": "login"}.items():
+        visit.page.goto(base + path)
+        visit.page.screenshot(path=pictures / f"{name}-{look}.png", full_page=True)
+        assert visit.faults() == []
+    assert len(visit.errors) == 2
+    assert all(status in error for status, error in zip(("404", "400"), visit.errors, strict=True))
 
 
 @pytest.mark.parametrize("visit", [("small", "light"), ("small", "narrow")], indirect=True)
@@ -180,6 +196,8 @@ def test_the_keyboard_alone_is_enough(visit: Visit) -> None:
     assert page.evaluate("document.activeElement.className") == "skip"
     page.keyboard.press("Enter")
     assert page.evaluate("document.activeElement.id") == "main"
+    page.keyboard.press("Tab")
+    assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
     page.goto(page.url.partition("#")[0] + "sessions")
     page.keyboard.press("/")
     page.keyboard.type("#3")

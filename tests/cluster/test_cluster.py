@@ -102,9 +102,9 @@ def test_a_frame_is_a_run(spark: SparkSession, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("spark")
 def test_any_address_is_a_run(tmp_path: Path) -> None:
-    """A Hadoop address is listed by Spark itself, and gives the counts of the path that it stands for."""
+    """A Hadoop address, with one slash or three, is listed by Spark itself and gives the counts of the path that it stands for."""
     b, c = written(tmp_path, write_tables)
-    expected, found = runs.compare(b, c).tally, cluster.compare(b.as_uri(), f"{c.as_uri()}/").tally
+    expected, found = runs.compare(b, c).tally, cluster.compare(b.as_uri(), f"file:{c}/").tally
     assert (found.counts, found.clusters, found.slices) == (expected.counts, expected.clusters, expected.slices)
     assert [(f.key, f.candidate.line, f.candidate.text) for f in found.flips] == [
         (f.key, f.candidate.line, f.candidate.text) for f in expected.flips
@@ -177,12 +177,17 @@ def test_paths_that_are_no_run_are_named(tmp_path: Path) -> None:
     """What is not there, not readable by Spark, or not of one kind is one line with what to do."""
     table, lines = tmp_path / "t.parquet", json_lines(tmp_path / "l.jsonl", questions(3, ()))
     pq.write_table(pa.Table.from_pylist(questions(3, ())), table)
+    damaged = tmp_path / "d.parquet"
+    damaged.write_bytes(b"PAR1 and no more")
     other = tmp_path / "o.csv"
     other.write_text("response,id\nyes,1\n")
     cases: list[tuple[Any, type[Exception], str]] = [
         (tmp_path / "nowhere", InputError, "no such file or directory"),
         ((tmp_path / "nowhere").as_uri(), InputError, "no such file or directory; check the path, as the executors"),
         ("nowhere://x/y", InputError, "no file system for this address"),
+        ("s3a://bucket/x", InputError, "no file system for this address; add its Hadoop package"),
+        ("hdfs:///x", InputError, "no host in this address; name it"),
+        (damaged.as_uri(), InputError, "no Parquet, though a file of it is called so"),
         ([table, lines], ShapeError, "Parquet, but `.*l.jsonl` is not"),
         (other, UsageError, "is csv, which Spark does not split"),
         ("-", UsageError, "standard input is no run for Spark"),
@@ -236,12 +241,12 @@ def test_an_executor_without_the_package_is_named(spark: SparkSession, tmp_path:
 
 @pytest.mark.usefixtures("spark")
 def test_progress_is_told(tmp_path: Path) -> None:
-    """Whoever wants to know how far it is hears of the bytes of the run, never of more than there are."""
+    """Whoever wants to know how far it is hears of all bytes of the run, of no more, and then of the steps of the count."""
     told: list[tuple[str, int]] = []
 
     class Told:
         def start(self, name: str, size_bytes: int) -> None:
-            told.append((name, -size_bytes))
+            told.append((name, size_bytes))
 
         def read(self, size_bytes: int) -> None:
             told.append(("read", size_bytes))
@@ -249,13 +254,14 @@ def test_progress_is_told(tmp_path: Path) -> None:
         def rows(self, count: int) -> None:
             raise AssertionError(count)
 
-    rows = [{"id": i, "response": f"{YES} {'so ' * 700}"} for i in range(9000)]
-    path = json_lines(tmp_path / "b.jsonl", rows)
+    path = json_lines(tmp_path / "b.jsonl", questions(40, range(4)))
     cluster.scan(path, reading=Reading(progress=Told()))
-    starts = [size for name, size in told if name != "read"]
-    assert starts
-    assert set(starts) == {-path.stat().st_size}
-    assert all(0 <= size <= path.stat().st_size for name, size in told if name == "read")
+    names = [name for name, _ in told]
+    reading = told[: names.index("counting")]
+    assert reading[0] == (str(path), path.stat().st_size)
+    assert {name for name, _ in reading[1:]} == {"read"}
+    assert sum(size for _, size in reading[1:]) == path.stat().st_size
+    assert all(name.startswith("counting") and size == 0 for name, size in told[names.index("counting") :])
 
 
 def test_what_spark_cannot_do_is_refused(tmp_path: Path) -> None:
@@ -268,5 +274,7 @@ def test_what_spark_cannot_do_is_refused(tmp_path: Path) -> None:
         cluster.scan()
     with pytest.raises(UsageError, match="requests of a batch are not joined on Spark"):
         cluster.scan(log, reading=Reading(requests=("x",)))
+    with pytest.raises(UsageError, match="are not verified on Spark"):
+        cluster.scan(log, reading=Reading(verify=True))
     with pytest.raises(UsageError, match="runs without pairs"):
         cluster.compare(log, log, unpaired=True, by=["x"])

@@ -32,6 +32,7 @@ from demur.record.seal import seal
 from demur.record.tree import leaf_hash
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from demur.record.commit import Disclosure
@@ -56,6 +57,7 @@ class Scene:
 
     model: str
     kind: str
+    category: str = ""
 
 
 def gate_of(folder: Path) -> PolicyGate:
@@ -98,17 +100,16 @@ def _claim(name: str, kind: ClaimType, value: object, phase: Phase, *, sensitive
     return Claim(name, kind, value, phase, auditor, sensitive=sensitive)  # type: ignore[arg-type]  # a wrong value may be the point
 
 
-def request_claims(kind: str) -> tuple[Claim, ...]:
-    attack, harm = kind == "attack", kind == "harm"
+def request_claims(scene: Scene) -> tuple[Claim, ...]:
+    attack, harm = scene.kind == "attack", scene.kind == "harm"
+    category = scene.category or ("injection" if attack else "violence")
     claims = [
         _claim("toxic_content", ClaimType.SCORE_NORMALIZED, 0.9 if attack else 0.0, Phase.REQUEST),
         _claim("adversarial_flagged", ClaimType.BOOLEAN, attack, Phase.REQUEST),
         _claim("harm_score", ClaimType.SCORE_NORMALIZED, 0.7 if harm else 0.01, Phase.REQUEST),
     ]
     if attack or harm:
-        claims.append(
-            _claim("refusal_category", ClaimType.CATEGORY, "injection" if attack else "violence", Phase.REQUEST)
-        )
+        claims.append(_claim("refusal_category", ClaimType.CATEGORY, category, Phase.REQUEST))
     return tuple(claims)
 
 
@@ -122,7 +123,7 @@ def passport_of(
     salts = (bytes([part, *number.to_bytes(15, "big")]) for part in range(250))
     request, behind = commit(asked.encode(), next(salts))
     kept = [behind]
-    phases = [_phase(gate, Phase.REQUEST, request_claims(kind), session=session, model=model)]
+    phases = [_phase(gate, Phase.REQUEST, request_claims(scene), session=session, model=model)]
     denied = phases[0].decision.effect is Effect.DENY
     causes: list[DeclineCause] = []
     reasons: tuple[str, ...] = ()
@@ -186,7 +187,13 @@ def _answer_phase(gate: PolicyGate, kind: str, *, session: str, model: str) -> P
 
 
 def filled_log(
-    folder: Path, exchanges: int, *, days: float = 8.0, texts: bool = True, database: str | None = None
+    folder: Path,
+    exchanges: int,
+    *,
+    days: float = 8.0,
+    texts: bool = True,
+    database: str | None = None,
+    scenes: Callable[[int], Scene] = scene_of,
 ) -> LogPlace:
     """A log of so many exchanges, evenly over some days, four or so to a session, under a signed checkpoint."""
     place = log_place(database or str(folder), str(folder))
@@ -199,7 +206,7 @@ def filled_log(
     behind: list[Disclosure] = []
     for number in range(exchanges):
         session = f"{(number // 12 * 3 + number % 3) * 2654435761 % 2**32:08x}-{number % 3}"
-        passport, disclosed = passport_of(gate, scene_of(number), session=session, number=number)
+        passport, disclosed = passport_of(gate, scenes(number), session=session, number=number)
         seq, previous = tails.get(session, (-1, None))
         at = _time_text(START + timedelta(days=days * number / max(1, exchanges)))
         entry = replace(passport, seq=seq + 1, previous=previous, at=at)

@@ -313,6 +313,9 @@ def test_two_models_are_compared_as_demur_diff_would(url: str) -> None:
     assert "not paired" in body
     assert "Miettinen" in body
     assert "Nothing to compare" in page(url, "compare?a_model=small-2026&b_model=nobody")[1]
+    denied = page(url, "compare?a_model=small-2026&b_model=large-2026&measure=denied")[1]
+    assert "whether denials changed" in denied
+    assert "denied is counted of all exchanges" in denied
     assert "Both sides are the same" in page(url, "compare?a_model=small-2026&b_model=small-2026")[1]
 
 
@@ -320,7 +323,7 @@ def test_policies_say_how_often_each_rule_fired(url: str, open_url: str) -> None
     """The count of a rule is that of the exchanges in which it fired; a policy in the shadow is shown where there is one."""
     kinds = [scene_of(number).kind for number in range(EXCHANGES)]
     body = page(open_url, "policies?range=all")[1]
-    assert re.search(rf"no-attacks</a></th>.*?<td>{kinds.count('attack')}</td>", body)
+    assert re.search(rf'no-attacks</a></th>.*?data-head="Times">{kinds.count("attack")}</td>', body)
     assert "of 97 decisions" in body
     assert "No policy is known to run in the shadow" in page(url, "policies")[1]
 
@@ -331,6 +334,9 @@ def test_an_empty_log_is_a_page(tmp_path: Path) -> None:
         for path in ("", "sessions", "compare", "policies", "health"):
             assert page(address, path)[0] == 200
         assert "Nothing is on record yet" in page(address, "")[1]
+        assert "curl http://127.0.0.1:8080/v1/chat/completions" in page(address, "")[1]
+        assert "Nothing is on record yet" in page(address, "compare")[1]
+        assert "<dt>Checkpoints</dt><dd>none yet</dd>" in page(address, "health")[1]
 
 
 def test_a_store_that_cannot_be_read_is_a_page(tmp_path: Path) -> None:

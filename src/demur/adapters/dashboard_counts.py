@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 __all__ = ["PayloadRow", "RecordCounts", "row_of_payload"]
 
+_Key = TypeVar("_Key")
 _AT_ONCE = 5_000
+_PART = 500
 _HOUR_CHARS = len("2026-01-31T12")
 _STRENGTH = {effect.word: effect for effect in Effect}
 _UNNAMED = "unnamed attack"
@@ -136,48 +138,61 @@ class RecordCounts:
 
     def __init__(self, at_once: int = _AT_ONCE) -> None:
         self._at_once = at_once
-        self._lock = threading.Lock()
+        self._lock, self._reading = threading.Lock(), threading.Lock()
         self._low = self._high = 0
         self._hours: dict[tuple[str, str], _HourCounts] = defaultdict(_HourCounts)
         self._reasons: dict[str, str] = {}
         self._rule_policies: dict[str, set[str]] = defaultdict(set)
         self._most_us: Counter[str] = Counter()
 
-    def follow(self, size: int, read: Callable[[int, int], Iterable[PayloadRow]]) -> None:
-        """Catch up with a log of this size; `read` gives the passports from one place up to another."""
-        with self._lock:
+    def follow(self, size: int, read: Callable[[int, int], Iterable[PayloadRow]], *, most: int | None = None) -> None:
+        """Catch up with a log of this size; `read` gives the passports from one place up to another.
+
+        Nobody waits for another who reads already, but for the first: a page shows what is counted, and says how much that is.
+        """
+        if not self._reading.acquire(blocking=not self._high):
+            return
+        try:
             if size < self._high:
                 self._forget()
             if not self._high:
                 self._low = self._high = size
-            grown = min(size, self._high + self._at_once)
-            self._count(read(self._high, grown))
-            left = max(0, self._at_once - (grown - self._high))
-            self._high = grown
-            low = max(0, self._low - left)
-            self._count(read(low, self._low))
-            self._low = low
+            left = min(self._at_once, most or self._at_once)
+            for start, stop in _spans(self._high, min(size, self._high + left)):
+                self._count(read(start, stop), high=stop)
+                left -= stop - start
+            for start, stop in reversed(_spans(max(0, self._low - left), self._low)):
+                self._count(read(start, stop), low=start)
+        finally:
+            self._reading.release()
 
     def _forget(self) -> None:
         """Begin anew: another log lies there now."""
-        self._low = self._high = 0
-        for kept in (self._hours, self._reasons, self._rule_policies, self._most_us):
-            kept.clear()
+        with self._lock:
+            self._low = self._high = 0
+            for kept in (self._hours, self._reasons, self._rule_policies, self._most_us):
+                kept.clear()
 
-    def _count(self, rows: Iterable[PayloadRow]) -> None:
-        for row in rows:
-            brief = _brief_of(row.payload)
-            model = "" if brief is None else brief.model_served or brief.model_asked
-            hour = self._hours[row.at[:_HOUR_CHARS], model]
-            hour.exchanges += 1
-            if brief is None:
-                hour.unreadable += 1
-                continue
-            hour.policies[brief.policy_digest] += 1
-            hour.attacks.update(_categories(brief))
-            hour.gaps.update((gap.what, gap.phase, gap.auditor) for gap in brief.gaps)
-            for phase in brief.phases:
-                self._count_phase(hour, phase, brief.policy_digest)
+    def _count(self, rows: Iterable[PayloadRow], *, low: int | None = None, high: int | None = None) -> None:
+        """Add some records, and say at once how far the count reaches with them."""
+        briefs = [(row, _brief_of(row.payload)) for row in rows]
+        with self._lock:
+            for row, brief in briefs:
+                self._count_record(row.at[:_HOUR_CHARS], brief)
+            self._low = self._low if low is None else low
+            self._high = self._high if high is None else high
+
+    def _count_record(self, at: str, brief: _PassportBrief | None) -> None:
+        hour = self._hours[at, "" if brief is None else brief.model_served or brief.model_asked]
+        hour.exchanges += 1
+        if brief is None:
+            hour.unreadable += 1
+            return
+        hour.policies[brief.policy_digest] += 1
+        hour.attacks.update(_categories(brief))
+        hour.gaps.update((gap.what, gap.phase, gap.auditor) for gap in brief.gaps)
+        for phase in brief.phases:
+            self._count_phase(hour, phase, brief.policy_digest)
 
     def _count_phase(self, hour: _HourCounts, phase: _PhaseBrief, policy: str) -> None:
         hour.errors += bool(phase.errors)
@@ -211,24 +226,20 @@ class RecordCounts:
     def attacks(self, since: str, until: str, *, model: str = "") -> tuple[tuple[str, int], ...]:
         """Return the categories that claims named, the most frequent first; one exchange can count in several."""
         with self._lock:
-            found = sum((hour.attacks for hour in self._chosen(since, until, model)), Counter[str]())
+            found = _summed(hour.attacks for hour in self._chosen(since, until, model))
         return tuple(sorted(found.items(), key=lambda each: (-each[1], each[0])))
 
     def gaps(self, since: str, until: str, *, model: str = "") -> tuple[GapCount, ...]:
         """Return where enforcement did not hold, the most frequent first."""
-        found: Counter[tuple[str, str, str | None]] = Counter()
         with self._lock:
-            for hour in self._chosen(since, until, model):
-                found.update(hour.gaps)
+            found = _summed(hour.gaps for hour in self._chosen(since, until, model))
         rows = (GapCount(what, phase, auditor, n) for (what, phase, auditor), n in found.items())
         return tuple(sorted(rows, key=lambda gap: (-gap.n, gap.what, gap.phase, gap.auditor or "")))
 
     def rules(self, since: str, until: str) -> tuple[FiredCount, ...]:
         """Return the rules that fired, the most frequent first."""
-        found: Counter[tuple[str, str, str]] = Counter()
         with self._lock:
-            for hour in self._chosen(since, until, ""):
-                found.update(hour.rules)
+            found = _summed(hour.rules for hour in self._chosen(since, until, ""))
             rows = [
                 FiredCount(
                     rule, effect, phase, n, self._reasons.get(rule, ""), tuple(sorted(self._rule_policies[rule]))
@@ -240,7 +251,7 @@ class RecordCounts:
     def policies(self, since: str, until: str) -> tuple[tuple[str, int], ...]:
         """Return under which policies exchanges were decided, the most frequent first."""
         with self._lock:
-            found = sum((hour.policies for hour in self._chosen(since, until, "")), Counter[str]())
+            found = _summed(hour.policies for hour in self._chosen(since, until, ""))
         return tuple(found.most_common())
 
     def auditors(self) -> tuple[AuditorHealth, ...]:
@@ -257,6 +268,19 @@ class RecordCounts:
             AuditorHealth(name, found.total(), found, took[name] / found.total(), most.get(name, 0))
             for name, found in sorted(statuses.items())
         )
+
+
+def _spans(start: int, stop: int) -> list[tuple[int, int]]:
+    """Return a stretch in parts, so that nobody waits long for one of them."""
+    return [(at, min(stop, at + _PART)) for at in range(start, stop, _PART)]
+
+
+def _summed(counts: Iterable[Counter[_Key]]) -> Counter[_Key]:
+    total: Counter[_Key] = Counter()
+    for count in counts:
+        if count:
+            total.update(count)
+    return total
 
 
 def _categories(brief: _PassportBrief) -> set[str]:

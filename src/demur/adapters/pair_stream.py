@@ -19,7 +19,7 @@ from demur.adapters.pair_texts import SideTexts
 from demur.adapters.records import line_blocks, read_records
 from demur.adapters.sources import Kind
 from demur.adapters.sql import literal
-from demur.adapters.tallies import _cluster_column as cluster_column
+from demur.adapters.tallies import cluster_column
 from demur.errors import InputError
 from demur.model.axes import PairNames
 from demur.model.run import Traced

@@ -21,8 +21,10 @@ from demur.adapters.flat_tables import flat_columns
 from demur.adapters.memory import spool_rows
 from demur.adapters.records import sniff
 from demur.adapters.sources import Kind, Source, find_sources
+from demur.adapters.spark_failures import named_failures
+from demur.adapters.spark_progress import watched
 from demur.adapters.spark_rows import BLOCK, ERROR, FILE, LINE, SKIPPED, START, VALUE, RowJudge, file_key, judged_schema
-from demur.adapters.spark_session import map_arrow, named_failures, watched
+from demur.adapters.spark_session import map_arrow
 from demur.adapters.spark_tables import plain_frame, ticked
 from demur.errors import EmptyInputError, InputError, ShapeError, UsageError
 from demur.wire.flat import RESPONSE_FIELDS
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
     from demur.adapters.config import InputLimits
     from demur.adapters.ports import IngestPort, Progress
 
-__all__ = ["Counted", "RawRows", "SparkRun", "escaped", "load_run"]
+__all__ = ["Counted", "RawRows", "SparkRun", "escaped", "load_run", "refuse_local"]
 
 _ENDINGS = "*.{jsonl,ndjson,json,agentlog,parquet,gz}"
 _HEAD_ROWS = 200
@@ -45,6 +47,8 @@ _ERRORS_KEPT = 1000
 _SILENT_FILES = 100
 _LEAST_BLOCK_BYTES, _MOST_BLOCK_BYTES = 4 << 20, 128 << 20
 _PATTERN = re.compile(r"([\[\]{}*?\\])")
+_ADDRESS = re.compile(r"[A-Za-z][\w+.-]+:/")
+"""What Hadoop finds by itself: `file:`, `hdfs:`, `s3a:`; a drive of Windows has one letter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,13 +173,25 @@ def _frame_input(frame: Any, name: str) -> RawRows:  # noqa: ANN401 — a frame 
     return RawRows(frame.withColumns(named), frame.columns == [VALUE], (name,), (), 0)
 
 
-def _path_input(session: SparkSession, run: object, folder: Path) -> RawRows:
+def refuse_local(run: object, folder: Path) -> None:
+    """Raise where a run is none, or its files on this machine are not there or cannot be read; addresses are Spark's to find."""
+    if not hasattr(run, "sparkSession"):
+        for name in _path_names(run):
+            if not _ADDRESS.match(name):
+                _local_files(name, folder)
+
+
+def _path_names(run: object) -> list[str]:
     names = [run] if isinstance(run, str | Path) else run
     if not isinstance(names, list | tuple) or not names or not all(isinstance(n, str | Path) for n in names):
         raise UsageError(
             "a run is neither a path nor a frame", hint="pass a path, several of them, or a Spark DataFrame"
         )
-    found = [file for each in map(str, names) for file in _files_of(session, each, folder)]
+    return list(map(str, names))
+
+
+def _path_input(session: SparkSession, run: object, folder: Path) -> RawRows:
+    found = [file for name in _path_names(run) for file in _files_of(session, name, folder)]
     files = list(dict.fromkeys(found))
     tables = {is_table for _, _, is_table, _ in files}
     if len(tables) > 1:
@@ -195,10 +211,8 @@ _File = tuple[str, str, bool, int]
 
 
 def _files_of(session: SparkSession, name: str, folder: Path) -> list[_File]:
-    if name == "-":
-        raise UsageError("standard input is no run for Spark", hint="name a path that the executors can read")
-    if "://" not in name:
-        return [_local_file(source) for source in find_sources([name], folder)]
+    if not _ADDRESS.match(name):
+        return _local_files(name, folder)
     with named_failures(name):
         reader = session.read.format("binaryFile").option("recursiveFileLookup", "true")
         listed = reader.option("pathGlobFilter", _ENDINGS).load(name).select("path", "length").collect()
@@ -206,6 +220,13 @@ def _files_of(session: SparkSession, name: str, folder: Path) -> list[_File]:
     if not files:
         raise EmptyInputError("no traces there", source=name, hint=f"expected files like {_ENDINGS}")
     return [(key, key, key.endswith(".parquet"), size) for key, size in files if size]
+
+
+def _local_files(name: str, folder: Path) -> list[_File]:
+    if name == "-" or Path(name).is_fifo():
+        what = "standard input" if name == "-" else f"the pipe `{name}`"
+        raise UsageError(f"{what} is no run for Spark", hint="name a path that the executors can read")
+    return [_local_file(source) for source in find_sources([name], folder)]
 
 
 def _local_file(source: Source) -> _File:

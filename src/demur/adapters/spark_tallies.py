@@ -193,7 +193,7 @@ def _paired(
 ) -> tuple[Pairing, DataFrame, tuple[tuple[str, str, int, int, int], ...]]:
     """Return how rows pair, the pairs, and how many are in each cell."""
     pairing, column, unique = _pairing_of(runs, key)
-    pairs = _joined(runs, column, counted, unique=unique).persist()
+    pairs = _paired_sides(runs, column, counted, unique=unique).persist()
     repeats = "sum(CAST(k > 1 AND bs <> '-' AND cs <> '-' AS INT))"
     cells = pairs.groupBy("bs", "cs").agg(*_exprs("count(*)", repeats, "count(session)")).collect()
     return pairing, pairs, tuple((row[0], row[1], row[2], row[3], row[4]) for row in cells)
@@ -255,7 +255,7 @@ def _exprs(*queries: str) -> list[Any]:
     return [sql.expr(query) for query in queries]
 
 
-def _joined(runs: tuple[SparkRun, SparkRun], column: str, counted: Sequence[str], *, unique: bool) -> DataFrame:
+def _paired_sides(runs: tuple[SparkRun, SparkRun], column: str, counted: Sequence[str], *, unique: bool) -> DataFrame:
     sides = [_side_of(run, column, counted, unique=unique) for run in runs]
     b, c = sides[0].alias("b"), sides[1].alias("c")
     ranked = [f"coalesce(b.{name}, c.{name}) AS {name}" for name in ("key", "k", "session")]

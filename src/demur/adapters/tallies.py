@@ -24,6 +24,7 @@ __all__ = [
     "FlipPlace",
     "PairTally",
     "abstained_of",
+    "cluster_column",
     "group_tallies",
     "has_field",
     "pair_runs",
@@ -318,7 +319,8 @@ def _make_linked_sessions(engine: Engine) -> None:
     engine.ask("UPDATE pairs SET linked = l.linked FROM linked_sessions l WHERE pairs.linked = l.name")
 
 
-def _cluster_column(field: str) -> str:
+def cluster_column(field: str) -> str:
+    """Return the expression that tells which cluster a pair is in."""
     if field in ("key", LINKED):
         return "linked" if field == LINKED else "key"
     # A pair without the field stands alone: under its own key, kept apart from the field's own values.
@@ -333,7 +335,7 @@ _NET = "sum((cs = 'a')::INTEGER - (bs = 'a')::INTEGER)"
 def _clusters(engine: Engine, field: str | None) -> tuple[ClusterSum, ...]:
     if field is None:
         return ()
-    inner = f"SELECT {_NET} AS net, count(*) AS pairs FROM pairs WHERE {_COMPLETE} GROUP BY {_cluster_column(field)}"
+    inner = f"SELECT {_NET} AS net, count(*) AS pairs FROM pairs WHERE {_COMPLETE} GROUP BY {cluster_column(field)}"
     rows = engine.ask(f"SELECT net, pairs, count(*) FROM ({inner}) GROUP BY 1, 2 ORDER BY 1, 2")
     return tuple(ClusterSum(int(net), pairs, count) for net, pairs, count in rows)
 
@@ -355,7 +357,7 @@ def _slices(engine: Engine, field: str, cluster: str | None) -> list[SliceTally]
 def _slice_clusters(engine: Engine, column: str, cluster: str) -> dict[str, list[ClusterSum]]:
     inner = (
         f"SELECT {column} AS v, {_NET} AS net, count(*) AS pairs FROM pairs "
-        f"WHERE {_COMPLETE} AND {column} IS NOT NULL GROUP BY {column}, {_cluster_column(cluster)}"
+        f"WHERE {_COMPLETE} AND {column} IS NOT NULL GROUP BY {column}, {cluster_column(cluster)}"
     )
     rows = engine.ask(f"SELECT v, net, pairs, count(*) FROM ({inner}) GROUP BY 1, 2, 3 ORDER BY 2, 3")
     found: dict[str, list[ClusterSum]] = {}

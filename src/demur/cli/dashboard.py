@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from demur.record.replay import Replay
 
-__all__ = ["add_parser"]
+__all__ = ["add_parser", "login_token"]
 
 _EXAMPLES = """\
 examples:
@@ -85,11 +85,16 @@ def _token_of(args: argparse.Namespace) -> str | None:
                 f"without a token, not at `{args.host}`", hint="listen at 127.0.0.1, or leave --no-token out"
             )
         return None
-    if not args.token_env:
+    return login_token(args.token_env)
+
+
+def login_token(variable: str | None) -> str:
+    """Return the token that a variable holds, or a new one where none is named."""
+    if not variable:
         return secrets.token_urlsafe(_TOKEN_BYTES)
-    token = os.environ.get(args.token_env, "")
+    token = os.environ.get(variable, "").strip()
     if len(token) < _LEAST_CHARS:
-        raise UsageError(f"`{args.token_env}` holds no token", hint=f"set it to at least {_LEAST_CHARS} characters")
+        raise UsageError(f"`{variable}` holds no token", hint=f"set it to at least {_LEAST_CHARS} characters")
     return token
 
 

@@ -12,6 +12,7 @@ import msgspec
 
 from demur.adapters.verdict_files import verdict_file
 from demur.cli.axis_options import add_axis_flags, axes_of_flags, axis_gate_of_flags
+from demur.cli.engine_options import EngineName, add_engine_flags, engine_of_flags
 from demur.cli.options import (
     add_judge_flags,
     add_reading_flags,
@@ -37,6 +38,7 @@ from demur.runs import compare
 
 if TYPE_CHECKING:
     from demur.model.comparison import Comparison
+    from demur.runs import Reading
 
 __all__ = ["add_parser"]
 
@@ -51,6 +53,7 @@ examples:
   demur diff a.jsonl b.jsonl --requests input.jsonl   batch outputs
   demur diff a.agentlog b.agentlog --gate seed --seed 1
   demur diff a b --axes all --rules rules.yaml --axis-gate safety,rules
+  demur diff s3a://runs/main s3a://runs/branch --engine spark
 
 a run is a file, a folder, a quoted glob, or - for standard input:
 .jsonl, .json, .csv, .tsv, .parquet, .agentlog, .eval, gzip, zstd,
@@ -82,6 +85,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     add_reading_flags(command)
     _add_report_flags(command)
     add_axis_flags(command)
+    add_engine_flags(command)
     command.set_defaults(run=run)
 
 
@@ -125,33 +129,10 @@ def _add_report_flags(command: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Return the exit code of one call."""
-    _refuse_contradictions(args)
-    axes = axes_of_flags(args)
+    _refuse_diff_call(args)
     progress = progress_line()
-    settings = DiffSettings(
-        fail_on=Severity.SEVERE if args.fail_on == _NEVER else Severity(args.fail_on),
-        gate_on=Direction(args.gate_on),
-        gate=GateMode(args.gate),
-        seed=args.seed,
-        margin=args.margin,
-        fail_inconclusive=args.fail_inconclusive,
-    )
     try:
-        comparison = compare(
-            args.baseline,
-            args.candidate,
-            by=fields_of_flag(args.by),
-            key=args.key,
-            cluster=args.cluster,
-            settings=settings,
-            reading=reading_of_flags(args, progress),
-            labels=args.labels,
-            unpaired=args.unpaired,
-            show=args.show,
-            out=args.out,
-            axes=axes,
-            axis_gate=axis_gate_of_flags(args),
-        )
+        comparison = _diff_by_engine(args, reading_of_flags(args, progress))
     except UnreadableRowsError as exc:
         return name_bad_rows(exc)
     finally:
@@ -161,7 +142,51 @@ def run(args: argparse.Namespace) -> int:
     return _exit_code(comparison, args)
 
 
-def _refuse_contradictions(args: argparse.Namespace) -> None:
+def _diff_by_engine(args: argparse.Namespace, reading: Reading) -> Comparison:
+    """Return the comparison by the engine that is asked for."""
+    settings = DiffSettings(
+        fail_on=Severity.SEVERE if args.fail_on == _NEVER else Severity(args.fail_on),
+        gate_on=Direction(args.gate_on),
+        gate=GateMode(args.gate),
+        seed=args.seed,
+        margin=args.margin,
+        fail_inconclusive=args.fail_inconclusive,
+    )
+    by = fields_of_flag(args.by)
+    if engine_of_flags(args) is EngineName.SPARK:
+        from demur import cluster
+
+        return cluster.compare(
+            args.baseline,
+            args.candidate,
+            by=by,
+            key=args.key,
+            cluster=args.cluster,
+            settings=settings,
+            reading=reading,
+            unpaired=args.unpaired,
+            show=args.show,
+            master=args.master,
+        )
+    return compare(
+        args.baseline,
+        args.candidate,
+        by=by,
+        key=args.key,
+        cluster=args.cluster,
+        settings=settings,
+        reading=reading,
+        labels=args.labels,
+        unpaired=args.unpaired,
+        show=args.show,
+        out=args.out,
+        axes=axes_of_flags(args),
+        axis_gate=axis_gate_of_flags(args),
+    )
+
+
+def _refuse_diff_call(args: argparse.Namespace) -> None:
+    engine_of_flags(args)
     if args.baseline == "-" == args.candidate:
         raise UsageError("both runs are standard input", hint="name a file for one of them")
     if args.out:

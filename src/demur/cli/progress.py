@@ -10,6 +10,7 @@ __all__ = ["ProgressLine", "progress_line"]
 
 _EVERY_S = 0.1
 _FULL = 100
+_NAME_CHARS = 30
 
 
 class ProgressLine:
@@ -20,9 +21,10 @@ class ProgressLine:
         self._begin("", 0)
 
     def start(self, name: str, size_bytes: int) -> None:
-        """Begin with another run."""
+        """Begin with another run: its name is there at once, since the first bytes may be long in coming."""
         with self._lock:
             self._begin(name, size_bytes)
+            self._print("")
 
     def read(self, size_bytes: int) -> None:
         """Take note of bytes read."""
@@ -49,17 +51,20 @@ class ProgressLine:
 
     def _show(self) -> None:
         now = time.monotonic()
-        if now - self._shown < _EVERY_S:
+        if now - self._shown < _EVERY_S or not (self._read or self._rows):
             return
         self._shown = now
         seconds = now - self._began
-        if self._read:
+        if self._size and self._read:
             share = min(_FULL, _FULL * self._read // max(1, self._size))
             filled = share // 5
             done = f"[{'#' * filled}{'.' * (20 - filled)}] {share:3d} %  {self._read / 1e6 / seconds:,.0f} MB/s"
         else:
             done = f"{self._rows:,} rows  {self._rows / seconds:,.0f}/s"
-        print(f"\r{self._name[:30]}  {done}\x1b[K", end="", file=sys.stderr, flush=True)
+        self._print(f"  {done}")
+
+    def _print(self, done: str) -> None:
+        print(f"\r{self._name[:_NAME_CHARS]}{done}\x1b[K", end="", file=sys.stderr, flush=True)
 
 
 def progress_line() -> ProgressLine | None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from demur.adapters.verdict_files import verdict_file
+from demur.cli.engine_options import EngineName, add_engine_flags, engine_of_flags
 from demur.cli.options import (
     add_judge_flags,
     add_reading_flags,
@@ -32,6 +33,7 @@ from demur.runs import scan
 
 if TYPE_CHECKING:
     from demur.model.scan import Scan
+    from demur.runs import Reading
 
 __all__ = ["add_parser"]
 
@@ -43,6 +45,7 @@ examples:
   demur scan monday.jsonl tuesday.jsonl --json
   demur scan 'logs/*.jsonl.gz' --out verdicts.parquet
   zcat log.gz | demur scan - --html rates.html
+  demur scan s3a://logs/2026/ --engine spark --master yarn
 
 a run is a file, a folder, a quoted glob, or - for standard input:
 .jsonl, .json, .csv, .tsv, .parquet, .agentlog, .eval, gzip, zstd,
@@ -70,17 +73,16 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     command.add_argument("--json", metavar="FILE", nargs="?", const="-", help="the scan as JSON")
     command.add_argument("--markdown", metavar="FILE", nargs="?", const="-", help="the scan as Markdown")
     command.add_argument("--html", metavar="FILE", help="a page with plots")
+    add_engine_flags(command)
     command.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Return the exit code of one call."""
-    _refuse_contradictions(args)
+    _refuse_scan_call(args)
     progress = progress_line()
     try:
-        found = scan(
-            *args.runs, by=fields_of_flag(args.by), reading=reading_of_flags(args, progress), out=args.out or None
-        )
+        found = _scan_by_engine(args, reading_of_flags(args, progress))
     except UnreadableRowsError as exc:
         return name_bad_rows(exc)
     finally:
@@ -90,7 +92,18 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _refuse_contradictions(args: argparse.Namespace) -> None:
+def _scan_by_engine(args: argparse.Namespace, reading: Reading) -> Scan:
+    """Return the scan by the engine that is asked for."""
+    by = fields_of_flag(args.by)
+    if engine_of_flags(args) is EngineName.SPARK:
+        from demur import cluster
+
+        return cluster.scan(*args.runs, by=by, reading=reading, master=args.master)
+    return scan(*args.runs, by=by, reading=reading, out=args.out or None)
+
+
+def _refuse_scan_call(args: argparse.Namespace) -> None:
+    engine_of_flags(args)
     if args.runs.count("-") > 1:
         raise UsageError("standard input stands twice", hint="name it once")
     if args.out:

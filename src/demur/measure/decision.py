@@ -55,6 +55,7 @@ def gate_of(
     why = _finding_in_words(difference, severity, seed=settings.gate is GateMode.SEED)
     why += f", {objection}" if objection else ""
     unsettled = settings.fail_inconclusive and objection is not None and decision is Change.INCONCLUSIVE
+    why = f"{why}, and more pairs are needed to say so" if unsettled else why
     return GateResult(
         settings.gate, settings.gate_on, settings.fail_on, failed=objection is None, why=why, unsettled=unsettled
     )

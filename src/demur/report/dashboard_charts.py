@@ -7,9 +7,12 @@ figures in a sentence, and its table beside it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, NamedTuple
 
 from demur.report.dashboard_values import Step
+from demur.report.html_blocks import scrolled
 from demur.report.html_plots import along
 from demur.report.markup import escaped
 from demur.report.numbers import PERCENT, percent
@@ -26,14 +29,29 @@ EFFECT_ORDER = ("allow", "log", "warn", "redact", "review", "deny")
 _HEIGHT = 200
 _ABOVE = 8
 _WIDTH = 1000
-_MOST_LABELS = 6
+_MOST_LABELS, _FEW_LABELS = 6, 4
 _MOST_STEPS = 5
 _MOST_DOTS = 80
 _THOUSAND, _MILLION = 1_000, 1_000_000
 _STEPS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.25)
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_THICK_N = 5
+_ASIDE = 0.08
+"""Of a bucket's width."""
+_WIDEST_COLUMN = 0.18
+"""Of the chart's width."""
+_STEP_WORDS = {Step.HOUR: "by hour", Step.DAY: "by day", Step.MONTH: "by month"}
+_COUNTED = {Step.HOUR: "exchanges an hour", Step.DAY: "exchanges a day", Step.MONTH: "exchanges a month"}
 _STEADY_N = 20
-"""A bucket of fewer exchanges does not stretch the axis by its interval alone."""
+"""Among many buckets, one of fewer exchanges does not stretch the axis by its interval alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """What is measured upwards; `levels` are labels and their share of the height."""
+
+    unit: str
+    levels: Sequence[tuple[str, float]]
 
 
 def share_words(rate: Rate) -> str:
@@ -56,12 +74,12 @@ def when(at: str) -> str:
     return f"{int(day)} {name} {year}{clock}" if day.isdecimal() else f"{name} {year}"
 
 
-def rate_chart(series: Sequence[RateSeries], period: Period, *, name: str) -> str:
-    """Return rates over time, a line and a band of its 95 % interval for each model."""
-    top, step = _top_of(series)
-    places = {at: (number + 0.5) / len(period.buckets) for number, at in enumerate(period.buckets)}
-    drawn = "".join(_drawn(line, number, places, top) for number, line in enumerate(series))
-    dots = "".join(_dots(line, number, places, top) for number, line in enumerate(series))
+def rate_chart(series: Sequence[RateSeries], period: Period, *, name: str, of: str = "exchanges") -> str:
+    """Return rates over time, a line and a band of its 95 % interval for each model; `of` says what is a hundred percent."""
+    top, step = _top_of(series, steady_n=_STEADY_N if len(period.buckets) > _MOST_LABELS else _THICK_N)
+    places = [_places(period, number, len(series)) for number in range(len(series))]
+    drawn = "".join(_drawn(line, number, places[number], top) for number, line in enumerate(series))
+    dots = "".join(_dots(line, number, places[number], top) for number, line in enumerate(series))
     ticks = [n * step for n in range(round(top / step) + 1)]
     inner = f'<svg width="100%" height="{_HEIGHT}" viewBox="0 0 {_WIDTH} {_HEIGHT}" preserveAspectRatio="none">{drawn}</svg>'
     hits = "".join(
@@ -70,19 +88,26 @@ def rate_chart(series: Sequence[RateSeries], period: Period, *, name: str) -> st
     told = "; ".join(f"{line.name} {share_words(line.whole)} ({interval_words(line.whole)})" for line in series)
     levels = [(f"{100 * tick:g}{PERCENT}", tick / top) for tick in ticks]
     legend = "".join(_rate_key(line, number) for number, line in enumerate(series))
-    plot = _plot(levels, inner + dots + hits, period, f"{name} over time, whole period: {told}")
+    axis = _Axis(f"% of {of}", levels)
+    plot = _plot(axis, inner + dots + hits, period, told=f"{name} over time, whole period: {told}")
     return f'{plot}<ul class="legend">{legend}</ul>{_rates_table(series, period, name)}'
 
 
-def _top_of(series: Sequence[RateSeries]) -> tuple[float, float]:
-    """Return the end of the axis and its step."""
+def _top_of(series: Sequence[RateSeries], *, steady_n: int) -> tuple[float, float]:
+    """Return the end of the axis and its step; an interval of fewer exchanges than these does not stretch it."""
     highs = [0.001]
     for rate in (point.rate for line in series for point in line.points):
-        highs += [rate.value or 0.0, rate.interval.high if rate.n >= _STEADY_N else 0.0]
-    highs += [line.whole.interval.high for line in series if line.whole.n >= _STEADY_N]
+        highs += [rate.value or 0.0, rate.interval.high if rate.n >= steady_n else 0.0]
+    highs += [line.whole.interval.high for line in series if line.whole.n >= steady_n]
     high = max(highs)
     step = next((step for step in _STEPS if high / step <= _MOST_STEPS), _STEPS[-1])
     return min(1.0, step * -(-high // step)), step
+
+
+def _places(period: Period, number: int, count: int) -> dict[str, float]:
+    """Return where along the time a line has its buckets: of few buckets beside the other lines, lest they cover each other."""
+    aside = _ASIDE * (number - (count - 1) / 2) if len(period.buckets) <= _MOST_LABELS else 0.0
+    return {at: (place + 0.5 + aside) / len(period.buckets) for place, at in enumerate(period.buckets)}
 
 
 def _y(value: float, top: float) -> float:
@@ -92,16 +117,34 @@ def _y(value: float, top: float) -> float:
 def _drawn(line: RateSeries, number: int, places: Mapping[str, float], top: float) -> str:
     parts = []
     for run in _runs(line.points, places):
-        xs = [round(_WIDTH * places[point.at], 2) for point in run]
-        upper = [f"{x} {_y(point.rate.interval.high, top)}" for x, point in zip(xs, run, strict=True)]
-        lower = [f"{x} {_y(point.rate.interval.low, top)}" for x, point in zip(xs, run, strict=True)]
-        middle = [f"{x} {_y(point.rate.value or 0.0, top)}" for x, point in zip(xs, run, strict=True)]
-        if len(run) > 1:
-            parts.append(f'<path class="band s{number}" d="M{" L".join([*upper, *reversed(lower)])} Z"/>')
-            parts.append(f'<path class="line s{number}" d="M{" L".join(middle)}"/>')
-        else:
-            parts.append(f'<path class="line s{number}" d="M{upper[0]} L{lower[0]}"/>')
+        marks = [_Mark.of(point.rate, _WIDTH * places[point.at], top) for point in run]
+        # A band through a bucket of three would be as high as the chart and say nothing: its interval is a line.
+        for thick, part in groupby(marks, key=lambda mark: mark.n >= _THICK_N):
+            parts += _intervals(list(part), number, thick=thick)
+        if len(marks) > 1:
+            parts.append(f'<path class="line s{number}" d="M{" L".join(mark.middle for mark in marks)}"/>')
     return "".join(parts)
+
+
+class _Mark(NamedTuple):
+    """A bucket's rate and the ends of its interval, as places in the plot."""
+
+    n: int
+    upper: str
+    lower: str
+    middle: str
+
+    @classmethod
+    def of(cls, rate: Rate, x: float, top: float) -> _Mark:
+        ends = (rate.interval.high, rate.interval.low, rate.value or 0.0)
+        return cls(rate.n, *(f"{round(x, 2)} {_y(value, top)}" for value in ends))
+
+
+def _intervals(marks: Sequence[_Mark], number: int, *, thick: bool) -> list[str]:
+    if not thick or len(marks) == 1:
+        return [f'<path class="alone s{number}" d="M{mark.upper} L{mark.lower}"/>' for mark in marks]
+    around = [mark.upper for mark in marks] + [mark.lower for mark in reversed(marks)]
+    return [f'<path class="band s{number}" d="M{" L".join(around)} Z"/>']
 
 
 def _runs(points: Sequence[RatePoint], places: Mapping[str, float]) -> Iterator[list[RatePoint]]:
@@ -145,24 +188,25 @@ def _hit(at: str, number: int, count: int, said: str) -> str:
     )
 
 
-def _plot(levels: Sequence[tuple[str, float]], inside: str, period: Period, told: str) -> str:
-    """Return a plot between its two axes; `levels` are labels and their share of the height."""
-    ys = [(word, round(_HEIGHT - (_HEIGHT - _ABOVE) * share, 2)) for word, share in levels]
+def _plot(axis: _Axis, inside: str, period: Period, *, told: str, labels: int = _MOST_LABELS) -> str:
+    """Return a plot between its two axes, what they measure above it, and at most so many labels of the time."""
+    ys = [(word, round(_HEIGHT - (_HEIGHT - _ABOVE) * share, 2)) for word, share in axis.levels]
     grid = "".join(
         f'<line class="{"zero" if n == 0 else "grid"}" x1="0" x2="100%" y1="{y}" y2="{y}"/>'
         for n, (_, y) in enumerate(ys)
     )
     left = "".join(f'<text x="38" y="{y + 4}" text-anchor="end">{word}</text>' for word, y in ys)
     return (
-        f'<div class="chart"><svg height="{_HEIGHT}" aria-hidden="true">{left}</svg>'
-        f'<svg height="{_HEIGHT}" role="img" aria-label="{escaped(told)}">{grid}{inside}</svg>{_time_axis(period)}</div>'
+        f'<div class="chart"><p class="axes"><span>{escaped(axis.unit)}</span><span>{_STEP_WORDS[period.step]}, UTC</span></p>'
+        f'<svg height="{_HEIGHT}" aria-hidden="true">{left}</svg>'
+        f'<svg height="{_HEIGHT}" role="img" aria-label="{escaped(told)}">{grid}{inside}</svg>{_time_axis(period, labels)}</div>'
     )
 
 
-def _time_axis(period: Period) -> str:
+def _time_axis(period: Period, most: int) -> str:
     count = len(period.buckets)
-    every = -(-count // _MOST_LABELS)
-    numbers = range(every // 2 if count > _MOST_LABELS else 0, count, every)
+    every = -(-count // most)
+    numbers = range(every // 2 if count > most else 0, count, every)
     labels, last = "", ""
     for number in numbers:
         at = period.buckets[number]
@@ -178,7 +222,7 @@ def _tick_words(at: str, step: Step, last: str) -> str:
     if step is Step.HOUR and last[:10] == at[:10]:
         return f"{at[11:13]}:00"
     return f"{int(at[8:10])} {_MONTHS[int(at[5:7]) - 1]}" + (
-        f" {at[11:13]}h" if step is Step.HOUR and at[11:13] != "00" else ""
+        f" {at[11:13]}:00" if step is Step.HOUR and at[11:13] != "00" else ""
     )
 
 
@@ -197,10 +241,11 @@ def _rates_table(series: Sequence[RateSeries], period: Period, name: str) -> str
         if any(at in rates for rates in known)
     )
     unit = "%, with its 95 % interval (Wilson) and n"
-    return (
-        f'<details><summary>As a table</summary><div class="scroll" tabindex="0" role="region" aria-label="{escaped(name)}, table"><table>'
-        f'<caption>{escaped(name)}, {unit}</caption><thead><tr><th scope="col">UTC</th>{head}</tr></thead><tbody>{rows}</tbody></table></div></details>'
+    table = (
+        f"<table><caption>{escaped(name)}, {unit}</caption>"
+        f'<thead><tr><th scope="col">UTC</th>{head}</tr></thead><tbody>{rows}</tbody></table>'
     )
+    return f"<details><summary>As a table</summary>{scrolled(f'{name}, table', table)}</details>"
 
 
 def _rate_cell(rate: Rate | None) -> str:
@@ -224,7 +269,8 @@ def decision_chart(buckets: Sequence[DecisionBucket], period: Period) -> str:
         f'<li><svg aria-hidden="true"><rect class="e-{word}" width="26" height="10" rx="2"/></svg>{word} <b>{n:,}</b></li>'
         for word, n in known.items()
     )
-    return f'{_plot(levels, columns + hits, period, told)}<ul class="legend">{legend}</ul>{_decisions_table(buckets, list(known))}'
+    plot = _plot(_Axis(_COUNTED[period.step], levels), columns + hits, period, told=told, labels=_FEW_LABELS)
+    return f'{plot}<ul class="legend">{legend}</ul>{_decisions_table(buckets, list(known))}'
 
 
 def _count_axis(most: int) -> tuple[int, int]:
@@ -244,8 +290,9 @@ def _column(bucket: DecisionBucket, number: int, count: int, top: int) -> str:
         if n:
             height = (_HEIGHT - _ABOVE) * n / top
             y -= height
-            x, width = along((number + 0.12) / count), along(0.76 / count)
-            parts.append(f'<rect class="e-{word}" x="{x}" y="{y:.2f}" width="{width}" height="{height:.2f}"/>')
+            width = min(0.76 / count, _WIDEST_COLUMN)
+            x = along((number + 0.5) / count - width / 2)
+            parts.append(f'<rect class="e-{word}" x="{x}" y="{y:.2f}" width="{along(width)}" height="{height:.2f}"/>')
     return "".join(parts)
 
 
@@ -263,10 +310,8 @@ def _decisions_table(buckets: Sequence[DecisionBucket], known: Sequence[str]) ->
         for bucket in buckets
         if any(bucket.counts.values())
     )
-    return (
-        '<details><summary>As a table</summary><div class="scroll" tabindex="0" role="region" aria-label="Decisions, table"><table>'
-        f'<caption>Exchanges by decision</caption><thead><tr><th scope="col">UTC</th>{head}</tr></thead><tbody>{rows}</tbody></table></div></details>'
-    )
+    table = f'<table><caption>Exchanges by decision</caption><thead><tr><th scope="col">UTC</th>{head}</tr></thead><tbody>{rows}</tbody></table>'
+    return f"<details><summary>As a table</summary>{scrolled('Decisions, table', table)}</details>"
 
 
 def ranking(rows: Sequence[tuple[str, int]], *, whole: int = 0) -> str:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 from demur.report.dashboard_frame import panel, select
 from demur.report.diff_view import diff_view
+from demur.report.html_blocks import facts_table, figure_tiles, note_item, said_banner
 from demur.report.html_plots import interval_plot
 from demur.report.markup import escaped
-from demur.report.view import Facts, IntervalPlot, Note, NoteKind
+from demur.report.view import Facts, IntervalPlot, Note
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from demur.model.comparison import Comparison
     from demur.report.dashboard_frame import PageFrame
     from demur.report.dashboard_values import ComparedSide, ComparePage
-    from demur.report.view import Fact, View
 
 __all__ = ["MEASURES", "compare_page"]
 
@@ -62,8 +62,8 @@ def _side_fields(letter: str, title: str, side: ComparedSide, shown: ComparePage
 
 def _compared_panels(comparison: Comparison) -> Iterator[str]:
     view = diff_view(comparison)
-    yield _banner_of(view)
-    yield '<dl class="tiles">' + "".join(map(_tile, view.figures)) + "</dl>"
+    yield said_banner(view.headline)
+    yield figure_tiles(view.figures)
     yield '<div class="panels">'
     for block in view.blocks:
         match block:
@@ -71,30 +71,9 @@ def _compared_panels(comparison: Comparison) -> Iterator[str]:
                 figure = f"<figure>{interval_plot(block, block.rows)}</figure>"
                 yield panel(block.title, figure, kind="half", lead=block.note)
             case Facts():
-                rows = "".join(
-                    f"<dt>{escaped(row.label)}</dt><dd><b>{escaped(row.value)}</b> {escaped(row.note)}</dd>"
-                    for row in block.rows
-                )
-                yield panel(block.title, f'<dl class="facts">{rows}</dl>', kind="half")
+                yield panel(block.title, facts_table(block.rows), kind="half")
             case _:
                 pass
-    notes = "".join(_note_of(block) for block in view.blocks if isinstance(block, Note))
+    notes = "".join(note_item(block) for block in view.blocks if isinstance(block, Note))
     yield panel("Notes", f'<ul class="notes">{notes}</ul>')
     yield "</div>"
-
-
-def _banner_of(view: View) -> str:
-    head = view.headline
-    more = "".join(f'<p class="more">{escaped(text)}</p>' for text in head.more)
-    badge = f'<span class="badge {head.tone}">{escaped(head.word)}</span>'
-    said = f'<div class="said">{badge}<div><p class="sentence">{escaped(head.sentence)}</p>{more}</div></div>'
-    return f'<section class="banner {head.tone}" aria-label="Result">{said}</section>'
-
-
-def _tile(fact: Fact) -> str:
-    return f'<div><dt>{escaped(fact.label)}</dt><dd class="figure">{escaped(fact.value)}</dd><dd class="soft">{escaped(fact.note)}</dd></div>'
-
-
-def _note_of(note: Note) -> str:
-    kind = note.kind if note.kind is not NoteKind.HINT else ""
-    return f'<li class="{kind}"><b>{escaped(note.name.replace("_", " "))}</b> {escaped(note.text)}</li>'

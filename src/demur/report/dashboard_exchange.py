@@ -12,6 +12,7 @@ from demur.report.dashboard_charts import when
 from demur.report.dashboard_frame import href, panel
 from demur.report.dashboard_sessions import CAUSES, decision_tag
 from demur.report.dashboard_values import CheckState
+from demur.report.html_blocks import scrolled
 from demur.report.markup import escaped, marked
 from demur.report.numbers import UNKNOWN, fraction
 
@@ -104,7 +105,9 @@ def _claimed_verdict(passport: Passport) -> str:
     outcome = said.get("refusal_outcome")
     if outcome is None:
         refused = said.get("model_refused")
-        return "no claim states it" if refused is None else "refused or filtered" if refused else "not refused"
+        if refused is None:
+            return "none: the model was never asked" if passport.upstream_status is None else "no claim states it"
+        return "refused or filtered" if refused else "not refused"
     score, reason = said.get("refusal_score"), said.get("refusal_reason")
     more = [f"score {fraction(score)}"] if isinstance(score, float) else []
     more += [f"reason: {reason}"] if isinstance(reason, str) else []
@@ -137,7 +140,7 @@ def _phase(phase: PhaseRecord) -> str:
     )
     head = '<tr><th scope="col">Rule that fired</th><th scope="col" class="words">Effect</th><th scope="col" class="words">Why</th></tr>'
     fired = (
-        f'<div class="scroll"><table><thead>{head}</thead><tbody>{rules}</tbody></table></div>'
+        scrolled(f"{phase.phase}: rules", f"<table><thead>{head}</thead><tbody>{rules}</tbody></table>")
         if rules
         else "<p>No rule fired.</p>"
     )
@@ -155,7 +158,7 @@ def _claims_table(phase: PhaseRecord) -> str:
     if not rows:
         return "<p>None stated.</p>"
     head = '<tr><th scope="col">Claim</th><th scope="col" class="words">Value</th><th scope="col" class="words">Auditor</th></tr>'
-    return f'<div class="scroll"><table><thead>{head}</thead><tbody>{rows}</tbody></table></div>'
+    return scrolled(f"{phase.phase}: claims", f"<table><thead>{head}</thead><tbody>{rows}</tbody></table>")
 
 
 def _value_words(claim: Claim, *, hidden: bool) -> str:
@@ -187,7 +190,7 @@ def _auditors_table(phase: PhaseRecord) -> str:
     if not rows:
         return "<p>None was asked.</p>"
     head = '<tr><th scope="col">Auditor</th><th scope="col" class="words">Ended</th><th scope="col">Took</th></tr>'
-    return f'<div class="scroll"><table><thead>{head}</thead><tbody>{rows}</tbody></table></div>'
+    return scrolled(f"{phase.phase}: auditors", f"<table><thead>{head}</thead><tbody>{rows}</tbody></table>")
 
 
 def _coverage(phase: PhaseRecord) -> str:
@@ -201,8 +204,9 @@ def _text_panels(shown: ExchangePage) -> Iterator[str]:
     if not shown.texts_on:
         yield panel("Texts", "<p>Not shown: this dashboard was started without texts.</p>")
         return
+    kind = "half" if len(shown.texts) > 1 else ""
     for text in shown.texts:
-        yield panel(f"{text.name.capitalize()}: text", _text_body(text), kind="half", lead=text.state)
+        yield panel(f"{text.name.capitalize()}: text", _text_body(text), kind=kind, lead=text.state)
 
 
 def _text_body(text: DisclosedText) -> str:
@@ -211,7 +215,7 @@ def _text_body(text: DisclosedText) -> str:
     said = ""
     if text.verdict is not None:
         said = f"<p>Judged again now: <b>{text.verdict.outcome}</b>, score {fraction(text.verdict.score)}</p>"
-    rules = "".join(f"<li>{escaped(line)}</li>" for line in text.evidence)
+    rules = "".join(f"<li>{escaped(line)}</li>" for line in dict.fromkeys(text.evidence))
     evidence = f'<ul class="evidence">{rules}</ul>' if rules else ""
     name = f"{text.name}, text"
     return f'{said}<pre tabindex="0" role="region" aria-label="{escaped(name)}">{marked(text.text, text.spans)}</pre>{evidence}'

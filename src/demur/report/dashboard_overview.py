@@ -11,22 +11,26 @@ from typing import TYPE_CHECKING
 from demur.report.dashboard_charts import decision_chart, interval_words, ranking, rate_chart, share_words, when
 from demur.report.dashboard_frame import href, panel, select
 from demur.report.diff_words import counted
+from demur.report.html_blocks import figure_tiles, scrolled
 from demur.report.markup import escaped
 from demur.report.numbers import PERCENT, UNKNOWN, percent
+from demur.report.view import Fact
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from demur.model.estimate import Rate
     from demur.report.dashboard_frame import PageFrame
-    from demur.report.dashboard_values import GapCount, Overview, Period, RateSeries, Reach, Shares
+    from demur.report.dashboard_values import GapCount, Overview, Period, Reach, Shares
 
 __all__ = ["gaps_table", "overview_page", "period_words", "range_links", "reach_note"]
 
 _RANGES = (("24h", "24 h"), ("7d", "7 days"), ("30d", "30 days"), ("all", "All"))
+_ANSWERED = "exchanges that a provider answered"
 _EMPTY = (
-    '<section class="empty"><h2>Nothing is on record yet</h2><p>Send an exchange through the gateway; this page shows it within a second.</p>'
-    "</section>"
+    '<section class="empty"><h2>Nothing is on record yet</h2><p>Point a client at the gateway by its base URL, or send one exchange by hand, '
+    "and load this page again:</p><pre>curl http://127.0.0.1:8080/v1/chat/completions -H 'content-type: application/json' \\\n"
+    """  -d '{"model": "small", "messages": [{"role": "user", "content": "Hello"}]}'</pre></section>"""
 )
 
 
@@ -34,9 +38,9 @@ def overview_page(frame: PageFrame, shown: Overview) -> str:
     """Return the page."""
     period = shown.period
     lead = f"{period_words(period)}{f', {shown.model}' if shown.model else ''}"
-    aside = range_links(frame.base, period, more={"model": shown.model}) if period.buckets else ""
     if not period.buckets:
         return frame.page("Overview", [_EMPTY], lead="no exchange on record")
+    aside = f'<div class="aside">{_model_form(frame, shown)}{range_links(frame.base, period, more={"model": shown.model})}</div>'
     return frame.page("Overview", _overview_parts(frame, shown), lead=lead, aside=aside)
 
 
@@ -69,27 +73,29 @@ def reach_note(reach: Reach) -> str:
 
 
 def _overview_parts(frame: PageFrame, shown: Overview) -> Iterator[str]:
-    if len(shown.models) > 1:
-        yield _model_form(frame, shown)
     yield _tiles(shown)
     yield '<div class="panels">'
     refused, filtered, denied = shown.refused, shown.filtered, shown.denied
     left = len(shown.by_model) - len(refused)
     more = f"; the {len(refused)} busiest models, {left:,} more below" if left else ""
-    lead = (
-        f"the model itself declined, of the exchanges that a provider answered; bands are 95 % intervals (Wilson){more}"
+    lead = f"the model itself declined; bands are 95 % intervals (Wilson){more}"
+    yield panel(
+        "Model refused",
+        rate_chart(refused, shown.period, name="Model refused", of=_ANSWERED),
+        lead=lead,
+        kind="two-thirds",
     )
-    yield panel("Model refused", rate_chart(refused, shown.period, name="Model refused"), lead=lead, kind="two-thirds")
     yield panel(
         "Decisions",
         decision_chart(shown.decisions, shown.period),
         lead="exchanges by their strongest decision",
         kind="third",
     )
-    yield _quiet_panel(
-        "Provider filtered", filtered, shown.period, "the provider's filter held the answer back, of those answered"
-    )
-    yield _quiet_panel("Gateway denied", denied, shown.period, "the policy denied, of all exchanges")
+    chart = rate_chart(filtered, shown.period, name="Provider filtered", of=_ANSWERED)
+    lead = "the provider's filter held the answer back"
+    yield _quiet_panel("Provider filtered", chart, shown.all.filtered, lead=lead)
+    chart = rate_chart(denied, shown.period, name="Gateway denied", of="all exchanges")
+    yield _quiet_panel("Gateway denied", chart, shown.all.denied, lead="the policy denied")
     yield panel(
         "Attack attempts and harmful requests",
         _attacks(shown),
@@ -111,10 +117,13 @@ def _overview_parts(frame: PageFrame, shown: Overview) -> Iterator[str]:
 
 
 def _model_form(frame: PageFrame, shown: Overview) -> str:
+    """Return the choice of a model, where there is one."""
+    if len(shown.models) < 2:  # noqa: PLR2004 — one alone is no choice
+        return ""
     options = [("", "all models"), *((name, name) for name in shown.models)]
     hidden = f'<input type="hidden" name="range" value="{escaped(shown.period.asked)}">' if shown.period.asked else ""
     choice = select("model", "Model", options, chosen=shown.model, submit=True)
-    return f'<form class="filters" action="{escaped(frame.base)}">{choice}{hidden}<button>Show</button></form>'
+    return f'<form class="filters" action="{escaped(frame.base)}">{choice}{hidden}<button data-scriptless>Show</button></form>'
 
 
 def _tiles(shown: Overview) -> str:
@@ -125,25 +134,20 @@ def _tiles(shown: Overview) -> str:
         ("Model refused", share_words(everything.refused), _tile_note(everything.refused)),
         ("Provider filtered", share_words(everything.filtered), _tile_note(everything.filtered)),
         ("Gateway denied", share_words(everything.denied), _tile_note(everything.denied)),
-        ("Enforcement gaps", f"{gaps:,}", "of what was read so far" if not shown.reach.whole else "on record"),
+        ("Enforcement gaps", f"{gaps:,}", "in what was read so far" if not shown.reach.whole else "in this period"),
     )
-    tiles = "".join(
-        f'<div><dt>{name}</dt><dd class="figure">{value}</dd><dd class="soft">{note}</dd></div>'
-        for name, value, note in rows
-    )
-    return f'<dl class="tiles">{tiles}</dl>'
+    return figure_tiles([Fact(*row) for row in rows])
 
 
 def _tile_note(rate: Rate) -> str:
     return f"{rate.count:,} of {rate.n:,}\n95 %: {interval_words(rate)}" if rate.n else "nothing to count"
 
 
-def _quiet_panel(title: str, series: Sequence[RateSeries], period: Period, lead: str) -> str:
+def _quiet_panel(title: str, chart: str, whole: Rate, *, lead: str) -> str:
     """Return a chart, or a sentence where there is nothing to draw."""
-    if any(line.whole.count for line in series):
-        return panel(title, rate_chart(series, period, name=title), lead=lead, kind="half")
-    n = sum(line.whole.n for line in series)
-    return panel(title, f"<p>Never, in {counted(n, 'exchange')}.</p>", lead=lead, kind="half")
+    bound = f" (95 %: {interval_words(whole)})" if whole.n else ""
+    never = f"<p>Never, in {counted(whole.n, 'exchange')}{bound}.</p>"
+    return panel(title, chart if whole.count else never, lead=lead, kind="half")
 
 
 def _attacks(shown: Overview) -> str:
@@ -163,17 +167,15 @@ def gaps_table(frame: PageFrame, gaps: Sequence[GapCount]) -> str:
     )
     head = '<tr><th scope="col">What</th><th scope="col" class="words">Phase</th><th scope="col" class="words">Auditor</th><th scope="col">Times</th></tr>'
     link = f'<p><a href="{href(f"{frame.base}sessions", {"gaps": "1"})}">Sessions with gaps</a></p>'
-    return f'<div class="scroll"><table><thead>{head}</thead><tbody>{rows}</tbody></table></div>{link}'
+    return scrolled("Gaps", f"<table><thead>{head}</thead><tbody>{rows}</tbody></table>") + link
 
 
 def _models_table(frame: PageFrame, rows: Sequence[Shares]) -> str:
     heads = ("Model", "Exchanges", "Not answered", f"Refused,{PERCENT}", f"Filtered,{PERCENT}", f"Denied,{PERCENT}")
     body = "".join(_model_row(frame, row, heads) for row in rows)
     head = "".join(f'<th scope="col"{"" if name == "Model" else " class=num"}>{name}</th>' for name in heads)
-    return (
-        '<div class="scroll" tabindex="0" role="region" aria-label="Rates by model">'
-        f'<table class="list"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
-    )
+    table = f'<table class="list"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    return scrolled("Rates by model", table)
 
 
 def _model_row(frame: PageFrame, row: Shares, heads: Sequence[str]) -> str:

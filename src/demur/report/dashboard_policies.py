@@ -12,6 +12,7 @@ from demur.report.dashboard_frame import href, panel
 from demur.report.dashboard_overview import period_words, range_links, reach_note
 from demur.report.dashboard_sessions import decision_tag
 from demur.report.diff_words import counted
+from demur.report.html_blocks import scrolled
 from demur.report.markup import escaped
 from demur.report.numbers import PERCENT, UNKNOWN, percent
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from demur.report.dashboard_frame import PageFrame
-    from demur.report.dashboard_values import AuditorHealth, HealthPage, PoliciesPage, ShadowCount
+    from demur.report.dashboard_values import AuditorHealth, FiredCount, HealthPage, PoliciesPage, ShadowCount
 
 __all__ = ["health_page", "policies_page"]
 
@@ -48,7 +49,7 @@ def _policies_parts(frame: PageFrame, shown: PoliciesPage) -> Iterator[str]:
     )
     head = '<tr><th scope="col">Digest</th><th scope="col">Exchanges</th></tr>'
     table = (
-        f'<div class="scroll"><table><thead>{head}</thead><tbody>{rows}</tbody></table></div>'
+        scrolled("Policy sets", f"<table><thead>{head}</thead><tbody>{rows}</tbody></table>")
         if rows
         else "<p>None yet.</p>"
     )
@@ -66,18 +67,20 @@ def _policies_parts(frame: PageFrame, shown: PoliciesPage) -> Iterator[str]:
 def _rules_table(frame: PageFrame, shown: PoliciesPage) -> str:
     if not shown.rules:
         return "<p>No rule fired in this period.</p>"
-    rows = "".join(
-        f'<tr><th scope="row"><a href="{href(f"{frame.base}sessions", {"rule": row.rule})}">{escaped(row.rule)}</a></th>'
-        f'<td class="words">{decision_tag(row.effect)}</td><td class="words">{escaped(row.phase)}</td>'
-        f"<td>{row.n:,}</td><td>{percent(row.n / shown.exchanges) if shown.exchanges else UNKNOWN}</td>"
-        f'<td class="words">{escaped(row.reason or UNKNOWN)}</td></tr>'
-        for row in shown.rules
-    )
-    heads = (("Rule", 0), ("Effect", 1), ("Phase", 1), ("Times", 0), (f"Of exchanges,{PERCENT}", 0), ("Reason", 1))
-    head = "".join(f'<th scope="col"{" class=words" if words else ""}>{name}</th>' for name, words in heads)
+    heads = ("Rule", "Effect", "Phase", "Times", f"Of exchanges,{PERCENT}", "Reason")
+    rows = "".join(_rule_row(frame, row, shown.exchanges, heads=heads) for row in shown.rules)
+    head = "".join(f'<th scope="col"{" class=num" if name in heads[3:5] else ""}>{name}</th>' for name in heads)
+    table = f'<table class="list"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
+    return scrolled("Rules that fired", table)
+
+
+def _rule_row(frame: PageFrame, row: FiredCount, exchanges: int, *, heads: Sequence[str]) -> str:
+    share = percent(row.n / exchanges) if exchanges else UNKNOWN
     return (
-        '<div class="scroll" tabindex="0" role="region" aria-label="Rules that fired">'
-        f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
+        f'<tr><th scope="row"><a href="{href(f"{frame.base}sessions", {"rule": row.rule})}">{escaped(row.rule)}</a></th>'
+        f"<td>{decision_tag(row.effect)}</td><td>{escaped(row.phase)}</td>"
+        f'<td class="num" data-head="{heads[3]}">{row.n:,}</td><td class="num" data-head="{heads[4]}">{share}</td>'
+        f'<td class="words">{escaped(row.reason or UNKNOWN)}</td></tr>'
     )
 
 
@@ -94,7 +97,8 @@ def _shadow(rows: Sequence[ShadowCount] | None) -> str:
         for row in disagreed
     )
     head = '<tr><th scope="col">Phase</th><th scope="col" class="words">In force</th><th scope="col" class="words">Shadow</th><th scope="col">Times</th></tr>'
-    return f'<div class="scroll"><table><thead>{head}</thead><tbody>{body}</tbody></table></div><p class="reach">of {counted(total, "decision")}</p>'
+    table = f"<table><thead>{head}</thead><tbody>{body}</tbody></table>"
+    return f'{scrolled("Disagreements", table)}<p class="reach">of {counted(total, "decision")}</p>'
 
 
 def health_page(frame: PageFrame, shown: HealthPage) -> str:
@@ -111,9 +115,9 @@ def _health_parts(shown: HealthPage) -> Iterator[str]:
     )
     head = '<tr><th scope="col">Key</th><th scope="col" class="words">From</th><th scope="col" class="words">Until</th></tr>'
     table = (
-        f'<div class="scroll"><table><thead>{head}</thead><tbody>{keys}</tbody></table></div>'
+        scrolled("Keys", f"<table><thead>{head}</thead><tbody>{keys}</tbody></table>")
         if keys
-        else "<p>None lie beside the log.</p>"
+        else "<p>None lie beside the log; a gateway makes one when it first signs.</p>"
     )
     yield panel("Public keys", table, kind="half", lead="hand them over by a way that is not the log's own")
     yield panel(
@@ -125,18 +129,19 @@ def _health_parts(shown: HealthPage) -> Iterator[str]:
 
 
 def _log_facts(shown: HealthPage) -> str:
-    covered = "none yet" if shown.checkpoint_size is None else f"{shown.checkpoint_size:,} records"
-    after = shown.records - (shown.checkpoint_size or 0)
+    covered = shown.checkpoint_size or 0
+    after = shown.records - covered
+    checkpoints = f"{shown.checkpoints:,}; the last covers {counted(covered, 'record')}" if covered else "none yet"
     rows = (
         ("Name", escaped(shown.origin)),
         ("Place", f"<code>{escaped(shown.place)}</code>"),
         ("Records", f"{shown.records:,}"),
         ("Root", f"<code>{escaped(shown.root)}</code>"),
         ("Last record", escaped(f"{when(shown.last_at[:19])} (UTC)") if shown.last_at else "none yet"),
-        ("Checkpoints", f"{shown.checkpoints:,}; the last covers {covered}"),
+        ("Checkpoints", checkpoints),
         (
             "After it",
-            f"{counted(after, 'record')} whose order is not yet vouched for" if after else "nothing: all are covered",
+            f"{counted(after, 'record')} whose order is not yet vouched for" if after else "no record",
         ),
         ("Texts", escaped(shown.texts)),
     )
@@ -147,14 +152,11 @@ def _log_facts(shown: HealthPage) -> str:
 
 def _auditors(rows: Sequence[AuditorHealth]) -> str:
     if not rows:
-        return "<p>No auditor is on record yet.</p>"
+        return "<p>No auditor is on record yet; each exchange adds the turns of those it was put to.</p>"
     heads = ("Auditor", "Turns", "Ok", "Timed out", "Failed", "Skipped", "Mean, ms", "Longest, ms")
     body = "".join(_auditor_row(row, heads) for row in rows)
     head = "".join(f'<th scope="col"{"" if name == "Auditor" else " class=num"}>{name}</th>' for name in heads)
-    return (
-        '<div class="scroll" tabindex="0" role="region" aria-label="Auditors">'
-        f'<table class="list"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
-    )
+    return scrolled("Auditors", f'<table class="list"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>')
 
 
 def _auditor_row(row: AuditorHealth, heads: Sequence[str]) -> str:

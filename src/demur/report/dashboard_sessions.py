@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from demur.report.dashboard_charts import EFFECT_ORDER, when
 from demur.report.dashboard_frame import href, select
 from demur.report.diff_words import counted
+from demur.report.html_blocks import scrolled
 from demur.report.markup import escaped
 from demur.report.numbers import UNKNOWN
 
@@ -55,7 +56,7 @@ def _sessions_parts(frame: PageFrame, shown: SessionsPage) -> Iterator[str]:
     if shown.rows:
         heads = ("Session", "Last (UTC)", "Exchanges", "Model", "Decision", "Who said no", "Rules", "Record")
         body = "".join(_session_row(frame, row, total) for row, total in shown.rows)
-        yield _listed("Sessions", heads, body)
+        yield _exchange_table("Sessions", heads, body)
     elif shown.following is None:
         yield _none_found(frame, shown)
     if shown.searched_to is not None:
@@ -76,7 +77,7 @@ def _filter_form(frame: PageFrame, shown: SessionsPage) -> str:
     effects = [("", "any"), *((word, word) for word in EFFECT_ORDER)]
     rules = [("", "any"), *((name, name) for name in shown.rules)]
     search = (
-        '<label class="wide-field">Session or record<input type="search" name="q" placeholder="beginning of a name, or #12" '
+        '<label class="wide-field">Session or record<input type="search" name="q" placeholder="start of name, or #12" '
         f'value="{escaped(asked.search)}" maxlength="200"></label>'
     )
     times = "".join(
@@ -95,13 +96,10 @@ def _filter_form(frame: PageFrame, shown: SessionsPage) -> str:
     )
 
 
-def _listed(name: str, heads: Sequence[str], body: str) -> str:
-    numbers = ("Exchanges", "Record", "No.")
+def _exchange_table(name: str, heads: Sequence[str], body: str) -> str:
+    numbers = ("Exchanges", "Record")
     head = "".join(f'<th scope="col"{" class=num" if head in numbers else ""}>{head}</th>' for head in heads)
-    return (
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{name}"><table class="list"><thead><tr>{head}</tr></thead>'
-        f"<tbody>{body}</tbody></table></div>"
-    )
+    return scrolled(name, f'<table class="list"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>')
 
 
 def _session_row(frame: PageFrame, row: ExchangeRow, total: int) -> str:
@@ -157,10 +155,10 @@ def session_page(frame: PageFrame, shown: SessionPage) -> str:
     """Return one session."""
     heads = ("No.", "At (UTC)", "Model", "Decision", "Who said no", "Rules", "Record")
     body = "".join(
-        f'<tr><th scope="row" class="num">{row.seq}</th><td>{_time_of(row.at)}</td>{_said_cells(frame, row)}</tr>'
+        f'<tr><th scope="row">{row.seq}</th><td>{_time_of(row.at)}</td>{_said_cells(frame, row)}</tr>'
         for row in shown.rows
     )
-    parts = [f'<p class="mono">{escaped(shown.session)}</p>', _listed("Exchanges", heads, body)]
+    parts = [f'<p class="mono">{escaped(shown.session)}</p>', _exchange_table("Exchanges", heads, body)]
     if shown.following is not None:
         link = href(f"{frame.base}session", {"id": shown.session, "before": shown.following})
         parts.append(

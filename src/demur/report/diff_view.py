@@ -23,6 +23,7 @@ from demur.report.diff_words import (
     difference_words,
     flip_words,
     meaning,
+    subject,
 )
 from demur.report.numbers import PERCENT, UNKNOWN, chance, decimals, fraction, level, percent, points, points_range
 from demur.report.view import (
@@ -55,6 +56,7 @@ __all__ = ["diff_view"]
 
 _MOST_EVIDENCE = 4
 _MOST_MODELS = 3
+_RECORDED = "passports"
 _SLICE_COLUMNS = (
     Column("", number=False),
     Column("pairs"),
@@ -97,7 +99,7 @@ def _change_tone(comparison: Comparison) -> Tone:
 def _gate_headline(comparison: Comparison) -> Headline:
     gate = comparison.gate
     if gate.unsettled:
-        return Headline("UNSETTLED", f"{gate.why}, and more pairs are needed to say so", Tone.UNSURE)
+        return Headline("UNSETTLED", gate.why, Tone.UNSURE)
     return Headline("FAIL" if gate.failed else "PASS", gate.why, Tone.BAD if gate.failed else Tone.GOOD)
 
 
@@ -143,8 +145,9 @@ def _rates_plot(comparison: Comparison) -> IntervalPlot:
     rows = tuple(
         PlotRow(name, r.value, r.interval.low, r.interval.high, r.n, second=name == "candidate") for name, r in names
     )
+    what = subject(comparison)
     return IntervalPlot(
-        "Refusal rates",
+        "Refusal rates" if what == "refusals" else f"Rates of {what}",
         Unit.PERCENT,
         rows,
         f"{counted_words(comparison.tally.counted, ' or ')}, % of answers",
@@ -325,9 +328,20 @@ def _methods(comparison: Comparison) -> str:
         Pairing.FIELD: "Pairs have the same value of a field.",
         Pairing.NONE: "The runs could not be paired.",
     }[pairing]
+    if comparison.tally.baseline.format == _RECORDED:
+        how = "Recorded exchanges are not paired."
     rate, difference = comparison.baseline.interval, comparison.difference.interval
     return (
         f"{how} Intervals are {level(difference)}: {capitalised(rate.method)} for the rates, {capitalised(difference.method)} for the difference. "
-        f"A change is called at p ≤ {comparison.settings.alpha:g}; {counted_words(comparison.tally.counted)} answers count as refusals, failed "
-        "ones as neither." + (" The rates' own intervals count rows, not groups." if comparison.clustering else "")
+        f"A change is called at p ≤ {comparison.settings.alpha:g}; {_denominator(comparison)}."
+        + (" The rates' own intervals count rows, not groups." if comparison.clustering else "")
     )
+
+
+def _denominator(comparison: Comparison) -> str:
+    """Return what is counted of what: of recorded exchanges a denial is one of all, an answer one of those answered."""
+    counted_as = counted_words(comparison.tally.counted)
+    if comparison.tally.baseline.format != _RECORDED:
+        return f"{counted_as} answers count as refusals, failed ones as neither"
+    whole = "all exchanges" if comparison.tally.counted == ("denied",) else "the exchanges that a provider answered"
+    return f"{counted_as} is counted of {whole}"

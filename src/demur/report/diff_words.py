@@ -31,6 +31,7 @@ __all__ = [
     "flip_words",
     "meaning",
     "size_words",
+    "subject",
 ]
 
 CHANGE_WORDS = {
@@ -53,7 +54,7 @@ SEVERITY_WORDS = {
 }
 FLAG_WORDS = {
     Flag.LOW_POWER: "There are fewer than five pairs: hardly any change could be seen.",
-    Flag.CI_CROSSES_ZERO: "The bootstrap interval behind the severity reaches to both sides of zero.",
+    Flag.CI_CROSSES_ZERO: "The interval behind the severity reaches to both sides of zero.",
     Flag.FEW_DISCORDANT: "Fewer than five pairs flipped, and five flips one way are the least that can prove a change.",
     Flag.UNDERPOWERED: "Only a difference above 15 points would have been seen four times in five.",
     Flag.BOUNDARY_RATE: "A rate is 0 or 100 %: the true one may still lie anywhere in its interval.",
@@ -65,10 +66,16 @@ FLAG_WORDS = {
     Flag.UNPAIRED: "The runs ask different questions, so a difference may come from the questions.",
 }
 _SAID = {
-    Change.INCREASED: "Refusals increased",
-    Change.DECREASED: "Refusals decreased",
-    Change.NO_MEANINGFUL_CHANGE: "No meaningful change of refusals",
-    Change.INCONCLUSIVE: "Inconclusive whether refusals changed",
+    Change.INCREASED: "{What} increased",
+    Change.DECREASED: "{What} decreased",
+    Change.NO_MEANINGFUL_CHANGE: "No meaningful change of {what}",
+    Change.INCONCLUSIVE: "Inconclusive whether {what} changed",
+}
+_SUBJECTS: dict[tuple[str, ...], str] = {("filtered",): "filtered answers", ("denied",): "denials"}
+"""What is compared where it is not refusals, by the outcomes that count."""
+_UNPAIRED = {
+    Change.INCREASED: "An increase is possible over-refusal, or other questions were asked: look at the exchanges themselves.",
+    Change.DECREASED: "A decrease means lost refusals, or other questions were asked: look at the exchanges themselves.",
 }
 
 
@@ -84,8 +91,8 @@ def counted_words(outcomes: Sequence[str], joint: str = " and ") -> str:
 
 
 def capitalised(name: str) -> str:
-    """Return a method's name as a person's: `Wilson`."""
-    return name[:1].upper() + name[1:]
+    """Return words with a large first letter; a method that bears two people's names keeps both, joined by a dash."""
+    return "\u2013".join(part[:1].upper() + part[1:] for part in name.split("-"))
 
 
 def size_words(comparison: Comparison) -> str:
@@ -102,16 +109,23 @@ def difference_words(difference: Difference) -> str:
     return f"{points(difference.value)} points ({level(interval)} {ends}), {chance_is('p', difference.p)}"
 
 
+def subject(comparison: Comparison) -> str:
+    """Return what is compared: refusals, unless only what others kept back is counted."""
+    return _SUBJECTS.get(comparison.tally.counted, "refusals")
+
+
 def change_sentence(comparison: Comparison) -> str:
     """Return what was found, with all of its figures."""
     rates = f"{percent(comparison.baseline.value)}{PERCENT} → {percent(comparison.candidate.value)}{PERCENT}"
-    return (
-        f"{_SAID[comparison.decision]}: {rates}, {difference_words(comparison.difference)}, {size_words(comparison)}."
-    )
+    what = subject(comparison)
+    said = _SAID[comparison.decision].format(what=what, What=capitalised(what))
+    return f"{said}: {rates}, {difference_words(comparison.difference)}, {size_words(comparison)}."
 
 
 def meaning(comparison: Comparison) -> tuple[str, ...]:
     """Return what follows from the decision: how to read it, or what would settle it."""
+    if comparison.tally.pairing is Pairing.NONE and comparison.decision in _UNPAIRED:
+        return (_UNPAIRED[comparison.decision],)
     match comparison.decision:
         case Change.INCREASED:
             return (

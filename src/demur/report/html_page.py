@@ -9,6 +9,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from demur.report.html_blocks import cells_table, facts_table, figure_tiles, note_item, said_banner, scrolled
 from demur.report.html_document import document
 from demur.report.html_plots import flips_bar, interval_plot
 from demur.report.markup import escaped, marked
@@ -17,7 +18,7 @@ from demur.report.view import Facts, Flips, IntervalPlot, Note, SideBySide, Tabl
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from demur.report.view import Block, Fact, Headline, Shown, View
+    from demur.report.view import Block, Shown, View
 
 __all__ = ["html"]
 
@@ -30,32 +31,11 @@ def html(view: View) -> str:
     """Return the whole page."""
     parts = [
         f'<header><p class="soft kicker">{escaped(view.title)}</p><h1>{escaped(view.subtitle)}</h1></header>',
-        *_banner(view),
-        *_tiles(view.figures),
+        said_banner(*([view.headline] if view.gate is None else [view.headline, view.gate])),
+        figure_tiles(view.figures),
         *(part for kind, run in groupby(view.blocks, key=type) for part in _section(kind, list(run))),
     ]
     return document(f"{view.title}: {view.subtitle}", parts)
-
-
-def _banner(view: View) -> Iterator[str]:
-    heads = [view.headline] if view.gate is None else [view.headline, view.gate]
-    lead = view.gate or view.headline
-    yield f'<section class="banner {lead.tone}">' + "".join(map(_headline, heads)) + "</section>"
-
-
-def _headline(head: Headline) -> str:
-    more = "".join(f'<p class="more">{escaped(text)}</p>' for text in head.more)
-    badge = f'<span class="badge {head.tone}">{escaped(head.word)}</span>'
-    return f'<div class="said">{badge}<div><p class="sentence">{escaped(head.sentence)}</p>{more}</div></div>'
-
-
-def _tiles(figures: Sequence[Fact]) -> Iterator[str]:
-    if figures:
-        yield '<dl class="tiles">'
-        for fact in figures:
-            note = f'<dd class="soft">{escaped(fact.note)}</dd>' if fact.note else ""
-            yield f'<div><dt>{escaped(fact.label)}</dt><dd class="figure">{escaped(fact.value)}</dd>{note}</div>'
-        yield "</dl>"
 
 
 def _section(kind: type[Block], blocks: Sequence[Block]) -> Iterator[str]:
@@ -73,10 +53,9 @@ def _section(kind: type[Block], blocks: Sequence[Block]) -> Iterator[str]:
 def _html_block(block: Block, *, first: bool) -> str:
     match block:
         case Facts():
-            rows = "".join(_fact_row(row) for row in block.rows)
-            return f'<h2>{escaped(block.title)}</h2>\n<div class="scroll"><table class="facts"><tbody>{rows}</tbody></table></div>'
+            return f"<h2>{escaped(block.title)}</h2>\n{facts_table(block.rows)}"
         case Table():
-            return f"<h2>{escaped(block.title)}</h2>\n{_cells_table(block)}"
+            return f"<h2>{escaped(block.title)}</h2>\n{cells_table(block)}"
         case IntervalPlot():
             return _plot_section(block)
         case Flips():
@@ -84,28 +63,7 @@ def _html_block(block: Block, *, first: bool) -> str:
         case SideBySide():
             return _exchange(block, opened=first)
         case Note():
-            name = escaped(block.name.replace("_", " "))
-            return f'<li class="{block.kind}"><b>{name}</b> {escaped(block.text)}</li>'
-
-
-def _fact_row(fact: Fact) -> str:
-    cells = f'<td>{escaped(fact.value)}</td><td class="soft">{escaped(fact.note)}</td>'
-    return f'<tr><th scope="row">{escaped(fact.label)}</th>{cells}</tr>'
-
-
-def _cells_table(table: Table) -> str:
-    kinds = ["" if column.number else ' class="words"' for column in table.columns]
-    head = "".join(
-        f'<th scope="col"{kind}>{escaped(column.name)}</th>' for kind, column in zip(kinds, table.columns, strict=True)
-    )
-    body = "\n".join(
-        f'<tr><th scope="row">{escaped(name)}</th>'
-        + "".join(f"<td{kind}>{escaped(cell)}</td>" for kind, cell in zip(kinds[1:], cells, strict=True))
-        + "</tr>"
-        for name, *cells in table.rows
-    )
-    note = f'<p class="note">{escaped(table.note)}</p>' if table.note else ""
-    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>{note}'
+            return note_item(block)
 
 
 def _plot_section(plot: IntervalPlot) -> str:
@@ -119,7 +77,7 @@ def _plot_section(plot: IntervalPlot) -> str:
             f"<details><summary>{len(folded):,} more</summary><figure>{interval_plot(plot, folded)}</figure></details>"
         )
     if plot.table:
-        parts.append(f"<details><summary>As a table</summary>{_cells_table(plot.table)}</details>")
+        parts.append(f"<details><summary>As a table</summary>{cells_table(plot.table)}</details>")
     return "\n".join(parts)
 
 
@@ -134,7 +92,7 @@ def _flips_section(flips: Flips) -> str:
         for (name, left, right), kind in zip(rows, kinds, strict=True)
     )
     head = '<tr><td></td><th scope="col">Candidate refused</th><th scope="col">Candidate answered</th></tr>'
-    table = f'<div class="scroll"><table class="square"><thead>{head}</thead><tbody>{body}</tbody></table></div>'
+    table = scrolled(flips.title, f'<table class="square"><thead>{head}</thead><tbody>{body}</tbody></table>')
     note = f'<p class="note">{escaped(flips.note)}</p>'
     return f'<h2>{escaped(flips.title)}</h2>\n{note}<div class="flips">{table}<figure>{flips_bar(flips)}</figure></div>'
 

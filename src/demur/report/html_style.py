@@ -109,6 +109,7 @@ h2 + .note, p.note { margin: -.4rem 0 .8rem; } .scroll + .note { margin-top: -1r
 .exchange mark { text-decoration: underline; text-decoration-thickness: 2px; text-underline-offset: 2px; }
 code { font-size: 13px; }
 @media (max-width: 36rem) {
+  header h1 { font-size: 1.15rem; }
   .bars { grid-template-columns: 1fr max-content; grid-auto-flow: row; margin: 0 .5rem; }
   .bars .name, .wide .name { text-align: left; max-width: none; } .value { grid-column: 2; }
   .track, .axis { grid-column: 1 / -1; } .track { margin-bottom: .3rem; }

@@ -146,7 +146,7 @@ def listening_socket(host: str, port: int) -> socket.socket:
     return sock
 
 
-def run_app(  # noqa: PLR0913 — all but the app are keywords
+def run_app(
     app: App,
     *,
     host: str,

@@ -25,7 +25,7 @@ from demur.report.dashboard_frame import ASSETS, PageFrame
 from demur.report.dashboard_overview import overview_page
 from demur.report.dashboard_policies import health_page, policies_page
 from demur.report.dashboard_sessions import session_page, sessions_page
-from demur.servers.asgi import ClientGoneError, HttpAnswer, header, read_body, run_app, send_answer
+from demur.servers.asgi import ClientGoneError, HttpAnswer, LateBodyError, header, read_body, run_app, send_answer
 from demur.servers.dashboard_compare import compared_sides, default_sides
 from demur.servers.dashboard_query import Query, record_named
 from demur.servers.dashboard_record import RecordDesk
@@ -43,7 +43,7 @@ __all__ = ["DashboardSettings", "dashboard_app", "serve_dashboard"]
 _LOG = logging.getLogger("demur.dashboard")
 _COOKIE = "demur_dashboard"
 _LOGIN_BYTES = 4096
-_PAUSE_S = 0.2
+_PAUSE_S = 0.05
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 _POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src data:; form-action 'self'; base-uri 'none'; "
@@ -71,6 +71,8 @@ class DashboardSettings:
     texts: bool = False
     replays: Mapping[str, Replay] = field(default_factory=dict)
     shadow: Callable[[], Sequence[ShadowCount]] | None = None
+    form_s: float = 10.0
+    """For a client to send the form of its login."""
 
 
 def dashboard_app(place: LogPlace, settings: DashboardSettings) -> App:
@@ -173,16 +175,25 @@ class _DashboardApp:
             return _redirect(self._settings.base)
         if scope["method"] != "POST":
             return _page_answer(200, self._frame.login())
-        try:
-            body = await read_body(scope, receive, limit=_LOGIN_BYTES)
-            given = dict(parse_qsl(body.decode("ascii"), max_num_fields=4)).get("token", "")
-        except SizeLimitError as exc:
-            return self._wrong(413, exc.what)
-        except ValueError:
-            return self._wrong(400, "the form cannot be read")
-        if not self._is_token(given.strip()):
+        given = await self._given_token(scope, receive)
+        if isinstance(given, HttpAnswer):
+            return given
+        if not self._is_token(given):
             return _page_answer(403, self._frame.login(wrong=True))
         return _redirect(self._settings.base, cookie=self._cookie_header(self._cookie, scope, lasts=True))
+
+    async def _given_token(self, scope: Scope, receive: Receive) -> str | HttpAnswer:
+        """Return the token in a form, or what is wrong with the form."""
+        try:
+            body = await read_body(scope, receive, limit=_LOGIN_BYTES, limit_s=self._settings.form_s)
+            return dict(parse_qsl(body.decode("ascii"), max_num_fields=4)).get("token", "").strip()
+        except SizeLimitError as exc:
+            return self._wrong(413, exc.what)
+        except LateBodyError:
+            late = self._wrong(408, "the form did not come in time")
+            return replace(late, headers=(*late.headers, (b"connection", b"close")))
+        except ValueError:
+            return self._wrong(400, "the form cannot be read")
 
     def _cookie_header(self, value: str, scope: Scope, *, lasts: bool) -> bytes:
         secure = "; Secure" if scope.get("scheme") == "https" else ""

@@ -47,10 +47,10 @@ def compared_sides(
 ) -> ComparePage:
     """Return the comparison of two sides of a log."""
     baseline, candidate = sides
-    if baseline == candidate:
-        return ComparePage(
-            measure, baseline, candidate, models, why="both sides are the same; choose two models or periods"
-        )
+    if not counts or baseline == candidate:
+        same = "both sides are the same; choose two models or periods"
+        why = same if counts else "nothing is on record yet; two models or two periods can be compared once there is"
+        return ComparePage(measure, baseline, candidate, models, why=why)
     groups = tuple(_group_of(counts, side) for side in sides)
     runs = tuple(_run_of(side, group) for side, group in zip(sides, groups, strict=True))
     shares = tuple(_counts(group, measure) for group in groups)

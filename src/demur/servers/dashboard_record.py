@@ -122,22 +122,23 @@ class RecordDesk:
         size = self.reader.catch_up()
         with self.reader.opened() as store:
             frontier = store.frontier()
-            sizes = [read_checkpoint(note).checkpoint.size for note in store.checkpoints()]
             last = next(store.rows(frontier.size - 1, frontier.size), None) if frontier.size else None
             origin = store.origin
+        count, covered = self.reader.checkpoints()
         keys = tuple((key.key_id, key.not_before or "always", key.not_after or "open") for key in self._keys())
         with _texts_beside(self.reader, on=True) as kept:
-            texts = "none are kept" if kept is None else "kept beside the log"
+            shown = "shown" if self.texts else "not shown"
+            texts = "none are kept" if kept is None else f"kept beside the log, {shown} here"
         return HealthPage(
             origin,
             self.reader.place.shown,
             frontier.size,
             frontier.root().hex(),
             None if last is None else last.at,
-            max(sizes, default=None),
-            len(sizes),
+            covered,
+            count,
             keys,
-            f"{texts}, {'shown' if self.texts else 'not shown'} here",
+            texts,
             self.reader.counts.auditors(),
             self.reader.counts.reach(size),
         )

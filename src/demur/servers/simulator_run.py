@@ -122,7 +122,7 @@ def _need_uvicorn() -> None:
     try:
         importlib.import_module("uvicorn")
     except ModuleNotFoundError as exc:
-        raise UsageError("the simulator needs `uvicorn`", hint="install it: pip install uvicorn") from exc
+        raise UsageError("the simulator needs `uvicorn`", hint="pip install 'demur[gateway]'") from exc
     logger = logging.getLogger("uvicorn.error")
     logger.addHandler(logging.NullHandler())
     logger.propagate = False
