@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 DENY = '@id("hot") forbid (principal, action, resource) when { context.claims.toxic_content > 0.8 };\n'
+_FOLDER = re.compile(r"/\S*/")
 CASES = "- {name: hot, claims: {toxic_content: 0.9}, decision: deny, fired: [hot]}\n"
 
 
@@ -29,7 +31,8 @@ def run(capsys: pytest.CaptureFixture[str], *args: str) -> tuple[int, str]:
     except DemurError as exc:
         return 2, str(exc)
     out, err = capsys.readouterr()
-    assert all(len(line) <= 80 or "--json" in args for line in out.splitlines())
+    # The folder of a test may be as long as it likes; what is said about it may not.
+    assert all(len(_FOLDER.sub("", line)) <= 80 or "--json" in args for line in out.splitlines())
     return code, out + err
 
 

@@ -213,3 +213,21 @@ def test_what_is_not_sound_is_named() -> None:
     assert [p.what for p in many.problems] == [f"more than {MOST_CLAIMS} claims in one answer"]
     endless = Wordbook("b").stated(Phase.REQUEST, claim_rows({f"c{n}": True for n in range(10_000)}))
     assert len(endless.unsound) <= MOST_UNSOUND + 1
+
+
+@given(
+    value=st.one_of(
+        st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.lists(st.text()), st.just("é" * 9000)
+    ),
+    kind=st.sampled_from(ClaimType),
+    sensitive=st.booleans(),
+)
+def test_what_is_seen_at_a_glance_is_what_a_close_look_finds(
+    value: object, kind: ClaimType, *, sensitive: bool
+) -> None:
+    """A value becomes the same claim, or the same problem, whether its type is named beside it or not."""
+    spec = ClaimSpec("x", kind, Phase.REQUEST, "a", sensitive=sensitive)
+    bare, typed = (
+        Wordbook("a", [spec]).stated(Phase.REQUEST, [row]) for row in (ClaimRow("x", value), ClaimRow("x", value, kind))
+    )
+    assert bare == typed or (math.isnan(value) if isinstance(value, float) else False)

@@ -17,11 +17,11 @@ from demur.model.exchange import Choice, Finish, RefusalPart, Response, TextPart
 from demur.model.passport import AuditorRun, AuditorStatus, Commitment, DeclineCause
 from demur.model.stream import Channel
 from demur.model.verdict import Cause, Outcome, Verdict
+from demur.pipeline.causes import causes_of
 from demur.pipeline.guard_values import ScanText, StrandText
 from demur.pipeline.passporting import (
     Asker,
     ExchangeFacts,
-    causes_of,
     enforces_on,
     issue_passport,
     plain_name,

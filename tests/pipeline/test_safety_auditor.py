@@ -59,6 +59,7 @@ def test_a_signal_outranks_the_text() -> None:
         "refusal_outcome": "filtered",
         "refusal_score": 1.0,
         "refusal_reason": "safety",
+        "refusal_cause": "provider_filter",
     }
 
 

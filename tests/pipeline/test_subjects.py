@@ -9,7 +9,7 @@ import pytest
 
 from demur.errors import ShapeError
 from demur.model.claim import Phase
-from demur.model.exchange import Response
+from demur.model.exchange import Choice, Response, TextPart, ThinkingPart
 from demur.pipeline.classify import classify
 from demur.pipeline.subjects import handed_to, read_subject, subject_of_response
 from demur.wire.shapes import read_exchange
@@ -106,6 +106,22 @@ def test_what_a_response_says_is_handed_on() -> None:
     assert called["tool_calls"] == [{"id": "1", "name": "f", "arguments": "{}"}]
     both = handed_to(read_subject(Phase.RESPONSE, {"output": ANSWERS["two choices"]}))
     assert both["content"] == "Paris.\n\nI'm sorry, but I can't help with that."
+
+
+def test_thoughts_are_handed_on_apart() -> None:
+    """What the model thought aloud is text to be read, in whole and choice by choice, and never part of the answer."""
+    thoughts = (ThinkingPart("They ask for Paris."), ThinkingPart("I can't help with that."))
+    response = Response("m", (Choice(0, (*thoughts, TextPart("Paris."))), Choice(1, (ThinkingPart("Hm."),))))
+    subject = subject_of_response(response)
+    handed: Any = handed_to(subject)
+    assert (handed["content"], handed["thinking"]) == ("Paris.", "They ask for Paris.\nI can't help with that.\n\nHm.")
+    assert [choice["thinking"] for choice in handed["choices"]] == [
+        "They ask for Paris.\nI can't help with that.",
+        "Hm.",
+    ]
+    sent = msgspec.json.decode(msgspec.json.encode(subject.output))
+    again = handed_to(read_subject(Phase.RESPONSE, {"output": sent}))
+    assert (again["content"], again["thinking"]) == (handed["content"], handed["thinking"])
 
 
 @pytest.mark.parametrize(

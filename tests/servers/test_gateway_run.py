@@ -65,7 +65,7 @@ def process(folder: Path, *flags: str, **variables: str) -> Iterator[tuple[subpr
     finally:
         if done.poll() is None:
             done.terminate()
-        done.wait(20)
+        done.wait(60)
         if rest.ident is not None:
             rest.join()
         done.stderr.close()
@@ -73,7 +73,7 @@ def process(folder: Path, *flags: str, **variables: str) -> Iterator[tuple[subpr
 
 def ended(done: subprocess.Popen[str]) -> int:
     done.send_signal(signal.SIGTERM)
-    return done.wait(20)
+    return done.wait(60)
 
 
 def test_defaults_need_nothing(tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_a_running_stream_ends_before_the_process_does(tmp_path: Path) -> None:
         hold.set()
         assert response.read().endswith(b"[DONE]\n\n")
         connection.close()
-        assert done.wait(20) == 0
+        assert done.wait(60) == 0
     assert len(passports(tmp_path)) == 1
     with gateway(tmp_path, "http://127.0.0.1:9"):
         pass

@@ -84,7 +84,7 @@ class Link:
 
     def in_place(self, subject: Subject) -> bool:
         """Return whether it is asked without a task."""
-        return self.port.straight(subject.phase) and not self.in_thread(subject)
+        return not self.blocking and self.port.straight(subject.phase) and not _is_long(subject)
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,9 +327,10 @@ def in_daemon_thread(call: Callable[[], _T], *, name: str, lost: _T) -> asyncio.
 
 def _is_long(subject: Subject) -> bool:
     """Return whether the texts put to auditors are long; what else a provider's own body holds is not looked at."""
-    prompt = (subject.input or {}).get("prompt")
-    content = (subject.output or {}).get("content")
-    return sum(len(text) for text in (prompt, content) if isinstance(text, str)) > LONG_CHARS
+    prompt = subject.input.get("prompt") if subject.input else None
+    content = subject.output.get("content") if subject.output else None
+    long = len(prompt) if isinstance(prompt, str) else 0
+    return long + (len(content) if isinstance(content, str) else 0) > LONG_CHARS
 
 
 def _claims_so_far(turns: Iterable[Turn]) -> dict[str, ClaimValue]:

@@ -7,6 +7,7 @@ labels are words of ours, and names from the operator's own files.
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from demur.adapters.metrics import Family, FamilyKind, MetricsBoard
@@ -24,16 +25,38 @@ if TYPE_CHECKING:
     from demur.model.passport import EnforcementGap
     from demur.model.verdict import Verdict
 
-__all__ = ["GatewayMetrics", "gateway_families"]
+__all__ = ["GAPS", "GatewayMetrics", "RejectReason", "gateway_families"]
 
 _SHAPES = ("openai_chat", "openai_responses", "anthropic", "passed")
 _STATUSES = ("2xx", "3xx", "4xx", "5xx")
 _PARTS = ("upstream", "auditors", "store", "policy_reload")
-_GAPS = ("failed_open", "unscanned")
+GAPS = (
+    "failed_open",
+    "unscanned",
+    "unenforced",
+    "beyond_limits",
+    "upstream_cut",
+    "client_gone",
+    "policy_stale",
+    "unrecorded",
+)
+"""Every word for a gap that the gateway can put on record, or count where there is no record to put it on."""
 _FAULTS = ("connect", "timeout", "cut", "protocol")
 _ADDED_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
 _WAITED_S = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 _HUNDRED = 100
+
+
+class RejectReason(StrEnum):
+    """What was wrong with bytes that should have been a request."""
+
+    REQUEST_LINE = "request_line"
+    HOST = "host"
+    HEADER = "header"
+    LENGTH = "length"
+    CHUNK = "chunk"
+    HEADERS_TOO_LARGE = "headers_too_large"
+    HEADERS_LATE = "headers_late"
 
 
 def gateway_families(*, auditors: tuple[str, ...] = (), clients: tuple[str, ...] = ()) -> tuple[Family, ...]:
@@ -46,6 +69,12 @@ def gateway_families(*, auditors: tuple[str, ...] = (), clients: tuple[str, ...]
         Family("demur_client_requests_total", counter, "requests by client key", (("client", clients),)),
         Family("demur_unauthorised_total", counter, "requests without a key that may ask"),
         Family("demur_overload_total", counter, "requests refused since too many were running"),
+        Family(
+            "demur_http_rejected_total",
+            counter,
+            "requests refused before they were any, by what was wrong",
+            (("reason", tuple(RejectReason)),),
+        ),
         Family("demur_in_flight", FamilyKind.GAUGE, "exchanges going on"),
         Family(
             "demur_verdicts_total",
@@ -60,9 +89,15 @@ def gateway_families(*, auditors: tuple[str, ...] = (), clients: tuple[str, ...]
             "decisions of the policy; those in shadow were not acted on",
             (("phase", phases), ("effect", effects), ("mode", ("live", "shadow"))),
         ),
+        Family(
+            "demur_shadow_total",
+            counter,
+            "decisions in force beside those of the policy in the shadow",
+            (("phase", phases), ("live", effects), ("shadow", effects)),
+        ),
         Family("demur_fail_open_total", counter, "failures that let an exchange through", (("part", _PARTS),)),
         Family("demur_fail_closed_total", counter, "failures that denied an exchange", (("part", _PARTS),)),
-        Family("demur_gaps_total", counter, "gaps in enforcement on record", (("phase", phases), ("what", _GAPS))),
+        Family("demur_gaps_total", counter, "gaps in enforcement on record", (("phase", phases), ("what", GAPS))),
         Family(
             "demur_auditor_turns_total",
             counter,
@@ -96,6 +131,10 @@ class GatewayMetrics:
         """Count a request that was one too many."""
         self.board.add("demur_overload_total")
 
+    def http_rejected(self, reason: RejectReason) -> None:
+        """Count bytes that were no request."""
+        self.board.add("demur_http_rejected_total", reason)
+
     def in_flight(self, change: int) -> None:
         """Count an exchange in (1) or out (-1)."""
         self.board.add("demur_in_flight", by=change)
@@ -106,9 +145,14 @@ class GatewayMetrics:
         for cause in causes:
             self.board.add("demur_declines_total", cause)
 
-    def decided(self, phase: Phase, decision: Decision, *, shadow: bool = False) -> None:
+    def decided(self, phase: Phase, decision: Decision) -> None:
         """Count a decision of the policy."""
-        self.board.add("demur_decisions_total", phase, decision.effect.word, "shadow" if shadow else "live")
+        self.board.add("demur_decisions_total", phase, decision.effect.word, "live")
+
+    def shadowed(self, phase: Phase, live: Decision, shadow: Decision) -> None:
+        """Count what a policy in the shadow would have decided, beside what was decided."""
+        self.board.add("demur_decisions_total", phase, shadow.effect.word, "shadow")
+        self.board.add("demur_shadow_total", phase, live.effect.word, shadow.effect.word)
 
     def audited(self, audit: Audit) -> None:
         """Count the auditors' turns of a phase, and what their failures did."""

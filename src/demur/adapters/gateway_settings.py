@@ -17,6 +17,7 @@ from demur.errors import UsageError
 from demur.model.passport import SigningMode
 
 __all__ = [
+    "OBSERVE_ONLY",
     "AuditorsPart",
     "DashboardPart",
     "DenyStyle",
@@ -46,6 +47,10 @@ __all__ = [
     "TimeoutsPart",
     "UpstreamPart",
 ]
+
+
+OBSERVE_ONLY = "observe-only"
+"""The pack that holds where no policy is named."""
 
 
 class OtherPaths(StrEnum):
@@ -140,9 +145,10 @@ class ListenPart:
 class UpstreamPart:
     """The provider that is asked where no route names another."""
 
-    url: Annotated[str, Setting("the provider's address, without the path of the API", flag="--upstream")] = (
-        "https://api.openai.com"
-    )
+    url: Annotated[
+        str,
+        Setting("the provider's address, without the path of the API; empty: a simulated model", flag="--upstream"),
+    ] = ""
     api_key_env: Annotated[
         str,
         Setting(
@@ -175,6 +181,7 @@ class TimeoutsPart:
     read_s: Annotated[float, Setting("for the provider's headers, then between two pieces", low=0.001)] = 300.0
     total_s: Annotated[float, Setting("for a whole exchange", low=0.001)] = 1800.0
     idle_s: Annotated[float, Setting("how long an unused connection to the provider is kept", low=0.001)] = 30.0
+    record_s: Annotated[float, Setting("for a record, before `failure.store` decides", low=0.001)] = 10.0
     slow_client_s: Annotated[float, Setting("for a client that does not take its answer", low=0.001)] = 60.0
     shutdown_s: Annotated[float, Setting("for running exchanges at the end", low=0.0)] = 30.0
 
@@ -209,11 +216,22 @@ class StreamingPart:
 class PolicyPart:
     """What is decided."""
 
-    paths: Annotated[tuple[str, ...], Setting("files, folders or packs of Cedar policies", flag="--policy")] = (
-        "block-attacks",
-    )
+    paths: Annotated[
+        tuple[str, ...],
+        Setting(
+            "files, folders or packs of Cedar policies; empty: observe-only, which blocks nothing", flag="--policy"
+        ),
+    ] = (OBSERVE_ONLY,)
+    shadow: Annotated[
+        tuple[str, ...], Setting("policies that are asked too, counted beside those in force, and never acted on")
+    ] = ()
     default: Annotated[PolicyDefault, Setting("what holds where no rule fires")] = PolicyDefault.ALLOW
     reload_s: Annotated[float, Setting("how often the files are looked at; 0: never", low=0.0)] = 2.0
+
+    def __post_init__(self) -> None:
+        """Take the pack that blocks nothing where none is named: no policy at all would be an error."""
+        if not self.paths:
+            object.__setattr__(self, "paths", (OBSERVE_ONLY,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +252,9 @@ class StorePart:
         repr=False,  # an address of a database may hold its password
     )
     folder: Annotated[str, Setting("where keys and checkpoints are, if not beside the records")] = ""
+    origin: Annotated[
+        str, Setting("the log's name, as checkpoints and those who verify call it; empty: made when the log is")
+    ] = ""
     durability: Annotated[Durability, Setting("sync: an answer waits for its record; async: it does not")] = (
         Durability.SYNC
     )
@@ -265,7 +286,9 @@ class FailurePart:
         OnFailure.CLOSED
     )
     auditors: Annotated[OnFailure, Setting("the chain as a whole cannot be asked")] = OnFailure.CLOSED
-    store: Annotated[OnFailure, Setting("a record cannot be written")] = OnFailure.CLOSED
+    store: Annotated[
+        OnFailure, Setting("a record cannot be written: open goes on and counts the gap, closed answers with 503")
+    ] = OnFailure.OPEN
     policy_reload: Annotated[
         OnFailure, Setting("changed policies do not load: open goes on with the last good ones, closed denies")
     ] = OnFailure.OPEN
@@ -310,10 +333,12 @@ class LogPart:
 class DashboardPart:
     """The page for people."""
 
-    on: Annotated[bool, Setting("serve the dashboard")] = True
+    on: Annotated[bool, Setting("serve the dashboard under `/-/`")] = True
     token_env: Annotated[
-        str, Setting("the environment variable that holds its token; empty: it is served on loopback only")
+        str,
+        Setting("the environment variable that holds its token; empty: a new one is made and printed at every start"),
     ] = ""
+    texts: Annotated[bool, Setting("show the texts that `disclosure.on` keeps to everyone with the token")] = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,10 +373,15 @@ class GatewaySettings:
         """Refuse what contradicts itself."""
         providers: tuple[UpstreamPart | RoutePart, ...] = (self.upstream, *self.routes)
         for part in providers:
-            origin_of(part.url)
+            if part.url or part is not self.upstream:
+                origin_of(part.url)
         for route in self.routes:
             if not route.paths or not all(path.startswith("/") for path in route.paths):
                 raise UsageError(f"the route to `{route.url}` has no paths", hint='write paths = ["/v1/messages"]')
+        if any(char.isspace() or char == "+" or not char.isprintable() for char in self.store.origin):
+            raise UsageError(
+                f"a log cannot be called `{self.store.origin}`", hint="a name without blanks and +, as example.com/log"
+            )
         lends_a_key = any(part.api_key_env for part in providers)
         if lends_a_key and not self.keys.file and not self.keys.open and not self._stays_here():
             raise UsageError(

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import select
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 import httptools
 
@@ -212,9 +212,8 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin."""
-        if not isinstance(transport, asyncio.Transport):
-            raise TypeError("a stream transport is needed")
-        self._transport = transport
+        # Other event loops have transports of their own make, which are no children of asyncio's class.
+        self._transport = cast("asyncio.Transport", transport)
         found = transport.get_extra_info("socket")
         if hasattr(select, "poll") and found is not None:
             self._poll = select.poll()

@@ -10,8 +10,9 @@ environment are not used, and redirects not followed: the provider is the one th
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import ssl
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from demur.adapters.http_connection import Connection
 from demur.adapters.upstream import UpstreamLimits, UpstreamTimeouts, origin_of, request_head
@@ -105,6 +106,10 @@ class HttpPool:
             raise UpstreamConnectError("the gateway is shutting down")
         origin, where = self._origin, self._origin.authority
         loop = asyncio.get_running_loop()
+        # Another event loop than asyncio's own may not know how to try two addresses at once.
+        own = isinstance(loop, asyncio.BaseEventLoop) and not _is_address(origin.host)
+        more: dict[str, Any] = {"happy_eyeballs_delay": _EYEBALLS_S} if own else {}
+        connection: Connection
         try:
             async with asyncio.timeout(self._timeouts.connect_s):
                 _, connection = await loop.create_connection(
@@ -113,7 +118,7 @@ class HttpPool:
                     origin.port,
                     ssl=self._tls,
                     server_hostname=origin.host if self._tls else None,
-                    happy_eyeballs_delay=_EYEBALLS_S,
+                    **more,
                 )
         except TimeoutError as exc:
             what = f"no connection to `{where}` within {self._timeouts.connect_s:g} s (connect timeout)"
@@ -156,3 +161,12 @@ def _may_resend(request: UpstreamRequest, *, unsent: bool) -> bool:
         or request.method in _IDEMPOTENT
         or any(name.lower() == b"idempotency-key" for name, _ in request.headers)
     )
+
+
+def _is_address(host: str) -> bool:
+    """Return whether a host is one address, so that there are no two to try; a race that is given up may leave a socket open."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True

@@ -61,9 +61,13 @@ class LineSealer:
         self._keys, self._clock = keys, clock
         self.signer = keys.signer(clock()) if keys is not None else None
 
+    @property
+    def _mode(self) -> SigningMode:
+        return SigningMode.NONE if self.signer is None else SigningMode.ED25519
+
     def line(self, entry: LogEntry) -> Line:
         """Return an entry, sealed as it stands."""
-        mode = SigningMode.NONE if self.signer is None else SigningMode.ED25519
+        mode = self._mode
         entry = entry if entry.signing is mode else replace(entry, signing=mode)
         payload, envelope = seal_payload(entry, self.signer)
         key_id = None if self.signer is None else self.signer.public.key_id
@@ -94,7 +98,7 @@ class LineSealer:
         tail = tails[entry.session]
         seq, previous = (0, None) if tail is None else (tail.seq + 1, tail.leaf)
         at = issued_at(self._clock(), tail)
-        line = self.line(replace(entry, seq=seq, previous=previous, at=at))
+        line = self.line(replace(entry, seq=seq, previous=previous, at=at, signing=self._mode))
         tails[entry.session] = SessionTail(seq, line.leaf.hex(), at)
         return line
 

@@ -144,6 +144,12 @@ class MetricsBoard:
                     lines += _series_lines(family, values, numbers)
         return "\n".join(lines) + "\n"
 
+    def read(self, name: str) -> dict[tuple[str, ...], float]:
+        """Return the series of a counter that is not zero, by their labels' values, over all workers."""
+        counts, _ = self._summed()
+        found = {values: counts[self._places[name, *values]] for values in self._families[name].label_sets()}
+        return {values: number for values, number in found.items() if number}
+
     def _summed(self) -> tuple[list[float], list[float]]:
         """Return the sum over every worker that ever was, and over those that live."""
         counts, now = [0.0] * self._size, [0.0] * self._size

@@ -247,7 +247,7 @@ def _typed(kind: type | GenericAlias, value: object, *, text: bool) -> object:
     """Return a value of a type; raise `ValueError` with the words for what was expected."""
     if isinstance(kind, GenericAlias):
         items = [item.strip() for item in str(value).split(",") if item.strip()] if text else value
-        if not isinstance(items, list) or not items or not all(isinstance(item, str) for item in items):
+        if not isinstance(items, list) or not all(isinstance(item, str) for item in items):
             raise ValueError("a list of texts")
         return tuple(items)
     if issubclass(kind, StrEnum):

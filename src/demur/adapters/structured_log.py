@@ -17,6 +17,7 @@ import re
 from enum import StrEnum
 from typing import TYPE_CHECKING, TextIO
 
+from demur.adapters.gateway_metrics import RejectReason
 from demur.model.decision import Effect
 from demur.model.passport import DeclineCause
 from demur.model.verdict import Outcome
@@ -40,6 +41,7 @@ class LogEvent(StrEnum):
     DENIED = "denied"
     UNAUTHORISED = "unauthorised"
     OVERLOADED = "overloaded"
+    HTTP_REJECTED = "http_rejected"
     UPSTREAM_FAILED = "upstream_failed"
     AUDITOR_FAILED = "auditor_failed"
     FAILED_OPEN = "failed_open"
@@ -55,6 +57,7 @@ _LEVELS = {
     LogEvent.DENIED: logging.WARNING,
     LogEvent.UNAUTHORISED: logging.WARNING,
     LogEvent.OVERLOADED: logging.WARNING,
+    LogEvent.HTTP_REJECTED: logging.WARNING,
     LogEvent.UPSTREAM_FAILED: logging.WARNING,
     LogEvent.AUDITOR_FAILED: logging.WARNING,
     LogEvent.FAILED_OPEN: logging.ERROR,
@@ -126,6 +129,7 @@ _FIELDS: Mapping[str, Callable[[object], object]] = {
     "outcome": _word_of(*Outcome),
     "cause": _word_of(*DeclineCause),
     "fault": _word_of("connect", "timeout", "cut", "protocol"),
+    "reason": _word_of(*RejectReason),
     "timeout": _word_of("connect", "read", "total"),
     "part": _word_of("upstream", "auditors", "store", "policy_reload"),
     "auditor": _names,

@@ -5,15 +5,18 @@ from __future__ import annotations
 import argparse
 import sys
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from demur.errors import UsageError
 
 if TYPE_CHECKING:
     from demur.adapters.settings_source import LoadedSettings
+    from demur.report.dashboard_values import ShadowCount
+    from demur.servers.asgi import App
+    from demur.servers.gateway_parts import GatewayParts
 
-__all__ = ["add_parser"]
+__all__ = ["MountedDashboard", "add_parser"]
 
 _EXAMPLES = """\
 examples:
@@ -25,6 +28,9 @@ examples:
 Point a client at it by its base URL: http://127.0.0.1:8080/v1 for OpenAI's,
 http://127.0.0.1:8080 for Anthropic's. Settings come from demur.toml, the
 environment (DEMUR_GATEWAY_...) and flags, each winning over the one before.
+
+The dashboard is at /-/, behind a token that is made and printed at every
+start unless dashboard.token_env names a variable that holds one.
 
 exit codes: 0 ended as told, 2 bad settings or an address in use
 """
@@ -60,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
 
     given = {key.removeprefix("set:"): value for key, value in vars(args).items() if key.startswith("set:")}
     flags = {name: value for name, value in given.items() if value is not None}
-    loaded = _with_first_steps(load_settings(args.config, flags=flags))
+    loaded = load_settings(args.config, flags=flags)
     if args.print_config:
         print(shown_settings(loaded), end="")
         return 0
@@ -71,27 +77,62 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _with_first_steps(loaded: LoadedSettings) -> LoadedSettings:
-    """Return the settings of a first look: where no policy is named, nothing is blocked."""
-    if "policy.paths" in loaded.origins:
-        return loaded
-    policy = replace(loaded.settings.policy, paths=("observe-only",))
-    return replace(loaded, settings=replace(loaded.settings, policy=policy))
+@dataclass(frozen=True, slots=True)
+class MountedDashboard:
+    """Makes the dashboard of one worker; all workers are handed the same token, so that a login holds for all of them."""
+
+    token: str = field(repr=False)
+
+    def __call__(self, parts: GatewayParts) -> App:
+        """Return it over the log that these parts write, with the policies that they decide by."""
+        from demur.adapters.log_location import log_place
+        from demur.servers.dashboard import DashboardSettings, dashboard_app
+        from demur.servers.gateway_routes import PEOPLE
+
+        settings = parts.settings
+        place = log_place(settings.store.url, settings.store.folder or None)
+        shown = DashboardSettings(
+            self.token,
+            PEOPLE,
+            settings.dashboard.texts,
+            replays=parts.policy.replays,
+            shadow=(lambda: _shadow_counts(parts)) if settings.policy.shadow else None,
+        )
+        return dashboard_app(place, shown)
+
+
+def _shadow_counts(parts: GatewayParts) -> list[ShadowCount]:
+    """Return how the policy in the shadow compares, over all workers since the start."""
+    from demur.report.dashboard_values import ShadowCount
+
+    found = parts.metrics.board.read("demur_shadow_total")
+    return [ShadowCount(phase, live, shadow, round(n)) for (phase, live, shadow), n in found.items()]
 
 
 def _serve_settings(loaded: LoadedSettings) -> None:
+    from demur.cli.dashboard import login_token
     from demur.servers.gateway_run import serve_gateway
 
     settings = loaded.settings
+    part = settings.dashboard
+    pages = MountedDashboard(login_token(part.token_env)) if part.on else None
+    shown = pages.token if pages and not part.token_env else None
     with ExitStack() as stack:
-        if "upstream.url" not in loaded.origins and not settings.routes:
+        if not settings.upstream.url:
             from demur.servers.simulator_run import running_simulator
 
             simulator = stack.enter_context(running_simulator())
             settings = replace(settings, upstream=replace(settings.upstream, url=simulator.url))
             print("no --upstream: a simulated model answers", file=sys.stderr, flush=True)
-        serve_gateway(settings, started=_say_address)
+        serve_gateway(
+            settings, started=lambda url: _say_address(url, pages=pages is not None, token=shown), pages=pages
+        )
 
 
-def _say_address(url: str) -> None:
-    print(f"gateway at {url} (OpenAI: {url}/v1); stop with Ctrl-C", file=sys.stderr, flush=True)
+def _say_address(url: str, *, pages: bool, token: str | None) -> None:
+    """Say where everything is; a token that was made here is shown here, and nowhere else."""
+    # What stands after the # never leaves the browser; the login page takes it from there.
+    dashboard = f"dashboard at {url}/-/" + (f"login#{token}" if token else "") + "\n" if pages else ""
+    # In one piece, so that no line of the log comes in between.
+    sys.stderr.write(f"{dashboard}gateway at {url} (OpenAI: {url}/v1); stop with Ctrl-C\n")
+    sys.stderr.flush()

@@ -14,8 +14,10 @@ STORE is a folder that a gateway writes to, its log.db, or the address of
 a database (postgresql://…; the keys are then in --folder).
 """
 _ABOUT_RECORDS = """\
-A record is named by its place in the log (0 is the first), or by
---session, of which it is the last unless --seq says which.
+A record is named by its place in the log (0 is the first); by the
+beginning, 8 digits or more, of its leaf or of a digest in it, such as
+the id that a gateway answers with (x-demur-passport); or by --session,
+of which it is the last unless --seq says which.
 """
 _VERIFY = f"""\
 examples:
@@ -39,6 +41,7 @@ record is named), 2 it cannot be checked at all
 _SHOW = f"""\
 examples:
   demur passport show passports/ 5
+  demur passport show passports/ 9f86d081
   demur passport show passports/ --session 7f2c --seq 0 --json
   demur passport show bundle.json
 
@@ -150,7 +153,7 @@ def _add_step(steps: argparse._SubParsersAction[argparse.ArgumentParser], name: 
     )
     step.add_argument("store", metavar="STORE", help="a folder, a file, or a database")
     if name in _OF_ONE_RECORD:
-        step.add_argument("index", metavar="RECORD", nargs="?", type=int, help="the record's place in the log")
+        step.add_argument("index", metavar="RECORD", nargs="?", help="its place in the log, or a digest")
         step.add_argument("--session", metavar="ID", help="a record of this session")
         step.add_argument("--seq", metavar="N", type=int, help="its number in the session (default: the last)")
     step.add_argument("--folder", metavar="DIR", help="where keys and checkpoints are, if not in STORE")

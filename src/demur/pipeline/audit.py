@@ -30,13 +30,16 @@ _WORDS = frozenset({ClaimType.CATEGORY, ClaimType.POLICY_VIOLATION})
 
 def conclude(phase: Phase, turns: Sequence[Turn]) -> Audit:
     """Return what the turns of one phase came to."""
-    stated = tuple(claim for turn in turns for claim in turn.claims)
+    stated = tuple([claim for turn in turns for claim in turn.claims])
+    runs = tuple([turn.run for turn in turns])
     failed = [turn for turn in turns if turn.failed]
+    if not failed and not any(turn.problems or turn.unsound for turn in turns):
+        return Audit(phase, merge_claims(stated), stated, runs)
     return Audit(
         phase,
         merge_claims(stated),
         stated,
-        tuple(turn.run for turn in turns),
+        runs,
         tuple(_troubles(phase, turns)),
         tuple(EnforcementGap(phase, "failed_open", t.auditor) for t in failed if t.mode is not FailureMode.CLOSED),
         tuple(f"auditor `{t.auditor}`: {_reason(t)}" for t in failed if t.mode is FailureMode.CLOSED),
@@ -52,6 +55,9 @@ def _unsound(turns: Sequence[Turn]) -> tuple[tuple[str, str], ...]:
 
 def merge_claims(stated: Sequence[Claim]) -> tuple[Claim, ...]:
     """Return the claims that a policy is to read, sorted by name: one a flat name, unless there are two words for it."""
+    by_name = {flat_name(claim.name): claim for claim in stated}
+    if len(by_name) == len(stated):
+        return tuple([by_name[name] for name in sorted(by_name)])
     groups: dict[str, list[Claim]] = {}
     for claim in stated:
         groups.setdefault(flat_name(claim.name), []).append(claim)

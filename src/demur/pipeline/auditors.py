@@ -18,13 +18,13 @@ from __future__ import annotations
 import dis
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from demur.errors import UsageError
 from demur.model.audit import MOST_VERSION_CHARS, Problem
 from demur.model.claim import ClaimSpec, Phase
-from demur.pipeline.claims import Wordbook, claim_rows, read_specs
+from demur.pipeline.claims import ClaimRow, Wordbook, claim_rows, read_specs
 from demur.pipeline.subjects import handed_to
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def claims(
 class BoundAuditor:
     """An auditor under the name it has in a chain, with the vocabulary that it declares or teaches."""
 
-    __slots__ = ("_methods", "_words", "blocking", "name", "phases", "version")
+    __slots__ = ("_methods", "_straight", "_words", "blocking", "name", "phases", "version")
 
     def __init__(self, auditor: ClaimsAuditor, name: str | None = None) -> None:
         self.name = name or auditor.auditor_id
@@ -117,6 +117,7 @@ class BoundAuditor:
             hint = "put @claims(phase=…) above a method"
             raise UsageError(f"the auditor `{self.name}` has no method that states claims", hint=hint)
         self._methods = {phase: tuple(m for m in methods if phase in m.mark.phases) for phase in Phase}
+        self._straight = frozenset(phase for phase, asked in self._methods.items() if all(m.straight for m in asked))
         self.phases = tuple(phase for phase in Phase if self._methods[phase])
         self._words = Wordbook(self.name, self._declared(auditor))
 
@@ -132,7 +133,7 @@ class BoundAuditor:
 
     def straight(self, phase: Phase) -> bool:
         """Return whether the methods of a phase are known never to await."""
-        return all(method.straight for method in self._methods[phase])
+        return phase in self._straight
 
     def ask_now(self, subject: Subject) -> Stated:
         """Return what it states, without an event loop; a method that awaits after all is a problem."""
@@ -153,7 +154,7 @@ class BoundAuditor:
         return self._stated(subject.phase, results)
 
     def _stated(self, phase: Phase, results: Iterable[tuple[_ClaimsMethod, object]]) -> Stated:
-        return replace(self._words.stated(phase, _all_rows(results)), version=self.version)
+        return self._words.stated(phase, _all_rows(results), version=self.version)
 
     def _declared(self, auditor: ClaimsAuditor) -> Iterator[ClaimSpec]:
         for phase in self.phases:
@@ -198,6 +199,11 @@ def _all_rows(results: Iterable[tuple[_ClaimsMethod, object]]) -> Iterator[Any]:
         if isinstance(result, Problem):
             yield result
             continue
+        if type(result) is dict:
+            # Copying a plain dict runs nobody else's code.
+            for name, value in tuple(result.items()):
+                yield ClaimRow(name, value)
+            continue
         guard = _ForeignCode()
         with guard:
             yield from list(claim_rows(result))
@@ -214,7 +220,7 @@ def _called(method: _ClaimsMethod, subject: Subject) -> object:
         if method.coroutine and isinstance(result, Coroutine):
             result = _finished(result)
     problem = guard.problem(method)
-    if problem is None and isinstance(result, Awaitable):
+    if problem is None and type(result) is not dict and isinstance(result, Awaitable):
         if isinstance(result, Coroutine):
             result.close()
         return Problem("auditor_error", f"`{method.name}` returned something to await; make it async")

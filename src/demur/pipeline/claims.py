@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
 from demur.errors import UsageError
 from demur.model.audit import Problem, Stated
@@ -32,19 +32,19 @@ MOST_UNSOUND = 1_024
 """Names beyond these that are still told to the policy as unsound."""
 _SURPLUS = f"one of more than {MOST_CLAIMS} claims in one answer"
 _MOST_TEXT_CHARS = 8_192
+_CERTAIN = 1.0
 _TYPES = {kind.value: kind for kind in ClaimType}
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}(\.[A-Za-z_][A-Za-z0-9_]{0,99}){0,4}")
 """What a policy can write after `context.claims.`, dots being read as underscores."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimRow:
+class ClaimRow(NamedTuple):
     """A claim as it was returned, unchecked; `sensitive` is None where its maker did not say."""
 
     name: object
     value: object
     type: object = None
-    confidence: object = 1.0
+    confidence: object = _CERTAIN
     sensitive: bool | None = None
 
 
@@ -59,11 +59,13 @@ class _Unsound:
 class Wordbook:
     """What one auditor may state, and the check of what it does."""
 
-    __slots__ = ("_closed", "_declared", "_learned", "auditor")
+    __slots__ = ("_by_name", "_closed", "_declared", "_learned", "auditor")
 
     def __init__(self, auditor: str, declared: Iterable[ClaimSpec] = ()) -> None:
         self.auditor = auditor
         self._declared = {(spec.phase, spec.name): spec for spec in declared}
+        named = [spec for spec in self._declared.values() if is_claim_name(spec.name)]
+        self._by_name = {phase: {spec.name: spec for spec in named if spec.phase is phase} for phase in Phase}
         self._closed = frozenset(phase for phase, _ in self._declared)
         self._learned: dict[tuple[Phase, str], ClaimSpec] = {}
 
@@ -76,7 +78,7 @@ class Wordbook:
         """What is known so far of the claims that this auditor makes."""
         return Vocabulary((*self._declared.values(), *self._learned.values()))
 
-    def stated(self, phase: Phase, rows: Iterable[ClaimRow | Problem]) -> Stated:
+    def stated(self, phase: Phase, rows: Iterable[ClaimRow | Problem], *, version: str | None = None) -> Stated:
         """Return the claims that are sound, and the problems with the others."""
         claims: list[Claim] = []
         problems: list[Problem] = []
@@ -91,9 +93,17 @@ class Wordbook:
                 claims.append(made)
             if number >= MOST_CLAIMS + MOST_UNSOUND:
                 break
-        return Stated(tuple(claims), (*problems, *_problems_of(unsound)), unsound=tuple(unsound.items()))
+        said = (*problems, *_problems_of(unsound)) if unsound else tuple(problems)
+        return Stated(tuple(claims), said, version, unsound=tuple(unsound.items()))
 
     def _checked(self, phase: Phase, row: ClaimRow, *, surplus: bool) -> Claim | Problem | _Unsound | None:
+        name, value = row.name, row.value
+        spec = self._by_name[phase].get(name) if type(name) is str and not surplus else None
+        if spec is not None and row.type is None and row.confidence is _CERTAIN and _is_plainly(value, spec.type):
+            # What most rows are: a declared claim whose value is kept as it is.
+            return Claim(
+                spec.name, spec.type, value, phase, self.auditor, _CERTAIN, spec.sensitive or row.sensitive is True
+            )
         if not is_claim_name(row.name):
             return Problem("invalid_claim", "a claim whose name is no name")
         if surplus:
@@ -220,6 +230,8 @@ def _type_of_value(value: object) -> ClaimType:
 
 def _sound(value: object, kind: ClaimType) -> ClaimValue:
     """Return the value as claims hold it; raise `ValueError` where the type does not allow it."""
+    if _is_plainly(value, kind):
+        return value
     if isinstance(value, set | frozenset):
         value = list(value)
     cedar_value(value, kind)
@@ -234,6 +246,16 @@ def _sound(value: object, kind: ClaimType) -> ClaimValue:
     raise ValueError("no value of a claim")
 
 
+def _is_plainly(value: object, kind: ClaimType) -> TypeGuard[bool | float | str]:
+    """Return whether a value is sound for its type at a glance, and kept as it is."""
+    if type(value) is float:
+        return kind is ClaimType.SCORE_NORMALIZED and 0.0 <= value <= 1.0
+    if type(value) is bool:
+        return cedar_kind(kind) is CedarKind.BOOL
+    is_word = type(value) is str and value.isascii() and len(value) <= _MOST_TEXT_CHARS
+    return is_word and cedar_kind(kind) is CedarKind.TEXT
+
+
 def _short(text: str) -> str:
     if len(text) > _MOST_TEXT_CHARS:
         raise ValueError(f"a text of more than {_MOST_TEXT_CHARS} characters")
@@ -241,6 +263,8 @@ def _short(text: str) -> str:
 
 
 def _confidence(given: object) -> float:
+    if given is _CERTAIN:
+        return _CERTAIN
     if isinstance(given, bool) or not isinstance(given, int | float) or not 0.0 <= given <= 1.0:
         raise ValueError("its confidence is no number from 0 to 1")
     return float(given)

@@ -14,6 +14,7 @@ from demur.errors import ShapeError
 from demur.model.exchange import Exchange, Response
 from demur.model.verdict import Cause, Outcome, Reason, Verdict
 from demur.pipeline.judges import default_judge, judge_named
+from demur.pipeline.once import Once
 from demur.wire.plain import plain
 from demur.wire.shapes import read_exchange
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from demur.model.exchange import Choice
     from demur.pipeline.ports import TextJudge
 
-__all__ = ["as_exchange", "check", "classify", "classify_text", "judge_text"]
+__all__ = ["as_exchange", "check", "classify", "classify_once", "classify_text", "judge_text"]
 
 
 def check(response: object, *, pack: str | None = None, judge: TextJudge | None = None) -> Verdict:
@@ -59,6 +60,14 @@ def classify_text(response: Response | None, *, judge: TextJudge | None = None) 
     judge = judge or default_judge()
     choices: tuple[Choice | None, ...] = response.choices or (None,)
     return _together([(_classify_choice(response, choice, judge), _text_of(choice)) for choice in choices])
+
+
+_LAST = Once(classify_text)
+
+
+def classify_once(response: Response) -> tuple[Verdict, str]:
+    """Return what `classify_text` does by the default judge; the response that was asked for last is not judged again."""
+    return _LAST(response)
 
 
 def judge_text(text: str, judge: TextJudge) -> Verdict:

@@ -10,15 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from demur.errors import DemurError
 from demur.model.audit import FailureMode, Problem, Turn
 from demur.model.decision import Decision, Effect
 from demur.model.exchange import Choice, RefusalPart, Response, TextPart, ThinkingPart, ToolCallPart
 from demur.model.passport import AuditorStatus, DeclineCause, EnforcementGap, Passport, PhaseRecord
 from demur.model.stream import Channel
-from demur.model.verdict import Cause, Outcome
 from demur.pipeline.audit import conclude
 from demur.policy.gate import Ask
 from demur.record.commit import withhold
@@ -30,7 +27,6 @@ if TYPE_CHECKING:
     from demur.model.claim import Phase, Vocabulary
     from demur.model.exchange import Part
     from demur.model.passport import Commitment, Coverage
-    from demur.model.verdict import Verdict
     from demur.pipeline.guard_values import ScanText
     from demur.policy.gate import PolicyGate
     from demur.policy.rules import Rule
@@ -41,7 +37,6 @@ __all__ = [
     "Asker",
     "ExchangeFacts",
     "Weighed",
-    "causes_of",
     "enforces_on",
     "issue_passport",
     "plain_name",
@@ -52,13 +47,6 @@ __all__ = [
 
 _LONGEST_NAME = 256
 ENFORCED = frozenset({Effect.DENY, Effect.REDACT})
-_CAUSES = {
-    Cause.PROVIDER_FILTER: DeclineCause.PROVIDER_FILTER,
-    Cause.PROVIDER_REFUSAL: DeclineCause.PROVIDER_REFUSAL,
-    Cause.TEXT: DeclineCause.TEXT_REFUSAL,
-    Cause.PROVIDER_ERROR: DeclineCause.PROVIDER_ERROR,
-}
-_DECLINED = (Outcome.REFUSED, Outcome.FILTERED, Outcome.PARTIAL, Outcome.FAILED)
 
 
 def plain_name(text: str) -> str:
@@ -97,11 +85,11 @@ class Weighed:
 def weigh(gate: PolicyGate, audit: Audit, *, asker: Asker) -> Weighed:
     """Return what a policy decides over an audit; a failure that is closed denies whatever the policy says."""
     ask = Ask(audit.phase, audit.claims, asker.session, asker.model, asker.labels, unsound=dict(audit.unsound))
-    decision = gate.decide(ask)
+    decision, context = gate.decide_on_record(ask)
     if audit.floor > decision.effect or audit.denials:
         effect = max(decision.effect, audit.floor)
         decision = Decision(effect, decision.rules, (*decision.errors, *audit.denials))
-    return Weighed(audit, decision, msgspec.json.encode(gate.context_of(ask)).decode())
+    return Weighed(audit, decision, context)
 
 
 def unasked(phase: Phase, *, closed: bool) -> Audit:
@@ -145,16 +133,6 @@ def _strand_parts(due: ScanText, choice: int) -> Iterator[Part]:
     for strand in due.strands:
         if strand.choice == choice and strand.channel is Channel.TOOL:
             yield ToolCallPart(strand.place, "", strand.text)
-
-
-def causes_of(verdict: Verdict | None, *, blocked: bool) -> tuple[DeclineCause, ...]:
-    """Return who or what kept the answer from the client, each cause by itself."""
-    causes = [DeclineCause.GATEWAY_BLOCK] if blocked else []
-    if verdict is not None and verdict.outcome is Outcome.EMPTY:
-        causes.append(DeclineCause.EMPTY)
-    elif verdict is not None and verdict.outcome in _DECLINED and verdict.cause is not None:
-        causes.append(_CAUSES[verdict.cause])
-    return tuple(causes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from demur.errors import ShapeError
 from demur.model.exchange import Exchange, Request
 from demur.model.prompt import PromptVerdict
 from demur.model.verdict import Finding
+from demur.pipeline.once import Once
 from demur.text.normalise import normalise
 from demur.text.unmask import unmask
 from demur.text.view import view
@@ -41,6 +42,7 @@ __all__ = [
     "WINDOW",
     "PromptDetector",
     "check_prompt",
+    "check_prompt_once",
     "default_prompt_judge",
     "prompt_judge_at",
     "prompt_text",
@@ -138,6 +140,14 @@ class PromptDetector:
 def check_prompt(prompt: object, *, judge: PromptJudge | None = None) -> PromptVerdict:
     """Return what a prompt tries: a text, a provider's request, or a list of messages."""
     return (judge or default_prompt_judge()).judge(prompt_text(prompt))
+
+
+_LAST: Once[str, PromptVerdict] = Once(check_prompt)
+
+
+def check_prompt_once(text: str) -> PromptVerdict:
+    """Return what `check_prompt` does by the default judge; the text that was asked for last is not judged again."""
+    return _LAST(text)
 
 
 def prompt_judge_at(*, attack: float = 0.5, harm: float = 0.5) -> PromptDetector:

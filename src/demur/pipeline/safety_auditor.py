@@ -2,7 +2,8 @@
 
 Laws: the claims, their types and which of them quote are those of the policies' own vocabulary; signals outrank text, as
 everywhere; `model_refused` means an abstention: refused or filtered; a text of more than `MOST_CHARS` is not read in part, for
-the part left out could be the attack: it is a problem, and the chain's failure mode decides.
+the part left out could be the attack: it is a problem, and the chain's failure mode decides; both auditors ask for one verdict on one
+text.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from demur.model.audit import Problem
 from demur.model.claim import Phase, Vocabulary
 from demur.model.exchange import Response
 from demur.pipeline.auditors import ClaimsAuditor, claims
-from demur.pipeline.classify import check, classify_text
+from demur.pipeline.causes import causes_of
+from demur.pipeline.classify import check, classify_once
 from demur.pipeline.judges import default_judge
-from demur.pipeline.prompts import check_prompt, default_prompt_judge
+from demur.pipeline.prompts import check_prompt_once, default_prompt_judge
 from demur.pipeline.subjects import Handed
 from demur.policy.vocabulary import SAFETY_VOCABULARY
 from demur.text.language import language_of
@@ -87,6 +89,7 @@ class RefusalAuditor(ClaimsAuditor):
         "refusal_outcome",
         "refusal_score",
         "refusal_reason",
+        "refusal_cause",
     )
 
     @claims(phase=Phase.REQUEST)
@@ -114,6 +117,7 @@ class RefusalAuditor(ClaimsAuditor):
             "refusal_outcome": verdict.outcome.value,
             "refusal_score": verdict.score,
             "refusal_reason": verdict.reason.value if verdict.reason else None,
+            "refusal_cause": next((cause.value for cause in causes_of(verdict, blocked=False)), None),
         }
 
 
@@ -137,7 +141,7 @@ def builtin_auditor(name: str) -> ClaimsAuditor:
 def _prompt_verdict(request: Mapping[str, object]) -> PromptVerdict | None:
     """Return what is found in a prompt, None where it is too long to be read."""
     text = str(request.get("prompt") or "")
-    return None if len(text) > MOST_CHARS else check_prompt(text)
+    return None if len(text) > MOST_CHARS else check_prompt_once(text)
 
 
 def _response_verdict(response: Mapping[str, object]) -> tuple[Verdict, str] | None:
@@ -146,7 +150,7 @@ def _response_verdict(response: Mapping[str, object]) -> tuple[Verdict, str] | N
         return None
     source = response.source if isinstance(response, Handed) else None
     if isinstance(source, Response):
-        return classify_text(source)
+        return classify_once(source)
     text = str(response.get("content") or "")
     return check(text), text
 

@@ -1,8 +1,9 @@
 """What is an auditor's method handed: a request, a response, or whatever came over HTTP, as one kind of mapping?
 
-In the request phase `prompt`, `messages`, `model`, `metadata`; in the response phase `content`, `refusal`, `finish_reason`,
-`tool_calls`, `choices`, `signals`, `error`, `model`, `prompt`, `metadata`; in the other phases what was sent. Laws: `prompt`
-and `content` are always text, empty where there is none, and hold all user turns and all choices; `input` and `output` are
+In the request phase `prompt`, `messages`, `model`, `metadata`; in the response phase `content`, `thinking`, `refusal`,
+`finish_reason`, `tool_calls`, `choices`, `signals`, `error`, `model`, `prompt`, `metadata`; in the other phases what was sent.
+Laws: `prompt`, `content` and `thinking` are always text, empty where there is none, and hold all user turns and all choices;
+what the model thought aloud is heard by the client too, so it is handed over, but apart: it is not the answer; `input` and `output` are
 read alike from a text, such a mapping, or a provider's whole body; a mapping that was written here is read back to the
 same signals, so that an auditor behind HTTP judges what one in the process would.
 """
@@ -26,6 +27,7 @@ from demur.model.exchange import (
     Request,
     Response,
     TextPart,
+    ThinkingPart,
     ToolCallPart,
 )
 from demur.model.verdict import Signal
@@ -104,6 +106,7 @@ def _response_fields(response: Response) -> dict[str, object]:
     first = choices[0] if choices else {}
     return {
         "content": "\n\n".join(choice.text for choice in response.choices if choice.text),
+        "thinking": "\n\n".join(filter(None, map(_thinking_of, response.choices))),
         "refusal": "\n\n".join(filter(None, map(refusal_text, response.choices))) or None,
         "finish_reason": first.get("finish_reason"),
         "finish_raw": first.get("finish_raw"),
@@ -120,11 +123,16 @@ def _choice_fields(choice: Choice) -> dict[str, object]:
     return {
         "index": choice.index,
         "content": choice.text,
+        "thinking": _thinking_of(choice),
         "refusal": refusal_text(choice) or None,
         "finish_reason": choice.finish.value if choice.finish else choice.finish_raw,
         "finish_raw": choice.finish_raw,
         "tool_calls": list(_calls(choice)),
     }
+
+
+def _thinking_of(choice: Choice) -> str:
+    return "\n".join(part.text for part in choice.parts if isinstance(part, ThinkingPart))
 
 
 def _calls(choice: Choice) -> list[dict[str, str]]:
@@ -207,6 +215,7 @@ def _own_response(given: dict[str, Any]) -> Response:
 
 class _ChoiceRow(msgspec.Struct, frozen=True):
     content: str | None = None
+    thinking: str | None = None
     refusal: str | None = None
     finish_reason: str | None = None
     finish_raw: str | None = None
@@ -215,7 +224,8 @@ class _ChoiceRow(msgspec.Struct, frozen=True):
 
 
 def _own_choice(row: _ChoiceRow, at: int) -> Choice:
-    parts: list[Part] = [TextPart(row.content)] if row.content else []
+    parts: list[Part] = [ThinkingPart(row.thinking)] if row.thinking else []
+    parts += [TextPart(row.content)] if row.content else []
     parts += [RefusalPart(row.refusal)] if row.refusal else []
     finish = _FINISHES.get(row.finish_reason or "")
     return Choice(at if row.index is None else row.index, (*parts, *row.tool_calls), finish, row.finish_raw)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from demur.policy.dialect import Translation
     from demur.policy.tokens import Token
 
-__all__ = ["Answer", "ParsedPolicy", "RuleEngine", "cedar_text", "parse_policies", "validate"]
+__all__ = ["Answer", "CedarRequest", "ParsedPolicy", "RuleEngine", "cedar_text", "parse_policies", "validate"]
 
 _BROKEN = re.compile(r"error while evaluating policy `(\w+)`: (.*)", re.DOTALL)
 _QUOTED = re.compile(r"[`']([^`']+)[`']|: (\S+)$")
@@ -51,6 +51,17 @@ class ParsedPolicy:
         """Return an error that points at a word of the policy, at its beginning where the word is not to be found."""
         at = next((offset for word, offset in self.words if near in (word, word.strip('"'))), self.start)
         return self.source.error(what, at=at, hint=hint)
+
+
+@dataclass(frozen=True, slots=True)
+class CedarRequest:
+    """What Cedar is asked, whole: who, in which phase, of which model, the context as JSON, and the principal's labels."""
+
+    principal: str
+    action: str
+    resource: str
+    context: str
+    labels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +104,16 @@ class RuleEngine:
             else:
                 unknown.append(message)
         return Answer(frozenset(diagnostics.reasons), broken, tuple(unknown))
+
+    def answer(self, asked: CedarRequest) -> Answer:
+        """Return which rules hold for a request as one value."""
+        request = {
+            "principal": {"type": "Session", "id": asked.principal},
+            "action": {"type": "Action", "id": asked.action},
+            "resource": {"type": "Model", "id": asked.resource},
+            "context": asked.context,
+        }
+        return self.ask(request, parents=asked.labels)
 
 
 def parse_policies(translation: Translation) -> list[ParsedPolicy]:

@@ -8,12 +8,17 @@ context and the same texts comes to the same decision.
 
 Enforcing rules are permits and denies: allowed is what the default or a permit allows and no deny fires on, as in Cedar
 itself. All others advise: they are recorded, and what `redact` and `review` ask for is done by whoever holds the text.
+
+Two things are spared, neither of which a decision depends on. Of the claims only those are put to Cedar that a rule of the
+phase reads: rules read claims one by one (see `tree`), so that all others cannot matter; `replay` puts every one to it. And what
+Cedar was asked before, to the letter, it is not asked again: a bounded number of answers is kept, of requests without a text.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from hashlib import sha256
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -22,7 +27,7 @@ import msgspec
 from demur.errors import ShapeError, UsageError
 from demur.model.claim import Claim, ClaimValue, Phase, Vocabulary, flat_name
 from demur.model.decision import Decision, Effect, FiredRule
-from demur.policy.engine import Answer, RuleEngine
+from demur.policy.engine import Answer, CedarRequest, RuleEngine
 from demur.policy.rules import DEFAULT_RULE, Rule, rules_of
 from demur.policy.values import CedarValue, cedar_value, is_cedar_value, unlabelled_value
 
@@ -44,6 +49,10 @@ _DIALECT_VERSION = 1
 _RESERVED = frozenset({"claims", "invalid"})
 _LONG_MAX = 2**53 - 1
 _DEFAULT_DENY = FiredRule(DEFAULT_RULE, Effect.DENY, "no permit applies")
+_NOTHING_FIRED = Decision(Effect.ALLOW, (), ())
+_MOST_KEPT = 2048
+_LONGEST_KEPT = 1024
+"""Answers of Cedar's that are kept a gate, and characters of a context that has one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +72,14 @@ class Ask:
     unsound: Mapping[str, str] = field(default_factory=dict)
 
 
-class _Recorded(msgspec.Struct, frozen=True):
+class _Recorded(msgspec.Struct, frozen=True, kw_only=True):
     """The shape of a recorded context."""
 
     principal: str
     action: Phase
     resource: str
-    claims: dict[str, object]
     labels: tuple[str, ...] = ()
+    claims: dict[str, object]
     extras: dict[str, object] = {}
     errors: dict[str, str] = {}
 
@@ -89,7 +98,21 @@ def load_gate(
 class PolicyGate:
     """A policy set, parsed once, that decides."""
 
-    __slots__ = ("_asked", "_by_key", "_private", "_read", "_scopes", "default", "digest", "rules", "vocabulary")
+    __slots__ = (
+        "_asked",
+        "_by_key",
+        "_kept",
+        "_needed",
+        "_permits",
+        "_private",
+        "_read",
+        "_scopes",
+        "_sees",
+        "default",
+        "digest",
+        "rules",
+        "vocabulary",
+    )
 
     def __init__(
         self, rules: tuple[Rule, ...], *, default: Default, vocabulary: Vocabulary | None, digest: str
@@ -100,13 +123,27 @@ class PolicyGate:
         self.digest = digest
         self._by_key = {rule.key: rule for rule in rules}
         self._read = frozenset(name for rule in rules for name in rule.reads)
+        self._needed = {phase: _needed_in(rules, phase) for phase in Phase}
+        self._permits = frozenset(rule.key for rule in rules if rule.effect is Effect.ALLOW)
+        self._sees = frozenset(name for rule in rules for name in rule.sees)
         self._private = frozenset(spec.flat for spec in (vocabulary.specs if vocabulary else ()) if spec.sensitive)
         self._asked = RuleEngine({rule.key: rule.tree for rule in rules})
+        self._kept = lru_cache(_MOST_KEPT)(self._asked.answer)
         self._scopes = RuleEngine({rule.key: replace(rule.tree, clauses=()) for rule in rules})
 
     def decide(self, ask: Ask) -> Decision:
         """Return what is to be done, with every rule that fired and every error met."""
-        return self._decide(self._recorded(ask))
+        return self._decided(ask, self._recorded(ask))
+
+    def decide_on_record(self, ask: Ask) -> tuple[Decision, str]:
+        """Return what is to be done, and what was evaluated for it as the JSON of `context_of`."""
+        made = self._recorded(ask)
+        return self._decided(ask, made), msgspec.json.encode(made).decode()
+
+    @property
+    def kept(self) -> int:
+        """How many of Cedar's answers are kept."""
+        return self._kept.cache_info().currsize
 
     def context_of(self, ask: Ask) -> EvaluatedContext:
         """Return exactly what is evaluated for an ask, as JSON for the record."""
@@ -131,7 +168,8 @@ class PolicyGate:
         except msgspec.DecodeError as exc:
             what = str(exc)[:1].lower() + str(exc)[1:]
             raise ShapeError(f"no recorded context: {what}", hint="expected what `context_of` gave") from exc
-        return self._decide(_checked(made))
+        checked = _checked(made)
+        return self._decide(checked, checked.claims)
 
     def reads(self, phase: Phase) -> Mapping[Effect, frozenset[str]]:
         """Return which claims the rules of each effect read in a phase: the names as policies write them."""
@@ -143,9 +181,15 @@ class PolicyGate:
 
     def _recorded(self, ask: Ask) -> _Recorded:
         claims, errors = self._claims(ask)
-        labels = tuple(sorted({_unicode(label) for label in ask.labels}))
-        extras = _extras(ask.extras)
-        return _Recorded(_unicode(ask.session), ask.phase, _unicode(ask.model), claims, labels, extras, errors)
+        return _Recorded(
+            principal=_unicode(ask.session),
+            action=ask.phase,
+            resource=_unicode(ask.model),
+            labels=tuple(sorted({_unicode(label) for label in ask.labels})) if ask.labels else (),
+            claims=claims,
+            extras=_extras(ask.extras) if ask.extras else {},
+            errors=errors,
+        )
 
     def _claims(self, ask: Ask) -> tuple[dict[str, object], dict[str, str]]:
         """Return the values by flat name, and why others are not sound; nothing stands in both."""
@@ -172,27 +216,48 @@ class PolicyGate:
         """Return whether a claim carries a text: then it enters the record only where a rule reads it."""
         return name in self._private or (made is not None and made.sensitive)
 
-    def _decide(self, asked: _Recorded) -> Decision:
-        request = {
-            "principal": {"type": "Session", "id": asked.principal},
-            "action": {"type": "Action", "id": asked.action.value},
-            "resource": {"type": "Model", "id": asked.resource},
-            "context": {**asked.extras, "claims": asked.claims, "invalid": sorted(asked.errors)},
-        }
-        answer = self._asked.ask(request, parents=asked.labels)
+    def _decided(self, ask: Ask, made: _Recorded) -> Decision:
+        """Return the decision by the claims that can matter; where one of them may quote, Cedar's answer is not kept."""
+        needed = self._needed[ask.phase]
+        claims = {name: value for name, value in made.claims.items() if name in needed}
+        quoted = {flat_name(c.name) for c in ask.claims if c.sensitive} if isinstance(ask.claims, tuple) else ()
+        keep = not any(name in quoted or self._may_quote(name, value) for name, value in claims.items())
+        return self._decide(made, claims, keep=keep)
+
+    def _may_quote(self, name: str, value: object) -> bool:
+        """Return whether a claim may hold a user's text: it is declared so, or is a text that nobody has declared."""
+        texts = not isinstance(value, bool | dict)
+        return name in self._private or (texts and (self.vocabulary is None or self.vocabulary.find(name) is None))
+
+    def _decide(self, asked: _Recorded, claims: Mapping[str, object], *, keep: bool = False) -> Decision:
+        given = {**asked.extras, "claims": claims, "invalid": sorted(asked.errors)}
+        context = msgspec.json.encode(given).decode()
+        # Whom no rule looks at is left out, so that what is asked of all sessions alike is asked once.
+        sees = self._sees
+        request = CedarRequest(
+            asked.principal if "principal" in sees else "",
+            asked.action.value,
+            asked.resource if "resource" in sees else "",
+            context,
+            asked.labels if "principal" in sees else (),
+        )
+        keep = keep and len(context) <= _LONGEST_KEPT
+        answer = self._kept(request) if keep else self._asked.answer(request)
+        if not (answer.held or answer.broken or answer.refused or asked.errors) and self.default == "allow":
+            return _NOTHING_FIRED
         unsound = self._touched(request, asked) if asked.errors else frozenset()
         return self._combined(answer, unsound, asked.errors)
 
-    def _touched(self, request: Mapping[str, object], asked: _Recorded) -> frozenset[str]:
+    def _touched(self, request: CedarRequest, asked: _Recorded) -> frozenset[str]:
         """Return the keys of the rules whose scope fits and that read a claim whose value is not sound."""
-        fitting = self._scopes.ask({**request, "context": {}}, parents=asked.labels).held
+        fitting = self._scopes.answer(replace(request, context="{}")).held
         return frozenset(rule.key for rule in self.rules if rule.key in fitting and rule.reads & asked.errors.keys())
 
     def _combined(self, answer: Answer, unsound: frozenset[str], errors: Mapping[str, str]) -> Decision:
         said = [f"claim `{name}`: {why}" for name, why in errors.items()]
         said += [f"rule `{self._by_key[key].id}`: {why}" for key, why in sorted(answer.broken.items())]
         said += answer.refused
-        permits = {rule.key for rule in self.rules if rule.effect is Effect.ALLOW}
+        permits = self._permits
         fired = (answer.held - (unsound & permits)) | ((answer.broken.keys() | unsound) - permits)
         named = [self._by_key[key].fired for key in self._by_key if key in fired]
         if answer.refused:
@@ -201,6 +266,11 @@ class PolicyGate:
             named.append(_DEFAULT_DENY)
         effect = max((rule.effect for rule in named), default=Effect.ALLOW)
         return Decision(effect, _strongest_first(named), tuple(said))
+
+
+def _needed_in(rules: Iterable[Rule], phase: Phase) -> frozenset[str]:
+    """Return the claims that the rules of a phase read; one whose scope names another phase can never fire in this one."""
+    return frozenset(name for rule in rules if phase in rule.phases for name in rule.reads)
 
 
 def _strongest_first(rules: Iterable[FiredRule]) -> tuple[FiredRule, ...]:

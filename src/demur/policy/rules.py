@@ -6,7 +6,7 @@ no two rules share an id; a rule without one is `policyN` by its position in the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
@@ -46,6 +46,8 @@ class Rule:
     reads: frozenset[str]
     phases: frozenset[Phase]
     place: str
+    sees: frozenset[str] = frozenset()
+    """Of `principal` and `resource` those that the rule looks at."""
 
     @property
     def fired(self) -> FiredRule:
@@ -94,6 +96,7 @@ def _rule_of(policy: ParsedPolicy, index: int) -> Rule:
         claims_read(tree.clauses),
         _phases(tree),
         f"{policy.source.name}:{policy.source.line_of(policy.start)}",
+        _sees(tree),
     )
 
 
@@ -132,3 +135,26 @@ def _phases(tree: pst.Template) -> frozenset[Phase]:
             return _ALL_PHASES
     ids = {uid.id for uid in named if str(uid.type) == "Action"}
     return frozenset(phase for phase in Phase if phase in ids)
+
+
+def _sees(tree: pst.Template) -> frozenset[str]:
+    """Return whether a rule looks at the principal and at the resource, in its scope or in what it asks.
+
+    An entity that is written out could be either, and stand under its labels.
+    """
+    scoped = (("principal", tree.principal), ("resource", tree.resource))
+    named = {name for name, scope in scoped if not isinstance(scope, pst.ScopeAny)}
+    stack: list[object] = list(tree.clauses)
+    while stack:
+        part = stack.pop()
+        if isinstance(part, pst.EntityLit):
+            return frozenset(name for name, _ in scoped)
+        if isinstance(part, pst.Var):
+            named.add(part.name)
+        elif isinstance(part, tuple):
+            stack.extend(part)
+        elif isinstance(part, dict):
+            stack.extend(part.values())
+        elif is_dataclass(part):
+            stack.extend(getattr(part, each.name) for each in fields(part))
+    return frozenset(named & {"principal", "resource"})

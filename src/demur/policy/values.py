@@ -30,6 +30,7 @@ __all__ = [
 CedarValue: TypeAlias = bool | int | str | list[str] | dict[str, dict[str, str]]
 """What a claim is in the context: a boolean, a text, a set of texts, or a decimal as Cedar's JSON writes it."""
 _STEP: Final = Decimal("0.0001")
+_PLACES: Final = 4
 _FAR: Final = Decimal("922337203685477.5807")
 _RANGES: Final[Mapping[ClaimType, tuple[Decimal, Decimal]]] = {
     ClaimType.SCORE_BINARY: (Decimal(0), Decimal(1)),
@@ -47,17 +48,21 @@ class CedarKind(StrEnum):
     TEXTS = "Set<String>"
 
 
+_KINDS: Final[Mapping[ClaimType, CedarKind]] = {
+    ClaimType.SCORE_BINARY: CedarKind.DECIMAL,
+    ClaimType.SCORE_NORMALIZED: CedarKind.DECIMAL,
+    ClaimType.SCORE_PERCENTAGE: CedarKind.DECIMAL,
+    ClaimType.BOOLEAN: CedarKind.BOOL,
+    ClaimType.CONFORMITY: CedarKind.BOOL,
+    ClaimType.CATEGORY_LIST: CedarKind.TEXTS,
+    ClaimType.CATEGORY: CedarKind.TEXT,
+    ClaimType.POLICY_VIOLATION: CedarKind.TEXT,
+}
+
+
 def cedar_kind(declared: ClaimType) -> CedarKind:
     """Return what a policy may do with a claim of a type."""
-    match declared:
-        case ClaimType.SCORE_BINARY | ClaimType.SCORE_NORMALIZED | ClaimType.SCORE_PERCENTAGE:
-            return CedarKind.DECIMAL
-        case ClaimType.BOOLEAN | ClaimType.CONFORMITY:
-            return CedarKind.BOOL
-        case ClaimType.CATEGORY_LIST:
-            return CedarKind.TEXTS
-        case ClaimType.CATEGORY | ClaimType.POLICY_VIOLATION:
-            return CedarKind.TEXT
+    return _KINDS[declared]
 
 
 def score_range(declared: ClaimType) -> tuple[Decimal, Decimal]:
@@ -67,7 +72,11 @@ def score_range(declared: ClaimType) -> tuple[Decimal, Decimal]:
 
 def cedar_value(value: object, declared: ClaimType) -> CedarValue:
     """Return a value as Cedar's JSON; raise `ValueError` with the reason where the declared type does not allow it."""
-    match cedar_kind(declared):
+    if type(value) is float and 0.0 <= value <= 1.0 and declared is ClaimType.SCORE_NORMALIZED:
+        text = _rounded_text(value)
+        if text is not None:
+            return _decimal_json(text)
+    match _KINDS[declared]:
         case CedarKind.BOOL:
             if not isinstance(value, bool):
                 raise ValueError(f"{_kind_of_thing(value)} is not true or false")  # noqa: TRY004 — one kind of error for every bad value
@@ -115,7 +124,27 @@ def is_cedar_value(value: object) -> bool:
 def decimal_value(score: Decimal) -> dict[str, dict[str, str]]:
     """Return a score as Cedar's JSON writes a decimal: `0.8` as `0.8`, `1` as `1.0`."""
     text = f"{score.normalize() + 0:f}"
-    return {"__extn": {"fn": "decimal", "arg": text if "." in text else f"{text}.0"}}
+    return _decimal_json(text if "." in text else f"{text}.0")
+
+
+def _decimal_json(digits: str) -> dict[str, dict[str, str]]:
+    return {"__extn": {"fn": "decimal", "arg": digits}}
+
+
+def _rounded_text(score: float) -> str | None:
+    """Return a score from 0 to 1 as `decimal_value` writes it, an order of magnitude sooner; None where it cannot be sure.
+
+    The shortest digits that stand for a float (its `repr`) lie on the same side of every half step as the float itself, for a
+    half step between the two would be shorter still; so that rounding either comes to the same, but for a tie among the digits.
+    """
+    digits = repr(score)
+    places = len(digits) - 2
+    if digits[0] == "-" or "e" in digits or (places == _PLACES + 1 and digits[-1] == "5"):
+        return None
+    if places <= _PLACES:
+        return digits
+    text = f"{score:.4f}".rstrip("0")
+    return text + "0" if text[-1] == "." else text
 
 
 def _quantised(value: object, *, binary: bool) -> Decimal:

@@ -24,6 +24,7 @@ _ROWS: Final = (
     ("refusal_outcome", ClaimType.CATEGORY, _RESPONSE, "the verdict: complied, partial, refused, filtered, …"),
     ("refusal_score", ClaimType.SCORE_NORMALIZED, _RESPONSE, "how likely the response is a refusal"),
     ("refusal_reason", ClaimType.CATEGORY, _RESPONSE, "why: safety, capability or other"),
+    ("refusal_cause", ClaimType.CATEGORY, _RESPONSE, "whose no it was: provider_filter, text_refusal, …, as on record"),
 )
 _SENSITIVE: Final = frozenset({"refusal_phrase"})
 """Claims that carry the user's or the model's own words."""

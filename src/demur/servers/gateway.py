@@ -1,12 +1,14 @@
 """The auditing reverse proxy: which request is whose, and who may ask?
 
 Laws: its own pages (`/healthz`, `/readyz`, `/metrics`, `/openapi.json`) are answered without a key and never reach the provider;
-all else needs a key where keys are asked for; more than the limit at once is refused at once, not queued; a fault of ours
+neither does anything under `/-/`, however it is spelt, where pages for people are, if any were given, behind a token of their
+own; all else needs a key where keys are asked for; more than the limit at once is refused at once, not queued; a fault of ours
 is one 500 in the provider's shape, and the next request is served.
 """
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from demur.adapters.gateway_settings import OtherPaths
@@ -19,12 +21,14 @@ from demur.servers.gateway_exchange import ServedExchange
 from demur.servers.gateway_forward import client_of, headers_of
 from demur.servers.gateway_pages import OPENAPI
 from demur.servers.gateway_passing import pass_unread
-from demur.servers.gateway_routes import audited_route, shape_for_errors
+from demur.servers.gateway_routes import audited_route, is_for_people, shape_for_errors
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from demur.adapters.api_keys import ClientKey
     from demur.adapters.upstream import Headers
-    from demur.servers.asgi import Receive, Scope, Send
+    from demur.servers.asgi import App, Receive, Scope, Send
     from demur.servers.gateway_parts import GatewayParts
 
 __all__ = ["GatewayApp"]
@@ -33,6 +37,7 @@ _SAY = ((b"allow", b"GET, HEAD"),)
 _BUSY = Rebuff(503, "overloaded", "Too many requests at once.", headers=((b"retry-after", b"1"),))
 _NO_KEY = Rebuff(401, "invalid_api_key", "The API key is missing or not known to this gateway.")
 _NO_DOOR = Rebuff(404, "unknown_path", "This gateway does not pass this path on.")
+_NO_PAGES = Rebuff(404, "unknown_path", "No dashboard is served here.")
 _FAULT = Rebuff(500, "gateway_fault", "The gateway met a fault of its own.")
 _WRONG_METHOD = Rebuff(405, "method_not_allowed", "This page can only be read.", headers=_SAY)
 
@@ -40,9 +45,12 @@ _WRONG_METHOD = Rebuff(405, "method_not_allowed", "This page can only be read.",
 class GatewayApp:
     """The ASGI application of one worker."""
 
-    def __init__(self, parts: GatewayParts) -> None:
+    def __init__(self, parts: GatewayParts, pages: Callable[[GatewayParts], App] | None = None) -> None:
+        """Serve with these parts; `pages` makes, when it is first asked for, what answers under `/-/`."""
         self._parts = parts
         self._running = 0
+        self._make_pages = pages
+        self._pages: App | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -53,6 +61,9 @@ class GatewayApp:
         if page is not None:
             await out.answer(page)
             return
+        if is_for_people(scope["path"]):
+            await self._answered(self._shown(scope, receive, send, out=out), scope, out)
+            return
         if self._running >= self._parts.settings.limits.requests:
             self._parts.metrics.overloaded()
             log_event(LogEvent.OVERLOADED)
@@ -61,7 +72,15 @@ class GatewayApp:
         self._running += 1
         self._parts.metrics.in_flight(1)
         try:
-            await self._served(scope, receive, out)
+            await self._answered(self._served(scope, receive, out), scope, out)
+        finally:
+            self._running -= 1
+            self._parts.metrics.in_flight(-1)
+
+    async def _answered(self, serving: Awaitable[None], scope: Scope, out: PatientSender) -> None:
+        """Let a request be served; say so where that ends in a fault of ours."""
+        try:
+            await serving
         except ClientGoneError:
             log_event(LogEvent.CLIENT_GONE)
         except Exception as exc:  # noqa: BLE001 — the outermost layer: a fault of ours is a 500, and not the end
@@ -70,9 +89,20 @@ class GatewayApp:
                 out.cut()
             else:
                 await out.answer(rebuff_answer(_FAULT, shape_for_errors(scope["path"])))
-        finally:
-            self._running -= 1
-            self._parts.metrics.in_flight(-1)
+
+    async def _shown(self, scope: Scope, receive: Receive, send: Send, *, out: PatientSender) -> None:
+        """Answer with a page for people: outside the limit, since they look most where there is too much."""
+        if self._make_pages is None:
+            await out.answer(rebuff_answer(_NO_PAGES, shape_for_errors("/")))
+            return
+        if self._pages is None:
+            # Loading them takes a moment, in which others are served; where two come first, the later one's stay.
+            self._pages = await asyncio.to_thread(self._make_pages, self._parts)
+        try:
+            async with asyncio.timeout(self._parts.settings.timeouts.slow_client_s):
+                await self._pages(scope, receive, send)
+        except TimeoutError:
+            out.cut()
 
     async def _served(self, scope: Scope, receive: Receive, out: PatientSender) -> None:
         parts = self._parts

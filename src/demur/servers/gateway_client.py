@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 from demur.servers.asgi import ClientGoneError, read_body
 
@@ -17,10 +17,29 @@ if TYPE_CHECKING:
 
     from demur.servers.asgi import HttpAnswer, Receive, Scope, Send
 
-__all__ = ["ABORT", "ClientWatch", "PatientSender", "SlowClientError", "body_within"]
+__all__ = ["ABORT", "LINE", "ClientLine", "ClientWatch", "PatientSender", "SlowClientError", "body_within"]
 
 ABORT = "demur.abort"
 """The extension of a request's scope by which its connection is cut off; there where our own protocol class serves."""
+
+
+LINE = "demur.line"
+"""The extension by which what is known of the connection can be asked for, in place of waiting for it by timers."""
+
+
+class ClientLine(Protocol):
+    """A client's connection, as our own protocol class knows it."""
+
+    def would_wait(self) -> bool:
+        """Return whether a piece that is sent now would have to wait for the client."""
+
+    def is_whole(self) -> bool:
+        """Return whether the request that is being served has come to its end."""
+
+
+def _line_of(scope: Scope) -> ClientLine | None:
+    line: ClientLine | None = (scope.get("extensions") or {}).get(LINE)
+    return line
 
 
 class SlowClientError(ClientGoneError):
@@ -71,12 +90,13 @@ class ClientWatch:
 class PatientSender:
     """Sends to a client that has so long for each piece."""
 
-    __slots__ = ("_abort", "_limit_s", "_send", "begun")
+    __slots__ = ("_abort", "_limit_s", "_line", "_send", "begun")
 
     def __init__(self, send: Send, scope: Scope, limit_s: float) -> None:
         self._send = send
         self._limit_s = limit_s
         self._abort = (scope.get("extensions") or {}).get(ABORT)
+        self._line = _line_of(scope)
         self.begun = False
 
     async def start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
@@ -87,6 +107,9 @@ class PatientSender:
     async def piece(self, body: bytes, *, more: bool = True) -> None:
         """Send a piece; raise where the client does not take it."""
         sending = self._send({"type": "http.response.body", "body": body, "more_body": more})
+        if self._line is not None and not self._line.would_wait():
+            await sending
+            return
         try:
             async with asyncio.timeout(self._limit_s):
                 await sending
@@ -108,5 +131,8 @@ class PatientSender:
 
 async def body_within(scope: Scope, receive: Receive, *, limit_bytes: int, limit_s: float) -> bytes:
     """Return the body of a request; raise `TimeoutError` where it does not come in time."""
+    line = _line_of(scope)
+    if line is not None and line.is_whole():
+        return await read_body(scope, receive, limit=limit_bytes)
     async with asyncio.timeout(limit_s):
         return await read_body(scope, receive, limit=limit_bytes)

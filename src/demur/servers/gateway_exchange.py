@@ -14,8 +14,8 @@ from demur.adapters.gateway_settings import DenyStyle, OnFailure
 from demur.adapters.structured_log import LogEvent, log_event
 from demur.errors import SizeLimitError, UpstreamError, UpstreamTimeoutError
 from demur.model.claim import Phase
-from demur.model.passport import Coverage, StreamMode
-from demur.pipeline.classify import classify
+from demur.model.passport import Coverage, EnforcementGap, StreamMode
+from demur.pipeline.classify import classify, classify_once
 from demur.pipeline.passporting import Asker, plain_name, weigh
 from demur.pipeline.subjects import subject_of_request, subject_of_response
 from demur.pipeline.whole_answers import read_answer
@@ -193,7 +193,7 @@ class ServedExchange:
             await self._rebuffed(_UNREADABLE)
             return
         case.response = read_answer(plain or b"", self._route.shape, status=answer.status)
-        case.verdict = classify(case.response)
+        case.verdict, _ = classify_once(case.response)
         subject = subject_of_response(case.response, case.request, metadata=self._metadata(), trace=case.passport)
         weighed = weigh(case.gate, await parts.audit(subject), asker=case.asker)
         size = len(raw if plain is None else plain)
@@ -281,6 +281,9 @@ class ServedExchange:
         parts.metrics.failed("store", opened=not self._store_closed)
         event = LogEvent.FAILED_CLOSED if self._store_closed else LogEvent.FAILED_OPEN
         log_event(event, part="store")
+        if not self._store_closed:
+            # There is no record to put this gap on: it stands in the figures alone.
+            parts.metrics.gaps((EnforcementGap(Phase.RESPONSE, "unrecorded"),))
         return not self._store_closed
 
     @property

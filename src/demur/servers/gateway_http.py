@@ -1,36 +1,61 @@
 """What is refused before it is a request at all: bytes that are no HTTP, headers without end, clients that never finish them?
 
-Laws: what the parser refuses (conflicting lengths, broken chunks, bytes that HTTP does not allow) is answered with 400 as JSON
-and the connection closed, so that nothing after it is taken for a request; headers have a length and a time.
+Laws: what the parser refuses (conflicting lengths, broken chunks, bytes that HTTP does not allow), and what it lets through but a
+server behind us could read otherwise (no host or two, a coding besides chunks, another version), is answered with 400, in the
+provider's shape where the path is known, and the connection closed, so that nothing after it is taken for a request; headers
+have a length and a time; whoever asked to be told is told of each, by its kind; an upgrade that is offered is not taken, and
+its request is served.
 """
 
 from __future__ import annotations
 
+import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import msgspec
+import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from demur.servers.gateway_client import ABORT
+from demur.adapters.gateway_metrics import RejectReason
+from demur.servers.gateway_answers import Rebuff, rebuff_answer
+from demur.servers.gateway_client import ABORT, LINE
+from demur.servers.gateway_routes import shape_for_errors
 
 if TYPE_CHECKING:
     import asyncio
     from asyncio.events import TimerHandle
+    from collections.abc import Callable
 
     from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
-__all__ = ["gateway_protocol"]
+__all__ = ["HttpRejection", "gateway_protocol"]
 
-_BAD, _LATE, _LARGE = 400, 408, 431
-_SENTENCES = {
-    _BAD: ("invalid_http", "The request is not valid HTTP."),
-    _LATE: ("headers_late", "The headers of the request did not come in time."),
-    _LARGE: ("headers_too_large", "The headers of the request are too large."),
+
+@dataclass(frozen=True, slots=True)
+class HttpRejection:
+    """A request that was refused before it was one; `path` is empty where it was not read that far.
+
+    `answered` says whether the client heard of it; where it did not, another answer was on its way to it.
+    """
+
+    reason: RejectReason
+    status: int
+    method: str
+    path: str
+    headers: tuple[tuple[bytes, bytes], ...]
+    answered: bool
+
+
+_INVALID = Rebuff(400, "invalid_http", "The request is not valid HTTP.")
+_REBUFFS = {
+    RejectReason.HEADERS_LATE: Rebuff(408, "headers_late", "The headers of the request did not come in time."),
+    RejectReason.HEADERS_TOO_LARGE: Rebuff(431, "headers_too_large", "The headers of the request are too large."),
 }
+_VERSIONS = ("1.1", "1.0")
 
 
-class _HeadersTooLargeError(ValueError):
-    """The headers are beyond the limit; the parser turns it into its own error."""
+class _UnsoundHeadError(ValueError):
+    """The head of a request is refused by us; the parser turns it into its own error."""
 
 
 class _GatewayProtocol(HttpToolsProtocol):
@@ -38,13 +63,16 @@ class _GatewayProtocol(HttpToolsProtocol):
 
     header_bytes = 64 * 1024
     header_s = 60.0
+    rejected: Callable[[HttpRejection], None] | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 — uvicorn's own arguments
         super().__init__(*args, **kwargs)
-        self._in_head = False
+        self.url = b""
+        self._in_head = self._offers_upgrade = False
         self._head_bytes = 0
-        self._too_large = False
+        self._unsound: RejectReason | None = None
         self._head_timer: TimerHandle | None = None
+        self._data = b""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
         super().connection_made(transport)
@@ -54,17 +82,26 @@ class _GatewayProtocol(HttpToolsProtocol):
         self._stop_timer()
         super().connection_lost(exc)
 
+    def would_wait(self) -> bool:
+        """Return whether a piece that is sent now would have to wait for the client."""
+        return self.flow.write_paused
+
+    def is_whole(self) -> bool:
+        """Return whether the request that is being served has come to its end."""
+        return not self.cycle.more_body
+
     def data_received(self, data: bytes) -> None:
+        self._data = data
         super().data_received(data)
         if self._in_head and not self.transport.is_closing():
             # The parser gathers a header until it is whole, so that only the raw bytes tell how long it is by now.
             self._head_bytes += len(data)
             if self._head_bytes > self.header_bytes:
-                self._refuse(_LARGE)
+                self._refuse(RejectReason.HEADERS_TOO_LARGE)
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self.scope["extensions"] = {ABORT: self.transport.abort}  # type: ignore[dict-item]  # one of our own
+        self.scope["extensions"] = {ABORT: self.transport.abort, LINE: self}  # type: ignore[dict-item]  # our own
         self._in_head, self._head_bytes = True, 0
         if self._head_timer is None:
             self._start_timer()
@@ -72,27 +109,76 @@ class _GatewayProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._in_head = False
         self._stop_timer()
-        if len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > self.header_bytes:
-            self._too_large = True
-            raise _HeadersTooLargeError
-        super().on_headers_complete()
+        self._unsound = self._found_in_head()
+        if self._unsound is not None:
+            raise _UnsoundHeadError
+        self._offers_upgrade = self.parser.should_upgrade()
+        if not self._offers_upgrade:
+            super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        if not self._offers_upgrade:
+            super().on_message_complete()
+            # What comes next is another request, even if it never becomes one.
+            self.url = b""
+
+    def _found_in_head(self) -> RejectReason | None:
+        """Return what is wrong with a head that the parser let through."""
+        hosts, size = 0, len(self.url)
+        for name, value in self.headers:
+            size += len(name) + len(value)
+            hosts += name == b"host"
+            if name == b"transfer-encoding" and value.strip().lower() != b"chunked":
+                # A second coding would go on to the provider without its name.
+                return RejectReason.LENGTH
+        if size > self.header_bytes:
+            return RejectReason.HEADERS_TOO_LARGE
+        version = self.parser.get_http_version()
+        if version not in _VERSIONS or not self.url.startswith((b"/", b"http://", b"https://")):
+            return RejectReason.REQUEST_LINE
+        if version == _VERSIONS[0]:
+            return None if hosts == 1 else RejectReason.HOST
+        chunked = any(name == b"transfer-encoding" for name, _ in self.headers)
+        # HTTP/1.0 knows no chunks: who is in between may take them for the next request (RFC 9112, 6.1).
+        return RejectReason.LENGTH if chunked else RejectReason.HOST if hosts > 1 else None
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Serve a request that offers an upgrade as if it did not, which HTTP allows: the parser would drop its body."""
+        taken = getattr(sys.exception(), "args", (len(self._data),))[0]
+        if self.parser.get_method() == b"CONNECT":
+            self._refuse(RejectReason.REQUEST_LINE)
+            return
+        kept = [(name, value) for name, value in self.headers if name not in (b"upgrade", b"connection")]
+        head = b"%s %s HTTP/%s\r\n" % (self.parser.get_method(), self.url, self.parser.get_http_version().encode())
+        lines = b"".join(b"%s: %s\r\n" % pair for pair in kept)
+        self.parser = httptools.HttpRequestParser(self)
+        super().data_received(head + lines + b"\r\n" + self._data[taken:])
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 — uvicorn's sentence is plain text
-        self._refuse(_LARGE if self._too_large else _BAD)
+        self._refuse(self._unsound or _reason_of(sys.exception()))
 
-    def _refuse(self, status: int) -> None:
+    def _refuse(self, reason: RejectReason) -> None:
         self._stop_timer()
         cycle: RequestResponseCycle | None = self.cycle  # None before the first request, whatever uvicorn declares
-        if cycle is not None and cycle.response_started and not cycle.response_complete:
+        rebuff = _REBUFFS.get(reason, _INVALID)
+        busy = cycle is not None and cycle.response_started and not cycle.response_complete
+        if busy:
             # Another answer is on its way: nothing can be said in its middle.
             self.transport.abort()
-            return
-        code, sentence = _SENTENCES[status]
-        error = {"message": sentence, "type": "invalid_request_error", "param": None, "code": code}
-        body = msgspec.json.encode({"error": error})
-        head = b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % len(body)
-        self.transport.write(STATUS_LINE[status] + head + body)
-        self.transport.close()
+        else:
+            answer = rebuff_answer(rebuff, shape_for_errors(self._path()))
+            head = b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n"
+            self.transport.write(STATUS_LINE[rebuff.status] + head % len(answer.body) + answer.body)
+            self.transport.close()
+        if self.rejected is not None:
+            self.rejected(self._rejection(reason, rebuff.status, answered=not busy))
+
+    def _rejection(self, reason: RejectReason, status: int, *, answered: bool) -> HttpRejection:
+        method = (self.parser.get_method() or b"").decode("latin-1") if self.url else ""
+        return HttpRejection(reason, status, method, self._path(), tuple(self.headers or ()), answered)
+
+    def _path(self) -> str:
+        return self.url.partition(b"?")[0].decode("latin-1")
 
     def _start_timer(self) -> None:
         self._head_timer = self.loop.call_later(self.header_s, self._too_late)
@@ -105,9 +191,25 @@ class _GatewayProtocol(HttpToolsProtocol):
     def _too_late(self) -> None:
         self._head_timer = None
         if not self.transport.is_closing():
-            self._refuse(_LATE)
+            self._refuse(RejectReason.HEADERS_LATE)
 
 
-def gateway_protocol(*, header_bytes: int, header_s: float) -> type[HttpToolsProtocol]:
+def _reason_of(error: BaseException | None) -> RejectReason:
+    """Return the kind of a parser's error, by its words: it has few classes, and the words name the place."""
+    if isinstance(error, httptools.HttpParserInvalidMethodError | httptools.HttpParserInvalidURLError):
+        return RejectReason.REQUEST_LINE
+    said = str(error).lower()
+    if "chunk" in said:
+        return RejectReason.CHUNK
+    if "content-length" in said or "transfer-encoding" in said:
+        return RejectReason.LENGTH
+    return RejectReason.HEADER if "header" in said else RejectReason.REQUEST_LINE
+
+
+def gateway_protocol(
+    *, header_bytes: int, header_s: float, rejected: Callable[[HttpRejection], None] | None = None
+) -> type[HttpToolsProtocol]:
     """Return the protocol class for these limits; uvicorn makes one object a connection of it."""
-    return type("GatewayProtocol", (_GatewayProtocol,), {"header_bytes": header_bytes, "header_s": header_s})
+    told = None if rejected is None else staticmethod(rejected)
+    fields = {"header_bytes": header_bytes, "header_s": header_s, "rejected": told}
+    return type("GatewayProtocol", (_GatewayProtocol,), fields)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import tempfile
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -97,7 +96,8 @@ class GatewayParts:
         """Return what the auditors state; where they cannot be asked as a whole, what the settings make of that."""
         try:
             return await self.chain.audit(subject)
-        except DemurError as exc:
+        except (DemurError, RuntimeError, OSError) as exc:
+            # Where no thread can be started and no file opened, nobody can be asked.
             log_event(LogEvent.AUDITOR_FAILED, part="auditors", error=exc)
             return unasked(subject.phase, closed=self.settings.failure.auditors is OnFailure.CLOSED)
 
@@ -127,14 +127,13 @@ class GatewayParts:
             self.metrics.board.close()
 
 
-async def open_parts(settings: GatewaySettings, *, metrics_folder: str | None = None) -> GatewayParts:
+async def open_parts(settings: GatewaySettings, *, metrics_folder: str) -> GatewayParts:
     """Return the parts of one worker, not yet started; raise `DemurError` where the settings cannot be met."""
     chain = open_chain(settings.auditors.file or default_chain())
     await learn_vocabularies(chain)
     keys = read_client_keys(settings.keys.file) if settings.keys.file else None
-    folder = metrics_folder or settings.metrics.folder or tempfile.mkdtemp(prefix="demur-figures-")
     names = tuple(link.name for link in chain.links)
-    metrics = GatewayMetrics(folder, auditors=names, clients=keys.names if keys else ())
+    metrics = GatewayMetrics(metrics_folder, auditors=names, clients=keys.names if keys else ())
     policy = PolicyWatch(settings, _known_words(chain), metrics)
     named: tuple[UpstreamPart | RoutePart, ...] = (settings.upstream, *settings.routes)
     providers = {part: _provider(part, settings) for part in named}
@@ -142,7 +141,7 @@ async def open_parts(settings: GatewaySettings, *, metrics_folder: str | None = 
     secret = session_secret(place.folder)
     if place.folder is not None:
         place.folder.mkdir(parents=True, exist_ok=True)
-    store = _opened_log(place)
+    store = _opened_log(place, settings.store.origin)
     disclosures = place.disclosures(utc_now, create=True) if settings.disclosure.on else None
     writer = _writer(settings, place, store, disclosures=disclosures)
     return GatewayParts(
@@ -169,8 +168,10 @@ def _salts() -> Iterator[bytes]:
         yield from (drawn[at : at + _SALT_BYTES] for at in range(0, len(drawn), _SALT_BYTES))
 
 
-def _opened_log(place: LogPlace) -> LogStore:
-    """Return the log, under a new name where it has none yet; of two workers that name it at once, one does."""
+def _opened_log(place: LogPlace, origin: str) -> LogStore:
+    """Return the log under its name, or a new one where neither has any; of two workers that name it at once, one does."""
+    if origin:
+        return place.open(origin=origin, read_only=False)
     try:
         return place.open(read_only=False)
     except UsageError:

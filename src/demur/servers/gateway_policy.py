@@ -20,8 +20,11 @@ if TYPE_CHECKING:
     from demur.adapters.gateway_settings import GatewaySettings
     from demur.model.claim import Vocabulary
     from demur.policy.gate import PolicyGate
+    from demur.record.replay import Replay
 
 __all__ = ["PolicyWatch"]
+
+_REMEMBERED = 8
 
 
 class PolicyWatch:
@@ -30,16 +33,26 @@ class PolicyWatch:
     def __init__(self, settings: GatewaySettings, vocabulary: Vocabulary, metrics: GatewayMetrics) -> None:
         part = settings.policy
         self._folder = PolicyFolder(part.paths, default=part.default.value, vocabulary=vocabulary)
+        self._shadow = (
+            PolicyFolder(part.shadow, default=part.default.value, vocabulary=vocabulary) if part.shadow else None
+        )
         self._vocabulary = vocabulary
         self._closed = settings.failure.policy_reload is OnFailure.CLOSED
         self._metrics = metrics
         self.stale = False
+        self.replays: dict[str, Replay] = {}
+        """The policies in force since the start, the latest ones, by digest: for whoever wants to decide again what they did."""
         self._take()
 
     @property
     def gate(self) -> PolicyGate:
         """The policy in force."""
         return self._gate
+
+    @property
+    def shadow(self) -> PolicyGate | None:
+        """The policy that is asked beside it, if there is one; a change of its files that does not load changes nothing."""
+        return None if self._shadow is None else self._shadow.gate
 
     @property
     def holds(self) -> bool:
@@ -66,6 +79,8 @@ class PolicyWatch:
         """Take what has changed on disk, if it can be taken."""
         # Parsing a large set takes a tenth of a second: not in the way of exchanges.
         change = await asyncio.to_thread(self._folder.poll)
+        if self._shadow is not None:
+            await asyncio.to_thread(self._shadow.poll)
         if change is None:
             return
         self.stale = not change.swapped
@@ -79,3 +94,7 @@ class PolicyWatch:
     def _take(self) -> None:
         self._gate = self._folder.gate
         self._holds = enforces_on(self._gate, Phase.RESPONSE, self._vocabulary)
+        self.replays.pop(self._gate.digest, None)
+        self.replays[self._gate.digest] = self._gate.replay
+        for oldest in list(self.replays)[:-_REMEMBERED]:
+            del self.replays[oldest]

@@ -6,8 +6,9 @@ not take a record is told to whoever files it, who decides by the settings; no t
 
 from __future__ import annotations
 
+import asyncio
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,8 @@ from demur.adapters.structured_log import LogEvent, log_event
 from demur.adapters.telemetry import ObservedExchange
 from demur.errors import DemurError, StoreError
 from demur.model.passport import Commitment, EnforcementGap
-from demur.pipeline.passporting import Asker, ExchangeFacts, causes_of, issue_passport, plain_name
+from demur.pipeline.causes import causes_of
+from demur.pipeline.passporting import Asker, ExchangeFacts, issue_passport, plain_name, weigh
 from demur.record.commit import Disclosure, commit
 
 if TYPE_CHECKING:
@@ -138,10 +140,19 @@ async def file_exchange(parts: GatewayParts, dossier: Dossier, *, durable: bool)
     )
     phases = tuple(weighed.record(coverage) for weighed, coverage in dossier.weighed)
     passport, behind = issue_passport(facts, phases, salts=parts.salts)
-    _tell_everybody(parts, dossier, facts)
+    # A phase that could not be written is a gap that shows only now.
+    _tell_everybody(parts, dossier, replace(facts, gaps=passport.gaps) if passport.gaps else facts)
     kept = (*dossier.disclosures, *behind) if parts.disclosures is not None else ()
     try:
-        await parts.writer.submit(passport, disclosures=kept, durable=durable).acknowledged()
+        submission = parts.writer.submit(passport, disclosures=kept, durable=durable)
+        if submission.must_wait:
+            async with asyncio.timeout(parts.settings.timeouts.record_s):
+                await submission.acknowledged()
+    except TimeoutError as exc:
+        # A store that hangs may still take the record in the end: then it is there, and was counted as lost.
+        parts.metrics.recorded(written=False)
+        log_event(LogEvent.RECORD_FAILED, part="store", error=exc)
+        return False
     except DemurError as exc:
         # What the store refuses, and what cannot be sealed, is lost to the log alike.
         parts.metrics.recorded(written=False)
@@ -157,6 +168,9 @@ def _tell_everybody(parts: GatewayParts, dossier: Dossier, facts: ExchangeFacts)
     for weighed, _ in dossier.weighed:
         metrics.decided(weighed.audit.phase, weighed.decision)
         metrics.audited(weighed.audit)
+        if parts.policy.shadow is not None:
+            beside = weigh(parts.policy.shadow, weighed.audit, asker=dossier.asker)
+            metrics.shadowed(weighed.audit.phase, weighed.decision, beside.decision)
     metrics.gaps(facts.gaps)
     if dossier.verdict is not None:
         metrics.judged(label, dossier.verdict, facts.causes)

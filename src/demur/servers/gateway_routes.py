@@ -12,7 +12,10 @@ from urllib.parse import unquote
 
 from demur.model.exchange import Shape
 
-__all__ = ["AuditedRoute", "audited_route", "plain_path", "shape_for_errors"]
+__all__ = ["PEOPLE", "AuditedRoute", "audited_route", "is_for_people", "plain_path", "shape_for_errors"]
+
+PEOPLE = "/-/"
+"""Below this path are the gateway's pages for people; no provider has any."""
 
 _DEPLOYMENT = re.compile(r"/openai/deployments/([^/]+)/")
 _ENDS = (
@@ -65,6 +68,13 @@ def plain_path(path: str) -> str:
         elif step.strip(" \t\0") not in ("", "."):
             steps.append(step.strip(" \t\0"))
     return "/" + "/".join(steps)
+
+
+def is_for_people(path: str) -> bool:
+    """Return whether a path, as it stands or as a lenient server would read it, is below `/-/`: it is nobody else's then."""
+    if "-" not in path and "%" not in path:
+        return False
+    return any(f"{each}/".startswith(PEOPLE) for each in (path, plain_path(path)))
 
 
 def shape_for_errors(path: str) -> Shape:

@@ -24,6 +24,7 @@ from demur.servers.asgi import listening_socket
 from demur.servers.gateway import GatewayApp
 from demur.servers.gateway_http import gateway_protocol
 from demur.servers.gateway_parts import open_parts
+from demur.servers.gateway_rejected import RejectionDesk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,7 +32,11 @@ if TYPE_CHECKING:
     import uvicorn
 
     from demur.adapters.gateway_settings import GatewaySettings
+    from demur.servers.asgi import App
     from demur.servers.gateway_parts import GatewayParts
+
+    PageMaker = Callable[[GatewayParts], App]
+    """Makes the pages for people of one worker; it is handed to workers, so it can be pickled."""
 
 __all__ = ["gateway_socket", "running_gateway", "serve_gateway", "serve_worker"]
 
@@ -66,17 +71,19 @@ async def serve_worker(
     settings: GatewaySettings,
     sock: socket.socket,
     *,
-    metrics_folder: str | None = None,
+    metrics_folder: str,
     ready: Callable[[Callable[[], None]], None],
     signals: bool = True,
+    pages: PageMaker | None = None,
 ) -> None:
     """Serve until told to end; `ready` is told, once requests are answered, how to do that."""
     parts = await open_parts(settings, metrics_folder=metrics_folder)
     if signals:
         log_to_stderr(settings, names=_operators_names(parts))
+    desk = RejectionDesk(parts)
     try:
         await parts.start()
-        server = _server(settings, parts)
+        server = _server(settings, parts, desk=desk, pages=pages)
 
         def stop() -> None:
             # The second time is somebody in a hurry.
@@ -89,17 +96,22 @@ async def serve_worker(
                 loop.add_signal_handler(number, stop)
         ready(stop)
         await server.serve(sockets=[sock])
+        await desk.settled()
     finally:
         await parts.close()
     log_event(LogEvent.STOPPED, worker=os.getpid())
 
 
-def _server(settings: GatewaySettings, parts: GatewayParts) -> uvicorn.Server:
+def _server(
+    settings: GatewaySettings, parts: GatewayParts, *, desk: RejectionDesk, pages: PageMaker | None
+) -> uvicorn.Server:
     import uvicorn
 
-    protocol = gateway_protocol(header_bytes=settings.limits.header_bytes, header_s=settings.timeouts.slow_client_s)
+    protocol = gateway_protocol(
+        header_bytes=settings.limits.header_bytes, header_s=settings.timeouts.slow_client_s, rejected=desk.take
+    )
     config = uvicorn.Config(
-        GatewayApp(parts),
+        GatewayApp(parts, pages),
         http=protocol,
         log_config=None,
         access_log=False,
@@ -117,7 +129,7 @@ def _server(settings: GatewaySettings, parts: GatewayParts) -> uvicorn.Server:
 
 
 @contextlib.contextmanager
-def running_gateway(settings: GatewaySettings) -> Iterator[str]:
+def running_gateway(settings: GatewaySettings, *, pages: PageMaker | None = None) -> Iterator[str]:
     """Yield the address of a gateway that runs in a thread of this process."""
     sock, url = gateway_socket(settings)
     started, failed, stops = threading.Event(), [], []
@@ -128,7 +140,9 @@ def running_gateway(settings: GatewaySettings) -> Iterator[str]:
 
     def work() -> None:
         try:
-            asyncio.run(serve_worker(settings, sock, ready=ready, signals=False))
+            with _figures_folder(settings) as folder:
+                serving = serve_worker(settings, sock, metrics_folder=folder, ready=ready, signals=False, pages=pages)
+                asyncio.run(serving)
         except DemurError as exc:
             failed.append(exc)
         finally:
@@ -149,7 +163,7 @@ def running_gateway(settings: GatewaySettings) -> Iterator[str]:
         sock.close()
 
 
-def serve_gateway(settings: GatewaySettings, *, started: Callable[[str], None]) -> None:
+def serve_gateway(settings: GatewaySettings, *, started: Callable[[str], None], pages: PageMaker | None = None) -> None:
     """Serve until the process is told to end, with as many workers as the settings say."""
     sock, url = gateway_socket(settings)
     with contextlib.closing(sock):
@@ -159,15 +173,28 @@ def serve_gateway(settings: GatewaySettings, *, started: Callable[[str], None]) 
                 settle_memory()
                 _announced(started, url, 1)
 
-            asyncio.run(serve_worker(settings, sock, ready=ready))
+            with _figures_folder(settings) as folder:
+                asyncio.run(serve_worker(settings, sock, metrics_folder=folder, ready=ready, pages=pages))
             return
         from demur.servers.gateway_workers import GatewayWorkers
 
-        folder = settings.metrics.folder or tempfile.mkdtemp(prefix="demur-figures-")
-        with GatewayWorkers(settings, sock, metrics_folder=folder) as workers:
+        with (
+            _figures_folder(settings) as folder,
+            GatewayWorkers(settings, sock, metrics_folder=folder, pages=pages) as workers,
+        ):
             workers.wait_ready()
             _announced(started, url, settings.listen.workers)
             workers.wait()
+
+
+@contextlib.contextmanager
+def _figures_folder(settings: GatewaySettings) -> Iterator[str]:
+    """Yield where figures are kept: the folder of the settings, which stays, or one that is gone afterwards."""
+    if settings.metrics.folder:
+        yield settings.metrics.folder
+        return
+    with tempfile.TemporaryDirectory(prefix="demur-figures-", ignore_cleanup_errors=True) as folder:
+        yield folder
 
 
 def settle_memory() -> None:

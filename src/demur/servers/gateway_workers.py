@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from types import FrameType, TracebackType
 
     from demur.adapters.gateway_settings import GatewaySettings
+    from demur.servers.gateway_run import PageMaker
 
 __all__ = ["GatewayWorkers"]
 
@@ -37,8 +38,10 @@ _GRACE_S = 5.0
 class GatewayWorkers:
     """The processes of one gateway."""
 
-    def __init__(self, settings: GatewaySettings, sock: socket.socket, *, metrics_folder: str) -> None:
-        self._settings, self._sock, self._folder = settings, sock, metrics_folder
+    def __init__(
+        self, settings: GatewaySettings, sock: socket.socket, *, metrics_folder: str, pages: PageMaker | None = None
+    ) -> None:
+        self._settings, self._sock, self._folder, self._pages = settings, sock, metrics_folder, pages
         self._context = multiprocessing.get_context("spawn")
         self._processes: list[tuple[SpawnProcess, float]] = []
         self._ready: list[Connection] = []
@@ -91,7 +94,9 @@ class GatewayWorkers:
     def _start(self) -> None:
         ours, theirs = self._context.Pipe(duplex=False)
         process = self._context.Process(
-            target=_work, args=(self._settings, self._sock, self._folder, theirs), name="demur-gateway-worker"
+            target=_work,
+            args=(self._settings, self._sock, self._folder, theirs, self._pages),
+            name="demur-gateway-worker",
         )
         process.start()
         theirs.close()
@@ -108,7 +113,9 @@ class GatewayWorkers:
                 os.kill(process.pid, signal.SIGTERM)
 
 
-def _work(settings: GatewaySettings, sock: socket.socket, folder: str, ready: Connection) -> None:
+def _work(
+    settings: GatewaySettings, sock: socket.socket, folder: str, ready: Connection, pages: PageMaker | None
+) -> None:
     """Be one worker."""
     from demur.servers.gateway_run import log_to_stderr, serve_worker, settle_memory
 
@@ -119,7 +126,7 @@ def _work(settings: GatewaySettings, sock: socket.socket, folder: str, ready: Co
         ready.send("")
 
     try:
-        asyncio.run(serve_worker(settings, sock, metrics_folder=folder, ready=tell))
+        asyncio.run(serve_worker(settings, sock, metrics_folder=folder, ready=tell, pages=pages))
     except DemurError as exc:
         ready.send(str(exc))
         sys.exit(2)

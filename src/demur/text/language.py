@@ -32,20 +32,33 @@ _SMALL_WORDS = {
     "it": "il lo la e è che non un una per con come cosa mi di sono della nel gli si",
     "pt": "o a os e é que não um uma por para com como do da em meu você eu se",
 }
-_WORDS = {language: frozenset(words.split()) for language, words in _SMALL_WORDS.items()}
+_LANGUAGES_OF = {
+    word: tuple(language for language, words in _SMALL_WORDS.items() if word in words.split())
+    for word in " ".join(_SMALL_WORDS.values()).split()
+}
 _WORD = re.compile(r"[^\W\d_]+")
 
 
 def language_of(text: str) -> str | None:
     """Return the language's two letters, None where it cannot be told."""
     start = text[:_READ_CHARS]
+    return (None if start.isascii() else _by_script(start)) or _by_small_words(start)
+
+
+def _by_script(start: str) -> str | None:
     letters = sum(map(str.isalpha, start))
     for language, script in _SCRIPTS.items():
         found = len(script.findall(start))
         if found >= _LEAST_LETTERS and found * 3 >= letters:
             return language
+    return None
+
+
+def _by_small_words(start: str) -> str | None:
     counts = Counter(
-        {language: sum(word in small for word in _WORD.findall(start.casefold())) for language, small in _WORDS.items()}
-    )
-    (best, most), (_, next_most) = counts.most_common(2)
+        language for word in _WORD.findall(start.casefold()) for language in _LANGUAGES_OF.get(word, ())
+    ).most_common(2)
+    if not counts:
+        return None
+    (best, most), (_, next_most) = counts[0], counts[1] if counts[1:] else ("", 0)
     return best if most >= _LEAST_WORDS and most >= 2 * next_most else None
