@@ -16,8 +16,11 @@ from tests.adapters.passport_logs import ORIGIN, committed, decided, gate_in, ti
 from tests.cli.test_passport import asked, run
 from tests.record.logs import busy_log
 
+from demur.adapters.dashboard_question import LogQuestion
 from demur.adapters.disclosures import PostgresDisclosures
+from demur.adapters.log_growth import line_of
 from demur.adapters.log_location import log_place
+from demur.adapters.postgres_link import PostgresLink
 from demur.adapters.postgres_log import PostgresLog
 from demur.adapters.store_checks import StoreCheck
 from demur.errors import StoreError, UsageError
@@ -29,6 +32,8 @@ from demur.record.verify import Evidence, Trust, verify
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from tests.postgres.conftest import Server
 
 ROOT = Path(__file__).parents[2]
 Capture = pytest.CaptureFixture[str]
@@ -76,11 +81,10 @@ def begin(process: subprocess.Popen[str]) -> None:
 
 
 def execute(address: str, *statements: str) -> None:
-    import psycopg
-
-    with psycopg.connect(address, autocommit=True) as connection:
-        for statement in statements:
-            connection.execute(statement.encode())
+    link = PostgresLink(address)
+    for statement in statements:
+        link.ask(statement)
+    link.close()
 
 
 def sound(address: str, folders: list[Path]) -> int:
@@ -135,12 +139,6 @@ def test_a_log_keeps_its_name_and_version(database: str) -> None:
     execute(database, "UPDATE demur.schema_version SET version = 99")
     with pytest.raises(StoreError, match="later Demur"):
         PostgresLog(database, origin=ORIGIN)
-
-
-def test_a_server_that_is_not_there_is_told_in_one_line(server: str) -> None:
-    """A wrong address is an error of the store, without the engine's traceback."""
-    with pytest.raises(StoreError, match="cannot be reached"):
-        PostgresLog(server.replace("DATABASE", "nowhere"), origin=ORIGIN)
 
 
 def test_many_open_an_empty_database_at_once(database: str) -> None:
@@ -211,6 +209,62 @@ def test_a_writer_survives_a_lost_connection(database: str, tmp_path: Path) -> N
         assert isinstance(writer.submit(decided(gate)).receipt.exception(timeout=30), StoreError)
         writer.submit(decided(gate)).receipt.result(timeout=30)
     assert sound(database, [tmp_path]) == 2
+
+
+def test_writers_go_on_after_the_server_was_ended_and_started(mortal: Server, tmp_path: Path) -> None:
+    """A server that dies takes the record under way with it, which is said; once it is back, log and texts are written on."""
+    address = mortal.url.replace("DATABASE", "postgres")
+    place = log_place(address, str(tmp_path))
+    gate = gate_in(tmp_path / "policy")
+    texts = PostgresDisclosures(address, clock=ticking())
+    question = LogQuestion(place)
+    with writing(place) as writer:
+        writer.submit(decided(gate)).receipt.result(timeout=30)
+        assert question.size == 1
+        mortal.stop()
+        for _ in range(2):
+            assert isinstance(writer.submit(decided(gate)).receipt.exception(timeout=30), StoreError)
+            with pytest.raises(StoreError):
+                texts.put([committed("one", 1)])
+            with pytest.raises(StoreError):
+                assert question.size
+        mortal.start()
+        writer.submit(decided(gate)).receipt.result(timeout=30)
+        texts.put([committed("one", 1)])
+        assert question.size == 2
+        # The lock that says that a writer is here was taken again.
+        other = PostgresLink(address)
+        assert other.one(f"SELECT pg_try_advisory_lock({0x64656D7572_02})") == (False,)
+        other.close()
+    texts.close()
+    question.close()
+    assert sound(address, [tmp_path]) == 2
+
+
+def test_a_transaction_that_loses_its_server_writes_nothing(database: str) -> None:
+    """A connection that ends between two appends of one transaction leaves neither, and the next transaction starts anew."""
+    made = busy_log(4)
+    store = PostgresLog(database, origin=ORIGIN)
+    with pytest.raises(StoreError, match="lost"), store.exclusive() as held:  # noqa: PT012 — both are of the law
+        held.append([line_of(made.envelopes[0])])
+        execute(
+            database,
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND pid <> pg_backend_pid()",
+        )
+        held.append([line_of(made.envelopes[1])])
+    assert store.frontier().size == 0
+    assert store.append(made.envelopes) == range(4)
+    store.close()
+
+
+def test_a_log_that_is_only_read_cannot_be_written(database: str) -> None:
+    """What was opened for reading is refused by the server itself where it writes."""
+    PostgresLog(database, origin=ORIGIN).close()
+    store = PostgresLog(database, read_only=True)
+    with pytest.raises(StoreError, match="read-only"):
+        store.append(busy_log(1).envelopes)
+    store.close()
 
 
 @pytest.fixture
@@ -296,4 +350,4 @@ def test_texts_are_kept_apart_and_erased(database: str) -> None:
 
 def test_a_password_is_never_shown() -> None:
     """A place is shown to people without its password."""
-    assert log_place("postgresql://me:secret@host/log").shown == "postgresql://me@host/log"
+    assert log_place("postgresql://me:secret@host/log").shown == "postgresql://me:***@host/log"

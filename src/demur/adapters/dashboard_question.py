@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from demur.adapters.dashboard_counts import PayloadRow
 from demur.adapters.log_growth import RateKey, stored_bytes
-from demur.adapters.postgres_log import connect_postgres, postgres_failure
+from demur.adapters.postgres_link import PostgresLink
 from demur.adapters.sqlite_files import connect_sqlite, sqlite_failure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-    import psycopg
 
     from demur.adapters.log_location import LogPlace
 
@@ -55,30 +53,22 @@ class LogQuestion:
 
     def __init__(self, place: LogPlace) -> None:
         self._place = place
-        self._db: Any = (
-            connect_postgres(place.store) if place.is_database else connect_sqlite(Path(place.store), read_only=True)
+        self._db = (
+            PostgresLink(place.store, read_only=True)
+            if place.is_database
+            else connect_sqlite(Path(place.store), read_only=True)
         )
 
     def _ask(self, query: str, *values: object) -> list[tuple[Any, ...]]:
         """Return the rows of a query, written with `?` and the names of tables in braces."""
-        database = self._place.is_database
-        text = query.replace("{", "demur." if database else "").replace("}", "")
+        text = query.replace("{", "demur." if self._place.is_database else "").replace("}", "")
+        if isinstance(self._db, PostgresLink):
+            return self._db.ask(text, *values)
         try:
-            rows: list[tuple[Any, ...]] = self._db.execute(
-                text.replace("?", "%s") if database else text, values
-            ).fetchall()
+            rows: list[tuple[Any, ...]] = self._db.execute(text, values).fetchall()
         except sqlite3.Error as exc:
             raise sqlite_failure(exc, Path(self._place.store)) from exc
-        except self._server_errors() as exc:
-            raise postgres_failure(exc) from exc
         return rows
-
-    def _server_errors(self) -> tuple[type[psycopg.Error], ...]:
-        if not self._place.is_database:
-            return ()
-        import psycopg
-
-        return (psycopg.Error,)
 
     def _passports(self, query: str, *values: object) -> Iterator[PayloadRow]:
         for index, payload, at, session, seq in self._ask(query, *values):

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from demur.adapters.log_growth import stored_bytes
-from demur.adapters.postgres_log import connect_postgres, postgres_failure
+from demur.adapters.postgres_link import PostgresLink
 from demur.adapters.sqlite_files import connect_sqlite, immediate, sqlite_failure
 from demur.errors import StoreError
 from demur.record.commit import Disclosure
@@ -29,6 +29,8 @@ _SQLITE_TABLE = """CREATE TABLE IF NOT EXISTS disclosures (
 _ERASING_TABLE = "CREATE TABLE IF NOT EXISTS erasing (digest TEXT PRIMARY KEY) WITHOUT ROWID"
 """What is deleted and may still be in the write-ahead log: digests alone, until they can be said to be erased."""
 _PATIENCE_S = 30.0
+_CREATING = 0x64656D7572_03
+"""The key of the advisory lock under which the table is made."""
 _POSTGRES_TABLE = """CREATE TABLE IF NOT EXISTS demur_disclosures.disclosures (
     digest TEXT PRIMARY KEY, salt BYTEA NOT NULL, text BYTEA NOT NULL, kept_at TEXT NOT NULL)"""
 
@@ -108,59 +110,45 @@ class PostgresDisclosures:
 
     def __init__(self, url: str, *, clock: Callable[[], str], read_only: bool = False) -> None:
         self._clock = clock
-        self._db = connect_postgres(url)
-        with self._told():
-            found = self._db.execute("SELECT to_regclass('demur_disclosures.disclosures')").fetchone()
-        if read_only and found == (None,):
+        self._db = PostgresLink(url, read_only=read_only)
+        try:
+            self._find() if read_only else self._create()
+        except StoreError:
             self._db.close()
+            raise
+
+    def _find(self) -> None:
+        if self._db.one("SELECT to_regclass('demur_disclosures.disclosures')") == (None,):
             raise StoreError("no texts were kept in this database", hint="the gateway keeps none by default")
-        if not read_only:
-            self._create()
 
     def _create(self) -> None:
-        with self._told(), self._db.transaction():
-            self._db.execute("SELECT pg_advisory_xact_lock(%s)", (0x64656D7572_03,))
-            self._db.execute("CREATE SCHEMA IF NOT EXISTS demur_disclosures")
-            self._db.execute(_POSTGRES_TABLE)
-
-    @contextmanager
-    def _told(self) -> Iterator[None]:
-        import psycopg
-
-        try:
-            yield
-        except psycopg.Error as exc:
-            raise postgres_failure(exc) from exc
+        with self._db.transaction(f"SELECT pg_advisory_xact_lock({_CREATING})"):
+            self._db.ask("CREATE SCHEMA IF NOT EXISTS demur_disclosures")
+            self._db.ask(_POSTGRES_TABLE)
 
     def put(self, disclosures: Sequence[Disclosure]) -> None:
         """Keep these, durably."""
         now = self._clock()
-        rows: list[tuple[Any, ...]] = [(each.digest, each.salt, each.text, now) for each in disclosures]
-        with self._told(), self._db.transaction(), self._db.cursor() as cursor:
-            cursor.executemany(
-                "INSERT INTO demur_disclosures.disclosures VALUES (%s, %s, %s, %s) ON CONFLICT DO NOTHING", rows
-            )
+        rows = [(each.digest, each.salt, each.text, now) for each in disclosures]
+        with self._db.transaction():
+            self._db.insert("demur_disclosures.disclosures", rows, otherwise="ON CONFLICT DO NOTHING")
 
     def get(self, digest: str) -> Disclosure | None:
         """Return what is behind a digest; None where it was erased or never kept."""
-        query = "SELECT salt, text FROM demur_disclosures.disclosures WHERE digest = %s"
-        with self._told():
-            row = self._db.execute(query, (digest,)).fetchone()
+        row = self._db.one("SELECT salt, text FROM demur_disclosures.disclosures WHERE digest = ?", digest)
         return None if row is None else Disclosure(digest, stored_bytes(row[0]), stored_bytes(row[1]))
 
     def erase(self, digests: Sequence[str]) -> tuple[str, ...]:
         """Delete; return the digests that were there."""
-        query = "DELETE FROM demur_disclosures.disclosures WHERE digest = ANY(%s) RETURNING digest"
-        with self._told():
-            found = tuple(str(digest) for (digest,) in self._db.execute(query, (list(digests),)))
-            self._db.execute("VACUUM demur_disclosures.disclosures")
+        query = "DELETE FROM demur_disclosures.disclosures WHERE digest = ANY(?) RETURNING digest"
+        found = tuple(str(digest) for (digest,) in self._db.ask(query, list(digests)))
+        self._db.ask("VACUUM demur_disclosures.disclosures")
         return found
 
     def kept_before(self, at: str) -> tuple[str, ...]:
         """Return the digests of what was put here before this time."""
-        query = "SELECT digest FROM demur_disclosures.disclosures WHERE kept_at < %s ORDER BY kept_at, digest"
-        with self._told():
-            return tuple(str(digest) for (digest,) in self._db.execute(query, (at,)))
+        query = "SELECT digest FROM demur_disclosures.disclosures WHERE kept_at < ? ORDER BY kept_at, digest"
+        return tuple(str(digest) for (digest,) in self._db.ask(query, at))
 
     def close(self) -> None:
         """Let go of the connection."""

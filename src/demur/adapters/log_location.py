@@ -12,12 +12,12 @@ Laws: a database's address is never shown with its password; a log that is only 
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from demur.adapters.keys import KeyFolder
+from demur.adapters.postgres_address import without_password
 from demur.errors import StoreError, UsageError
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["LogPlace", "log_place"]
 
 _DATABASE = ("postgresql://", "postgres://")
-_PASSWORD = re.compile(r"(//[^/@:]*):[^@/]*@")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +46,7 @@ class LogPlace:
     @property
     def shown(self) -> str:
         """The place for people, without a password."""
-        return _PASSWORD.sub(r"\1@", self.store)
+        return without_password(self.store)
 
     @property
     def anchors(self) -> Path | None:

@@ -23,7 +23,7 @@ from demur.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["PostgresAddress", "SslMode", "postgres_address"]
+__all__ = ["PostgresAddress", "SslMode", "postgres_address", "without_password"]
 
 _VARIABLES = {
     "application_name": "PGAPPNAME",
@@ -46,11 +46,19 @@ _URL = re.compile(
     r"(?P<host>\[[^\]@/]*\]|[^:/?@\[\]]*)(?::(?P<port>[0-9]*))?(?:/(?P<dbname>[^?@/]*))?(?:\?(?P<rest>.*))?",
     re.DOTALL,
 )
+_PASSWORDS = re.compile(
+    r"(?P<user>//[^/@:\s]*:)[^@\s]*(?=@)|(?P<named>[?&](?:password|sslpassword)=)[^&\s]*", re.IGNORECASE
+)
 _FOLDERS = ("/var/run/postgresql", "/tmp")  # noqa: S108 — where servers put their sockets
 _PATIENCE_S = 10
 """How long a server may take to let somebody in, where the address does not say."""
 _LAST_PORT = 65535
 _OTHERS_READ = 0o077
+
+
+def without_password(address: str) -> str:
+    """Return an address as people may see it, whatever kind it is: stars stand for a password."""
+    return _PASSWORDS.sub(lambda found: f"{found['user'] or found['named']}***", address)
 
 
 class SslMode(StrEnum):
@@ -97,7 +105,7 @@ def postgres_address(url: str, environ: Mapping[str, str] | None = None) -> Post
     variables = os.environ if environ is None else environ
     given = _parameters(url)
     found = {name: given.get(name) or variables.get(variable) or None for name, variable in _VARIABLES.items()}
-    port = _number(found["port"] or "5432", "port", most=_LAST_PORT)
+    port = _whole_number(found["port"] or "5432", "port", most=_LAST_PORT)
     user = found["user"] or getpass.getuser()
     host, database = found["host"] or _near(port), found["dbname"] or user
     return PostgresAddress(
@@ -111,7 +119,8 @@ def postgres_address(url: str, environ: Mapping[str, str] | None = None) -> Post
         certificate=found["sslcert"],
         key=found["sslkey"],
         # Nought is without end, as it is for PostgreSQL's own clients.
-        connect_timeout_s=_number(found["connect_timeout"] or str(_PATIENCE_S), "connect_timeout", most=86400) or None,
+        connect_timeout_s=_whole_number(found["connect_timeout"] or str(_PATIENCE_S), "connect_timeout", most=86400)
+        or None,
         application_name=found["application_name"] or "demur",
         options=found["options"],
     )
@@ -138,7 +147,7 @@ def _parameters(url: str) -> dict[str, str]:
     return found
 
 
-def _number(text: str, name: str, *, most: int) -> int:
+def _whole_number(text: str, name: str, *, most: int) -> int:
     if not re.fullmatch(r"[0-9]{1,9}", text) or int(text) > most:
         raise UsageError(f"the `{name}` of the database's address is no number that it can be", hint=f"0 to {most}")
     return int(text)

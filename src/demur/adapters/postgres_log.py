@@ -8,10 +8,11 @@ wait for writers. Who is writing is known by a shared advisory lock that ends wi
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from demur.adapters.log_growth import Bookkeeping, Line, Presence, RateKey, StoredRow, grown, line_of
 from demur.adapters.log_schema import migrations, steps_from
+from demur.adapters.postgres_link import PostgresLink
 from demur.errors import ShapeError, StoreError, UsageError
 from demur.record.checkpoint import read_checkpoint
 from demur.record.interface import SessionTail
@@ -20,50 +21,17 @@ from demur.record.tree import Frontier
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    import psycopg
-
-__all__ = ["PostgresLog", "connect_postgres", "postgres_failure"]
+__all__ = ["PostgresLog"]
 
 _APPENDING, _PRESENT = 0x64656D7572_01, 0x64656D7572_02
 """The keys of the two advisory locks: `demur` in ASCII and a number."""
+_SEQUENCING = f"SELECT pg_advisory_xact_lock({_APPENDING})"
+_STAYING = f"SELECT pg_advisory_lock_shared({_PRESENT})"
 _FETCH = 256
 _LAST = 2**63 - 1
 """The largest place that a column can hold."""
+_COUNTED = "ON CONFLICT (hour, model, decision, causes, answered) DO UPDATE SET n = r.n + excluded.n"
 _ROW = "SELECT idx, payload, rest, kind, at, session, seq FROM demur.records "
-
-
-def postgres_failure(exc: psycopg.Error) -> StoreError:
-    """Return what a failure of the server means for the user."""
-    from psycopg import errors
-
-    said = str(exc).strip().splitlines()[0].lower() if str(exc).strip() else type(exc).__name__
-    match exc:
-        case errors.DiskFull():
-            return StoreError(
-                f"the server's disk is full ({said})", hint="make room; nothing of this batch was written"
-            )
-        case errors.InsufficientPrivilege():
-            return StoreError(
-                f"the server refuses this ({said})", hint="grant the role the rights of docs/passports.md"
-            )
-        case errors.OperationalError():
-            return StoreError(f"the server cannot be reached ({said})", hint="check the address and that it runs")
-        case _:
-            return StoreError(f"the server answered: {said}", hint="see its log")
-
-
-def connect_postgres(url: str) -> psycopg.Connection[tuple[Any, ...]]:
-    """Return a connection that commits durably."""
-    try:
-        import psycopg
-    except ModuleNotFoundError as exc:
-        raise UsageError("a log in PostgreSQL needs its driver", hint="pip install 'demur[postgres]'") from exc
-    try:
-        connection = psycopg.connect(url, autocommit=True)
-        connection.execute("SET synchronous_commit TO on")
-    except psycopg.Error as exc:
-        raise postgres_failure(exc) from exc
-    return connection
 
 
 class PostgresLog:
@@ -71,87 +39,57 @@ class PostgresLog:
 
     def __init__(self, url: str, *, origin: str | None = None, read_only: bool = False) -> None:
         """Open the log; where there is none, make one of that name."""
-        self._url = url
-        self._db = connect_postgres(url)
-        self._here = False
+        self._db = PostgresLink(url, read_only=read_only)
         try:
-            with self._told():
-                if not read_only:
-                    self._migrate(origin)
-                self.origin = self._named(origin)
+            if not read_only:
+                self._migrate(origin)
+            self.origin = self._named(origin)
         except (StoreError, UsageError):
             self._db.close()
             raise
 
     def _migrate(self, origin: str | None) -> None:
-        with self._db.transaction():
-            self._db.execute("SELECT pg_advisory_xact_lock(%s)", (_APPENDING,))
+        with self._db.transaction(_SEQUENCING):
             for step in steps_from(self._version(), migrations("postgres")):
-                self._db.execute("CREATE SCHEMA IF NOT EXISTS demur")
-                self._db.execute("CREATE TABLE IF NOT EXISTS demur.schema_version (version INTEGER NOT NULL)")
-                self._db.execute(step.sql.encode())
-                self._db.execute("DELETE FROM demur.schema_version")
-                self._db.execute("INSERT INTO demur.schema_version VALUES (%s)", (step.version,))
+                self._db.ask("CREATE SCHEMA IF NOT EXISTS demur")
+                self._db.ask("CREATE TABLE IF NOT EXISTS demur.schema_version (version INTEGER NOT NULL)")
+                self._db.ask(step.sql)
+                self._db.ask("DELETE FROM demur.schema_version")
+                self._db.ask("INSERT INTO demur.schema_version VALUES (?)", step.version)
             if origin is not None:
-                first = (origin, Frontier().to_bytes())
-                self._db.execute("INSERT INTO demur.state VALUES (1, %s, %s, 0) ON CONFLICT DO NOTHING", first)
+                first = (1, origin, Frontier().to_bytes(), 0)
+                self._db.insert("demur.state", [first], otherwise="ON CONFLICT DO NOTHING")
 
     def _version(self) -> int:
-        if self._one("SELECT to_regclass('demur.schema_version')") == (None,):
+        if self._db.one("SELECT to_regclass('demur.schema_version')") == (None,):
             return 0
-        row = self._one("SELECT version FROM demur.schema_version")
+        row = self._db.one("SELECT version FROM demur.schema_version")
         return 0 if row is None else int(row[0])
 
     def _named(self, origin: str | None) -> str:
         if steps_from(self._version(), migrations("postgres")):
             raise StoreError("the database holds no log of this version", hint="open it with its gateway first")
-        row = self._one("SELECT origin FROM demur.state")
+        row = self._db.one("SELECT origin FROM demur.state")
         if row is None:
             raise UsageError("the log has no name yet", hint="give its origin")
         if origin not in (None, row[0]):
             raise UsageError(f"the log is called `{row[0]}`, not `{origin}`", hint="open it under its own name")
         return str(row[0])
 
-    def _one(self, query: str, values: Sequence[object] = ()) -> tuple[Any, ...] | None:
-        return self._db.execute(query.encode(), values).fetchone()
-
-    def _all(self, query: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
-        """Return the rows of one page: reading page by page keeps a long log out of memory."""
-        with self._told():
-            return self._db.execute(query.encode(), values).fetchall()
-
-    @contextmanager
-    def _told(self) -> Iterator[None]:
-        import psycopg
-
-        try:
-            if self._db.closed:
-                self._revive()
-            yield
-        except psycopg.Error as exc:
-            raise postgres_failure(exc) from exc
-
-    def _revive(self) -> None:
-        """Connect again after the server went away, and say again that a writer is here."""
-        self._db = connect_postgres(self._url)
-        if self._here:
-            self._db.execute("SELECT pg_advisory_lock_shared(%s)", (_PRESENT,))
-
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """See the log as it stands now, whatever is appended meanwhile."""
-        with self._told(), self._db.transaction():
-            self._db.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        with self._db.transaction(mode="ISOLATION LEVEL REPEATABLE READ READ ONLY"):
             yield
 
     @contextmanager
     def exclusive(self) -> Iterator[_HeldPostgres]:
         """Hold the log: all that is appended inside becomes durable at the end, or nothing does."""
-        with self._told(), self._db.transaction():
-            self._db.execute("SELECT pg_advisory_xact_lock(%s)", (_APPENDING,))
-            held = _HeldPostgres(self._db, here=self._here)
+        with self._db.transaction(_SEQUENCING):
+            held = _HeldPostgres(self._db, here=bool(self._db.standing))
             yield held
-        self._here = held.here
+        # After the server went away, the next connection says again that a writer is here.
+        self._db.standing = _STAYING if held.here else ""
 
     def append(self, envelopes: Sequence[bytes]) -> range:
         """Append a batch of sealed envelopes in order, durably; return their leaf indices."""
@@ -171,76 +109,65 @@ class PostgresLog:
     def rows(self, start: int, stop: int | None) -> Iterator[StoredRow]:
         """Yield the rows in order, gaps and all; to the very last where no stop is given."""
         last = _LAST if stop is None else stop - 1
-        query = _ROW + "WHERE idx BETWEEN %s AND %s ORDER BY idx LIMIT %s"
-        while start <= last and (rows := self._all(query, (start, last, _FETCH))):
+        query = _ROW + "WHERE idx BETWEEN ? AND ? ORDER BY idx LIMIT ?"
+        while start <= last and (rows := self._db.ask(query, start, last, _FETCH)):
             yield from map(StoredRow.of, rows)
             start = rows[-1][0] + 1
 
     def row_of(self, session: str, seq: int | None = None) -> StoredRow | None:
         """Return a session's record of this number, its last where none is given."""
-        which, values = ("", (session,)) if seq is None else ("AND seq = %s ", (session, seq))
-        with self._told():
-            row = self._one(_ROW + f"WHERE session = %s AND idx >= 0 {which}ORDER BY seq DESC LIMIT 1", values)
+        which, values = ("", (session,)) if seq is None else ("AND seq = ? ", (session, seq))
+        row = self._db.one(_ROW + f"WHERE session = ? AND idx >= 0 {which}ORDER BY seq DESC LIMIT 1", *values)
         return None if row is None else StoredRow.of(row)
 
     def frontier(self) -> Frontier:
         """Return the state of the tree: `size` is the number of leaves."""
-        with self._told():
-            return _stored_frontier(self._db)
+        return _stored_frontier(self._db)
 
     def node(self, level: int, index: int) -> bytes:
         """Return the hash of a perfect subtree."""
-        with self._told():
-            row = self._one("SELECT hash FROM demur.nodes WHERE level = %s AND idx = %s", (level, index))
+        row = self._db.one("SELECT hash FROM demur.nodes WHERE level = ? AND idx = ?", level, index)
         if row is None:
             raise ShapeError(f"the tree has no node {index} on level {level}", hint="ask within the tree's size")
         return bytes(row[0])
 
     def level(self, level: int) -> Iterator[tuple[int, bytes]]:
         """Yield the nodes of a level: number and hash."""
-        query = "SELECT idx, hash FROM demur.nodes WHERE level = %s AND idx >= %s ORDER BY idx LIMIT %s"
+        query = "SELECT idx, hash FROM demur.nodes WHERE level = ? AND idx >= ? ORDER BY idx LIMIT ?"
         start = 0
-        while rows := self._all(query, (level, start, _FETCH)):
+        while rows := self._db.ask(query, level, start, _FETCH):
             for start, digest in rows:
                 yield start, bytes(digest)
             start += 1
 
     def session_tail(self, session: str) -> SessionTail | None:
         """Return the last passport of a session; None where it has none."""
-        with self._told():
-            return _stored_tail(self._db, session)
+        return _stored_tail(self._db, session)
 
     def add_checkpoint(self, size: int, note: bytes) -> None:
         """Keep a signed checkpoint; a later one of the same size that carries more signatures replaces the earlier."""
-        with self._told(), self._db.transaction():
-            self._db.execute("SELECT pg_advisory_xact_lock(%s)", (_APPENDING,))
-            row = self._one("SELECT note FROM demur.checkpoints WHERE size = %s", (size,))
+        with self._db.transaction(_SEQUENCING):
+            row = self._db.one("SELECT note FROM demur.checkpoints WHERE size = ?", size)
             if row is None or _note_signatures(row[0]) < _note_signatures(note):
-                self._db.execute(
-                    "INSERT INTO demur.checkpoints VALUES (%s, %s) ON CONFLICT (size) DO UPDATE SET note = excluded.note",
-                    (size, note),
-                )
+                newer = "ON CONFLICT (size) DO UPDATE SET note = excluded.note"
+                self._db.insert("demur.checkpoints", [(size, note)], otherwise=newer)
 
     def checkpoints(self, start: int = 0) -> Iterator[bytes]:
         """Yield the checkpoints of at least this size, smallest first."""
-        with self._told():
-            rows = self._db.execute("SELECT note FROM demur.checkpoints WHERE size >= %s ORDER BY size", (start,))
-            yield from (bytes(note) for (note,) in rows.fetchall())
+        for (note,) in self._db.ask("SELECT note FROM demur.checkpoints WHERE size >= ? ORDER BY size", start):
+            yield bytes(note)
 
     def rollup(self) -> Iterator[tuple[RateKey, int]]:
         """Yield the hourly counts."""
         query = "SELECT hour, model, decision, causes, answered, n FROM demur.rollup ORDER BY 1, 2, 3, 4, 5"
-        with self._told():
-            rows = self._db.execute(query).fetchall()
-        for *key, n in rows:
+        for *key, n in self._db.ask(query):
             yield RateKey._make(key), n
 
     def bookkeeping(self) -> Bookkeeping:
         """Return what a check compares with the records besides rows, levels and counts."""
-        with self._told():
-            (nodes,) = self._one("SELECT count(*) FROM demur.nodes") or (0,)
-        retired = self._all("SELECT key_id, idx FROM demur.retired_keys", ())
-        notes = self._all("SELECT size, note FROM demur.checkpoints ORDER BY size", ())
+        (nodes,) = self._db.one("SELECT count(*) FROM demur.nodes") or (0,)
+        retired = self._db.ask("SELECT key_id, idx FROM demur.retired_keys")
+        notes = self._db.ask("SELECT size, note FROM demur.checkpoints ORDER BY size")
         pairs = frozenset((str(key_id), int(index)) for key_id, index in retired)
         return Bookkeeping(nodes, pairs, tuple((int(size), bytes(note)) for size, note in notes))
 
@@ -252,7 +179,7 @@ class PostgresLog:
 class _HeldPostgres:
     """The log inside the sequencing transaction; what was looked up once is not looked up again."""
 
-    def __init__(self, db: psycopg.Connection[tuple[Any, ...]], *, here: bool) -> None:
+    def __init__(self, db: PostgresLink, *, here: bool) -> None:
         self._db = db
         self.here = here
         self._tails: dict[str, SessionTail | None] = {}
@@ -273,58 +200,49 @@ class _HeldPostgres:
 
     def is_retired(self, key_id: str) -> bool:
         """Whether a rotation on record has retired this key."""
-        found = self._db.execute("SELECT 1 FROM demur.retired_keys WHERE key_id = %s", (key_id,))
-        return found.fetchone() is not None
+        return self._db.one("SELECT 1 FROM demur.retired_keys WHERE key_id = ?", key_id) is not None
 
     def append(self, lines: Sequence[Line]) -> range:
         """Append these; return their leaf indices."""
         growth = grown(lines, self)
         self._tails.clear()
-        with self._db.cursor() as cursor:
-            with cursor.copy("COPY demur.records (idx, payload, rest, kind, at, session, seq) FROM STDIN") as copy:
-                for row in growth.rows:
-                    copy.write_row(row)
-            with cursor.copy("COPY demur.nodes (level, idx, hash) FROM STDIN") as copy:
-                for node in growth.nodes:
-                    copy.write_row((node.level, node.index, node.hash))
-            cursor.executemany(
-                "INSERT INTO demur.rollup AS r VALUES (%s, %s, %s, %s, %s, %s) "
-                "ON CONFLICT (hour, model, decision, causes, answered) DO UPDATE SET n = r.n + excluded.n",
-                [(*key, n) for key, n in growth.counts.items()],
-            )
-            cursor.executemany("INSERT INTO demur.retired_keys VALUES (%s, %s)", growth.retired)
-            cursor.execute("UPDATE demur.state SET frontier = %s", (growth.frontier.to_bytes(),))
+        self._db.copy("demur.records (idx, payload, rest, kind, at, session, seq)", growth.rows)
+        nodes = ((node.level, node.index, node.hash) for node in growth.nodes)
+        self._db.copy("demur.nodes (level, idx, hash)", nodes, short=(0,))
+        self._db.insert("demur.rollup AS r", [(*key, n) for key, n in growth.counts.items()], otherwise=_COUNTED)
+        self._db.insert("demur.retired_keys", growth.retired)
+        self._db.ask("UPDATE demur.state SET frontier = ?", growth.frontier.to_bytes())
         return range(growth.frontier.size - len(lines), growth.frontier.size)
 
     def join(self) -> Presence:
         """Count a writer in; those who died without a word are found where nobody else is alive."""
-        (alone,) = self._db.execute("SELECT pg_try_advisory_lock(%s)", (_PRESENT,)).fetchone() or (False,)
-        self._db.execute("SELECT pg_advisory_lock_shared(%s)", (_PRESENT,))
+        (alone,) = self._db.one(f"SELECT pg_try_advisory_lock({_PRESENT})") or (False,)
+        self._db.ask(_STAYING)
         if alone:
-            self._db.execute("SELECT pg_advisory_unlock(%s)", (_PRESENT,))
-        (left,) = self._db.execute("SELECT writers FROM demur.state").fetchone() or (0,)
-        self._db.execute("UPDATE demur.state SET writers = %s", (1 if alone else left + 1,))
+            self._db.ask(f"SELECT pg_advisory_unlock({_PRESENT})")
+        (left,) = self._db.one("SELECT writers FROM demur.state") or (0,)
+        self._db.ask("UPDATE demur.state SET writers = ?", 1 if alone else left + 1)
         self.here = True
         return Presence(alone, clean=left == 0)
 
     def leave(self) -> None:
         """Count a writer out."""
-        self._db.execute("UPDATE demur.state SET writers = greatest(writers - 1, 0)")
-        self._db.execute("SELECT pg_advisory_unlock_shared(%s)", (_PRESENT,))
+        self._db.ask("UPDATE demur.state SET writers = greatest(writers - 1, 0)")
+        self._db.ask(f"SELECT pg_advisory_unlock_shared({_PRESENT})")
         self.here = False
 
 
-def _stored_frontier(db: psycopg.Connection[tuple[Any, ...]]) -> Frontier:
-    (state,) = db.execute("SELECT frontier FROM demur.state").fetchone() or (b"",)
+def _stored_frontier(db: PostgresLink) -> Frontier:
+    (state,) = db.one("SELECT frontier FROM demur.state") or (b"",)
     return Frontier.from_bytes(bytes(state))
 
 
-def _stored_tail(db: psycopg.Connection[tuple[Any, ...]], session: str) -> SessionTail | None:
-    row = db.execute(
+def _stored_tail(db: PostgresLink, session: str) -> SessionTail | None:
+    row = db.one(
         "SELECT seq, hash, at FROM demur.records r JOIN demur.nodes n ON n.level = 0 AND n.idx = r.idx "
-        "WHERE session = %s ORDER BY seq DESC LIMIT 1",
-        (session,),
-    ).fetchone()
+        "WHERE session = ? ORDER BY seq DESC LIMIT 1",
+        session,
+    )
     return None if row is None else SessionTail(row[0], bytes(row[1]).hex(), row[2])
 
 

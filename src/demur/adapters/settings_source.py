@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from demur.adapters.files import read_text
 from demur.adapters.gateway_settings import GatewaySettings, RoutePart, Setting
+from demur.adapters.postgres_address import without_password
 from demur.errors import DemurError, ShapeError, UsageError
 
 if TYPE_CHECKING:
@@ -43,7 +44,6 @@ DEFAULT_FILE = "demur.toml"
 _PREFIX = "DEMUR_GATEWAY_"
 _TABLE = "gateway"
 _ROUTES = "routes"
-_PASSWORD = re.compile(r"(//[^/@:]*):[^@]*@")
 _TOML_PLACE = re.compile(r" \(at line (\d+), column \d+\)$")
 _SECRET_NAMES = {"api_key": "api_key_env", "key": "api_key_env", "token": "token_env"}
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
@@ -303,7 +303,7 @@ def _toml_value(value: object) -> str:
     if isinstance(value, tuple):
         return f"[{', '.join(map(_toml_value, value))}]"
     if isinstance(value, str):
-        escaped = _PASSWORD.sub(r"\1:***@", str(value)).replace("\\", "\\\\").replace('"', '\\"')
+        escaped = without_password(value).replace("\\", "\\\\").replace('"', '\\"')
         return f'"{escaped}"'
     return str(value)
 
