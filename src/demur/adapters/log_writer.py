@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Durability", "LogWriter", "Receipt", "Submission", "WriterSettings"]
 
+_PATIENT = 5
+"""How many intervals records wait that nobody waits for: a batch costs as much for one record as for many."""
 _RETRY_S = 0.25
 """How long a store that failed is left alone."""
 
@@ -55,7 +57,8 @@ class WriterSettings:
 
     durability: Durability = Durability.ASYNC
     interval_s: float = 0.010
-    """Commits begin at least this far apart; the first after a pause begins at once."""
+    """Commits begin at least this far apart, and five times as far where no answer waits for them; the first after a pause
+    begins at once."""
     max_unsynced: int = 1000
     max_batch: int = 1000
     checkpoint_records: int = 1000
@@ -140,7 +143,7 @@ class LogWriter:
         self._disclosures, self._anchor, self._clock = disclosures, anchor, clock
         self._sealer = LineSealer(keys, clock)
         self._queue: deque[_Queued] = deque()
-        self._unsynced = self._given_up = 0
+        self._unsynced = self._given_up = self._awaited = 0
         self._failure: StoreError | None = None
         self._unanchored: StoreError | None = None
         self._in_flight: list[_Queued] = []
@@ -181,8 +184,9 @@ class LogWriter:
             submission = Submission(Future(), must_wait, self._bell)
             submission.receipt.set_running_or_notify_cancel()
             self._unsynced += not must_wait
+            self._awaited += must_wait
             self._queue.append(_Queued(entry, tuple(disclosures), submission))
-            if len(self._queue) == 1:
+            if len(self._queue) == 1 or (must_wait and self._awaited == 1):
                 # Whoever has something to write wakes by its own clock; to be woken for each record costs more than the record.
                 self._changed.notify()
         return submission
@@ -238,8 +242,7 @@ class LogWriter:
         with self._changed:
             while not self._closing:
                 now = time.monotonic()
-                pause = self._settings.interval_s if self._failure is None else _RETRY_S
-                ready = self._last_commit + pause
+                ready = self._last_commit + self._pause()
                 due = self._last_checkpoint_at + self._settings.checkpoint_s
                 pending = self._frontier.size > self._checkpointed
                 if self._queue and now >= ready:
@@ -248,7 +251,15 @@ class LogWriter:
                     return []
                 waits = [ready - now] * bool(self._queue) + [due - now] * pending
                 self._changed.wait(min(waits, default=None))
-            return [self._queue.popleft() for _ in range(min(len(self._queue), self._settings.max_batch))]
+            batch = [self._queue.popleft() for _ in range(min(len(self._queue), self._settings.max_batch))]
+            self._awaited -= sum(item.submission.must_wait for item in batch)
+            return batch
+
+    def _pause(self) -> float:
+        """Return how far apart commits are to begin now."""
+        if self._failure is not None:
+            return _RETRY_S
+        return self._settings.interval_s * (1 if self._awaited else _PATIENT)
 
     def _write(self, batch: list[_Queued]) -> None:
         try:
