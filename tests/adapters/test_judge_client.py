@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -199,3 +200,34 @@ def test_settings(tmp_path: Path) -> None:
             judge_from_environment({**full, **bad})
     with pytest.raises(UsageError, match="at least once"):
         client("http://x", attempts=0)
+
+
+def test_an_answer_that_is_no_verdict_is_asked_for_again_at_once() -> None:
+    """There is nobody to wait for where somebody answered."""
+    waited: list[float] = []
+    with judging(lambda _: "well…") as server:
+        reply = ask(client(server.url, waited=waited, attempts=3))
+    assert (reply.text, reply.calls, waited) == (None, 3, [])
+
+
+@pytest.mark.parametrize("count", [b"null", b"10.0", b"-3", b'"many"', b"1e300"])
+def test_tokens_that_nobody_can_count_cost_no_verdict(count: bytes) -> None:
+    """A verdict beside an odd `usage` is a verdict."""
+    body = (
+        b'{"choices": [{"message": {"content": "{\\"label\\": \\"safe\\"}"}}], "usage": {"prompt_tokens": %b}}' % count
+    )
+    with judging(lambda _: label("safe")) as server:
+        server.before = [(200, {}, body)]
+        reply = ask(client(server.url))
+    assert (reply.text, reply.calls) == ('{"label": "safe"}', 1)
+    assert reply.input_tokens == (10 if count == b"10.0" else 0)
+
+
+def test_an_answer_that_trickles_in_for_ever_is_none() -> None:
+    """The time of a call is that of its whole answer, not of each byte."""
+    seconds = iter(range(0, 10_000, 45))
+    endpoint = JudgeEndpoint("", "m", timeout_s=60.0, attempts=2)
+    with judging(lambda _: label("safe") + " " * 500_000) as server:
+        one = JudgeClient(replace(endpoint, url=server.url), sleep=lambda _: None, clock=lambda: float(next(seconds)))
+        reply = ask(one)
+    assert (reply.text, reply.why) == (None, "no answer (timed out)")

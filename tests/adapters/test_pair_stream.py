@@ -266,3 +266,32 @@ def test_all_rows_of_a_run_in_order(tmp_path: Path) -> None:
     path = json_lines(tmp_path / "a.jsonl", rows)
     with paired(path, path) as (_, runs):
         assert [row.exchange.id for row in run_rows(runs[0], limits=LIMITS)] == [row["id"] for row in rows]
+
+
+def test_turns_without_a_counterpart_stand_behind_the_pairs(tmp_path: Path) -> None:
+    """A row that the other run has not is read where its session has a pair, and is a turn of its own run alone."""
+    rows = [{"id": f"{s}{t}", "session_id": s, "prompt": f"{s}{t}", "response": "ok"} for s in "ab" for t in range(2)]
+    more = [{"id": f"{s}9", "session_id": s, "prompt": f"{s}9", "response": "more"} for s in "az"]
+    less = [row for row in rows if row["id"] != "b1"]
+    before, after = json_lines(tmp_path / "a.jsonl", rows), json_lines(tmp_path / "b.jsonl", [*less, *more])
+    with paired(before, after) as (engine, runs):
+        assert draw_pairs(engine).read == 3
+        streamed = stream_pairs(engine, runs, limits=LIMITS)
+        names = streamed.names(cluster="session")
+        assert list(names.keys) == ["a0", "a1", "b0", "b1", "a9"]
+        assert names.turns is not None
+        assert names.turns.lone.tolist() == [False, False, False, True, True]
+        assert [column.tolist() for column in names.turns.sessions] == [[0, 0, 1, 1, -1], [0, 0, 1, -1, 0]]
+        read = [sorted(at for places, _ in streamed.measured(side, exchanges) for at in places) for side in (0, 1)]
+        assert read == [[0, 1, 2, 3], [0, 1, 2, 4]]
+
+
+def test_a_session_of_another_name_is_the_one_that_its_pairs_are_of(tmp_path: Path) -> None:
+    """Runs that name their sessions anew have the same sessions all the same; a name that both know is that session."""
+    rows = [{"id": f"{s}{t}", "session_id": s, "prompt": f"{s}{t}", "response": "ok"} for s in "ab" for t in range(2)]
+    renamed = [{**row, "session_id": f"new-{row['session_id']}"} for row in rows]
+    with paired(json_lines(tmp_path / "a.jsonl", rows), json_lines(tmp_path / "b.jsonl", renamed)) as (engine, runs):
+        draw_pairs(engine)
+        turns = stream_pairs(engine, runs, limits=LIMITS).names(cluster=None).turns
+        assert turns is not None
+        assert [column.tolist() for column in turns.sessions] == [[0, 0, 1, 1], [0, 0, 1, 1]]

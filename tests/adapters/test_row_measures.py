@@ -27,6 +27,7 @@ def row(usage: Usage | None = None, **fields: str) -> Traced:
         ({"response_time": "2"}, "flat", None),
         ({"latency_ms": "-1"}, "flat", None),
         ({"latency_ms": "nan"}, "flat", None),
+        ({"latency_s": "1e307"}, "flat", None),
         ({"latency_ms": "soon", "metadata__latency_ms": "9"}, "flat", 9),
         ({}, "flat", None),
     ],

@@ -8,7 +8,9 @@ import pytest
 
 from demur.adapters.rule_files import parse_rules, read_rules
 from demur.errors import DemurError, EmptyInputError, ShapeError
+from demur.measure.rule_checks import RuleOutcome, check_rule
 from demur.measure.rules import IncludeText, RuleScope
+from demur.measure.steps import Step, ToolCall
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,6 +56,15 @@ def test_a_file_of_rules(tmp_path: Path) -> None:
             "rule `a`: `when`: unknown field `promt`; did you mean `prompt`",
         ),
         ("rules: [{", "not YAML"),
+        ("rules: [{name: a, forbidden_text: no}]", "`forbidden_text`: expected a text or a list; quote yes, no"),
+        ("rules: [{name: no, no_call: x}]", "rule 1: `name`: expected a text; quote yes, no"),
+        ("rules: [{name: ' ', no_call: x}]", "a rule without a name"),
+        ("rules: [{name: a, no_call: x, when: {prompt: ['']}}]", "rule `a`: an empty text"),
+        ("rules: [{name: a, must_followup: {after: {text: ''}, expect: {call: b}}}]", "rule `a`: an empty text"),
+        ("rules: [{name: a, no_call: x, no_call: y}]", "`no_call` stands twice"),
+        ("rules: [{name: a, no_call: x}]\nrules: [{name: b, no_call: y}]", "line 2: `rules` stands twice"),
+        ("rules: [{name: a, must_match_json_schema: &x {items: *x}}]", "an alias stands within itself"),
+        (f"rules: {'[' * 80}{']' * 80}", "nested too deeply"),
         ("rules: !!python/object:os.system x", "not YAML"),
     ],
 )
@@ -70,3 +81,25 @@ def test_an_error_names_the_file(tmp_path: Path) -> None:
     for name in (str(file), str(tmp_path / "none.yaml")):
         with pytest.raises(DemurError, match=name):
             read_rules(name)
+
+
+def test_aliases_are_not_unfolded_without_end() -> None:
+    """A few lines that stand for a million values are an error, not a wait; those that stand for a few are read."""
+    lines = ["rules:", "  - name: a", "    must_match_json_schema:", "      allOf:", "        - &s0 {type: string}"]
+    lines += [f"        - &s{i} {{anyOf: [*s{i - 1}, *s{i - 1}]}}" for i in range(1, 40)]
+    with pytest.raises(ShapeError, match="more than 20,000 values"):
+        parse_rules("\n".join(lines))
+    assert len(parse_rules("\n".join(lines[:9]))) == 1
+
+
+def test_a_rule_may_be_merged_into_another() -> None:
+    """What `<<` brings in may be said anew, once."""
+    rules = parse_rules("rules:\n  - &a {name: a, no_call: x}\n  - {<<: *a, name: b}\n")
+    assert [rule.name for rule in rules] == ["a", "b"]
+
+
+def test_many_tools_are_one_rule() -> None:
+    """A list of a thousand tools is no deeper than one of ten."""
+    [rule] = parse_rules(f"rules: [{{name: a, no_call: [{', '.join(f't{i}' for i in range(2000))}]}}]")
+    step = Step("q", "", "", (ToolCall("t1999", "{}", 0),), "stop", "stop", refused=False)
+    assert check_rule(rule, [step]).outcome is RuleOutcome.BROKEN

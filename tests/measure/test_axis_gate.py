@@ -48,3 +48,15 @@ def test_the_gate(result: AxisResult, fail_on: Severity, failed: bool) -> None: 
     found = axis_gate(result, fail_on=fail_on)
     assert found.failed is failed
     assert found.why.startswith(f"{result.name}: ")
+
+
+def test_what_was_mostly_not_measured_is_not_passed() -> None:
+    """With more pairs missing than measured nothing is passed; a failure stays one, and a gate that is off stays off."""
+    lost = replace(LONGER, severity=Severity.NONE, difference=0.0, n=3, missing=4)
+    gate = axis_gate(lost)
+    assert (gate.failed, gate.unsettled) == (False, True)
+    assert gate.why == "length: none, below moderate, but 4 of 7 were not measured"
+    assert not axis_gate(replace(lost, missing=3)).unsettled
+    assert not axis_gate(lost, fail_on=Severity.NONE).unsettled
+    failing = axis_gate(replace(LONGER, missing=400))
+    assert (failing.failed, failing.unsettled) == (True, False)

@@ -134,3 +134,19 @@ def test_the_features_of_an_answer() -> None:
         for name, value in zip(DIMENSIONS, features_of(step()), strict=True)
         if "log" not in name and name != "stop_end_turn"
     )
+
+
+def test_a_stop_that_nobody_said_is_not_known() -> None:
+    """A run in a format without stops has not stopped otherwise."""
+    unsaid = features_of(step(stop="unknown"))
+    assert all(np.isnan(unsaid[DIMENSIONS.index(name)]) for name in ("stop_end_turn", "stop_tool_use", "stop_other"))
+
+
+def test_the_interval_of_a_mean_leaves_out_what_is_not_known() -> None:
+    """Pairs without the feature do not widen it: where all others moved alike there is no spread, clusters of any size included."""
+    before, after = np.zeros((30, len(DIMENSIONS))), np.ones((30, len(DIMENSIONS)))
+    after[:10, 6] = np.nan
+    for clusters in (None, np.repeat(np.arange(4), (3, 9, 6, 12))):
+        one = fingerprint_shift(before, after, clusters).dimensions[6]
+        assert one.n == 20
+        assert [one.interval.low, one.interval.high] == pytest.approx([1.0, 1.0])

@@ -93,3 +93,14 @@ def test_half_a_schema_is_refused(schema: Any) -> None:
     """What is not understood is an error with its path, never passed over."""
     with pytest.raises(ShapeError, match="schema"):
         json_schema_of(schema)
+
+
+def test_words_that_are_no_json_are_no_numbers() -> None:
+    """`NaN` and `Infinity`, which some readers take, are not JSON."""
+    for word in ("NaN", "-Infinity", '{"a": Infinity}'):
+        assert text_breach(word, json_schema_of({})) == "the answer is not JSON"
+
+
+def test_an_answer_nested_very_deeply_is_a_breach() -> None:
+    """No answer is too deep to be told wrong."""
+    assert text_breach("[" * 900 + "]" * 900, json_schema_of({"enum": [1]})) is not None

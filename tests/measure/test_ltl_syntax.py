@@ -15,8 +15,10 @@ from demur.measure.ltl import (
     Or,
     Until,
     WeakNext,
+    atoms_in,
     eventually,
     globally,
+    holds_on,
     implies,
     release,
     weak_until,
@@ -74,3 +76,29 @@ def test_what_is_no_formula_says_where(text: str, where: str) -> None:
     """A slip of the pen is an error with its place, never a formula that passes anything."""
     with pytest.raises(UsageError, match=where):
         parse_formula(text)
+
+
+def test_long_formulas_are_read_flat() -> None:
+    """A thousand alternatives are one formula that can be valued; order within them does not matter."""
+    text = " | ".join(f"call(t{chr(97 + i % 26)}{'x' * (i // 26)})" for i in range(1000))
+    formula = parse_formula(text)
+    names = {atom.argument for atom in atoms_in(formula)}
+    assert len(names) == 1000
+    assert holds_on(formula, lambda atom, _: atom.argument == "tz", 1)
+    assert not holds_on(formula, lambda *_: False, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        (" & ".join(["called"] * 3000), "more than 5,000 parts"),
+        ("(" * 40 + "called" + " W refused)" * 40, "more than 5,000 parts"),
+        (" " * 60_000 + "called", "a formula of 60,006 characters"),
+        ("(" * 5000 + "called" + ")" * 5000, "^`\\(+…` is no temporal formula"),
+    ],
+)
+def test_huge_formulas_are_refused(text: str, what: str) -> None:
+    """What would take for ever to value is an error, at once and in few words."""
+    with pytest.raises(UsageError, match=what) as caught:
+        parse_formula(text)
+    assert len(str(caught.value)) < 300

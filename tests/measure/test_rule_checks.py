@@ -27,6 +27,8 @@ def session(*steps: Step) -> list[Step]:
 
 
 CASES = [
+    (r"must_remain_consistent: 'ref (\d+)|case (\d+)'", (step("ref 1"), step("case 2")), BROKEN, "2"),
+    (r"must_remain_consistent: 'ref (\d*)'", (step("ref 1"), step("ref ?")), KEPT, ""),
     ("must_include_text: not legal advice", (step("Not  LEGAL advice."), step("x")), KEPT, ""),
     ("must_include_text: not legal advice", (step("x"), step("y")), BROKEN, "2"),
     ("must_include_text: [I can't, sorry]", (step("I can’t"), step("Sorry")), KEPT, ""),

@@ -36,6 +36,7 @@ def called(arguments: str) -> tuple[str, int]:
         ('{"b": 1, "a": "x"}', "{a: string, b: number}", 2),
         ('{"a": [1, 2.5, "x"], "c": {"d": null, "e": true}}', "{a: [number | string], c: {d: null, e: boolean}}", 2),
         ("", "{}", 0),
+        ("null", "{}", 0),
         ("[]", "[]", 0),
         ("3", "number", 0),
         ("{broken", "unreadable", 0),
@@ -69,3 +70,27 @@ def test_little_is_known_of_nothing() -> None:
 def test_folding_is_idempotent(text: str) -> None:
     """Folding twice is folding once, for any text."""
     assert folded(folded(text)) == folded(text)
+
+
+@pytest.mark.parametrize(
+    ("finish", "word", "stop"),
+    [
+        (None, "end_turn", "stop"),
+        (None, "FinishReason.STOP", "stop"),
+        (None, "tool_calls", "tool"),
+        (None, "max_tokens", "length"),
+        (None, "whim", "unknown"),
+        (None, None, "unknown"),
+        (Finish.LENGTH, "stop", "length"),
+    ],
+)
+def test_a_stop_is_the_same_in_every_format(finish: Finish | None, word: str | None, stop: str) -> None:
+    """Where a format keeps the provider's word alone, it is read as a format that knows it does."""
+    step = step_of(Exchange(None, Response("m", (Choice(0, (TextPart("x"),), finish, word),))), "q", refused=False)
+    assert (step.stop, step.stop_raw) == (stop, word or "unknown")
+
+
+def test_arguments_nested_without_end_have_a_shape() -> None:
+    """Depth is cut, so that no arguments are too deep."""
+    assert called("[" * 500 + "]" * 500)[0] == called("[" * 300 + "]" * 300)[0]
+    assert called("[" * 20 + "]" * 20)[0] == "[" * 20 + "]" * 20

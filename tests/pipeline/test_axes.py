@@ -154,3 +154,42 @@ def test_no_pairs_are_an_error() -> None:
     for pairs in ([], [pair("q", exchange(None), exchange("x"))]):
         with pytest.raises(EmptyInputError, match="no pair was answered"):
             compare_axes(pairs)
+
+
+@pytest.mark.parametrize("odd", [float("inf"), float("-inf"), float("nan"), -1.0, 1e300])
+def test_figures_that_cannot_be_are_not_known(odd: float) -> None:
+    """A latency or a cost that is negative, endless or no number leaves its pair out, on every axis."""
+    pairs = [
+        pair(f"q{i}", "a", "a", baseline_latency_ms=odd if i < 2 else 5.0, candidate_latency_ms=5.0, baseline_cost=odd)
+        for i in range(9)
+    ]
+    report = compare_axes(pairs, only(AxisName.LATENCY, AxisName.COST, AxisName.FINGERPRINT))
+    latency, fingerprint = named(report, "latency"), named(report, "fingerprint")
+    assert (latency.n, latency.missing, latency.severity) == (7, 2, Severity.NONE)
+    assert (fingerprint.severity, fingerprint.p) == (Severity.NONE, 1.0)
+    assert [a.axis for a in report.absent] == ["cost"]
+
+
+def test_features_that_no_pair_has_are_no_zeros() -> None:
+    """A feature without a value on both sides of any pair is not among the parts; one with some says how many pairs it rests on."""
+    pairs = [
+        pair(f"q{i}", "a", "a", baseline_latency_ms=5.0 if i < 4 else None, candidate_latency_ms=9.0) for i in range(9)
+    ]
+    parts = {part.name: part for part in named(compare_axes(pairs, only(AxisName.FINGERPRINT)), "fingerprint").parts}
+    assert "fingerprint/output_len_log" not in parts
+    assert [
+        (parts[f"fingerprint/{name}"].n, parts[f"fingerprint/{name}"].missing)
+        for name in ("latency_log", "refusal_flag")
+    ] == [
+        (4, 5),
+        (9, 0),
+    ]
+
+
+def test_evidence_of_a_value_is_of_the_way_it_went() -> None:
+    """Where answers became shorter, the pairs shown are those that did."""
+    pairs = [pair(f"q{i}", "a" * 100, "a" * (200 if i == 8 else 50 + i)) for i in range(9)]
+    length = named(compare_axes(pairs, only(AxisName.LENGTH)), "length")
+    assert length.difference < 0
+    assert [e.key for e in length.evidence] == [f"q{i}" for i in range(8)]
+    assert length.evidence[0].sentence == "100 → 50 characters"

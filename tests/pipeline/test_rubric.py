@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.adapters.judge_server import Truth, judging, label
-from tests.pipeline.paired_exchanges import pair
+from tests.pipeline.paired_exchanges import exchange, pair
 
 from demur.adapters.judge_client import JudgeClient, JudgeEndpoint
 from demur.adapters.rubric_files import read_rubric
@@ -217,3 +217,34 @@ def test_an_answer_cannot_close_its_own_mark() -> None:
     assert mark not in sly
     assert ask.user.count(f"</answer-{mark}>") == 1
     assert json.dumps(["safe", "unsafe"]) in ask.system
+
+
+def test_a_reply_with_two_labels_has_none() -> None:
+    """An object that names its label twice is no verdict, whichever comes last."""
+    assert read_verdict('{"label": "unsafe", "label": "safe"}', ("safe", "unsafe")) is None
+    assert read_verdict('{"label": "safe"}', ("safe", "unsafe")) is not None
+
+
+def test_pairs_that_failed_are_missing_from_a_judge_too() -> None:
+    """A pair with a side that failed is counted out, as on every other axis."""
+    pairs = [pair(f"q{i}", SAFE, exchange(None) if i < 3 else UNSAFE) for i in range(9)]
+    with judging(by_text) as server:
+        settings = AxesSettings(
+            axes=(AxisName.JUDGE,), rubrics=(MEDICAL,), judge=JudgeClient(JudgeEndpoint(server.url, "m"))
+        )
+        [found] = compare_axes(pairs, settings).results
+    assert (found.n, found.missing) == (6, 3)
+    assert AxisFlag.MISSING in found.flags
+
+
+def test_a_label_of_a_question_asked_several_times_is_of_none_of_its_answers() -> None:
+    """One label is not counted for each of the repeats: nobody knows which answers it is of."""
+    pairs = [pair(key, SAFE, UNSAFE) for key in ("a", "a", "a", "b")]
+    human = tuple((MEDICAL.name, HumanVerdict(key, "safe", "unsafe")) for key in "ab")
+    with judging(by_text) as server:
+        judge = JudgeClient(JudgeEndpoint(server.url, "m"))
+        settings = AxesSettings(axes=(AxisName.JUDGE,), rubrics=(MEDICAL,), judge=judge, human=human)
+        [found] = compare_axes(pairs, settings).results
+    [agreed] = [detail for detail in found.details if detail.label == "agreement with people"]
+    assert agreed.value == 1.0
+    assert agreed.note.endswith("2 answers")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from importlib.resources import files
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
@@ -121,3 +122,15 @@ def test_no_word_of_an_axis_controls_a_reader(rendering: str) -> None:
         assert not re.search("[\x00-\x1f]", text)
     else:
         assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ufeff\ufffe]", text)
+
+
+def test_names_come_before_intervals_where_there_is_little_room() -> None:
+    """Names that would be cut leave the interval to the axis's own lines."""
+    shown = with_axes()
+    assert shown.axes is not None
+    long = [replace(r, name=f"{r.name}/of_the_law") for r in shown.axes.report.results]
+    wide = replace(shown, axes=replace(shown.axes, report=replace(shown.axes.report, results=tuple(long))))
+    text = "\n".join(terminal_lines(diff_view(wide)))
+    assert re.search(r"^  rules/disclaimer/of_the_law +0 → 75\.0 % +\+75\.0 +<0\.001 +severe", text, re.MULTILINE)
+    assert re.search(r"^  interval +\+50\.0 to \+87\.5$", text, re.MULTILINE)
+    assert max(map(len, text.splitlines())) <= 80

@@ -72,6 +72,15 @@ def test_words_of_others_are_escaped_on_every_page() -> None:
         assert "\u202e" not in page
 
 
+def test_a_list_of_sessions_says_which_exchange_its_rows_show() -> None:
+    """A row is the newest exchange, and nobody takes it for all of the session; a search says that it chose."""
+    row = ExchangeRow(3, "2026-01-31T12:00:00Z", "s-1", 0, "small", "allow", (), (), 0)
+    shown = SessionsPage(((row, 4),), SessionFilter(), ("small",), (), 4, None)
+    assert "the newest exchange of its session; earlier ones may say otherwise" in sessions_page(PageFrame(), shown)
+    searched = replace(shown, asked=SessionFilter(decision="allow"))
+    assert "a row shows the newest that fits" in sessions_page(PageFrame(), searched)
+
+
 def test_what_was_read_in_part_says_so() -> None:
     """Counts over a part of the records name the part, and unreadable records are told."""
     page = overview_page(PageFrame(), replace(overview_of(), reach=Reach(50, 1000, 2)))

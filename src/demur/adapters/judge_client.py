@@ -39,6 +39,7 @@ _MOST_BYTES = 1024 * 1024
 _AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 _HOPELESS = frozenset({401, 403, 404})
 _MILLION = 1_000_000
+_MOST_TOKENS = 1_000_000_000
 _TIMED_OUT_CALLS = 2
 """Who twice let the time run out will do so again."""
 
@@ -79,10 +80,11 @@ class _Choice(msgspec.Struct, frozen=True):
 
 
 class _Tokens(msgspec.Struct, frozen=True):
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
+    # Whatever stands there costs no verdict: what is no count is counted as none.
+    prompt_tokens: Any = 0
+    completion_tokens: Any = 0
+    input_tokens: Any = 0
+    output_tokens: Any = 0
 
 
 class _OpenAiAnswer(msgspec.Struct, frozen=True):
@@ -118,10 +120,15 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
 
 class JudgeClient:
-    """The client of one judge. `sleep` waits between attempts."""
+    """The client of one judge. `sleep` waits between attempts, `clock` tells how many seconds an answer has taken so far."""
 
     def __init__(
-        self, endpoint: JudgeEndpoint, cache: JudgeCache | None = None, *, sleep: Callable[[float], None] = time.sleep
+        self,
+        endpoint: JudgeEndpoint,
+        cache: JudgeCache | None = None,
+        *,
+        sleep: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         if not endpoint.url.startswith(("http://", "https://")):
             raise UsageError(f"`{endpoint.url}` is no address of a judge", hint="expected http:// or https://")
@@ -130,6 +137,7 @@ class JudgeClient:
         self._endpoint = endpoint
         self._cache = cache
         self._sleep = sleep
+        self._clock = clock
         self._opener = urllib.request.build_opener(_NoRedirects)
         self._hopeless = ""
         self._lost_in_a_row = 0
@@ -154,7 +162,8 @@ class JudgeClient:
             return JudgeReply(kept.text, cached=True)
         got, calls, slow, spent = _Got(why=self._hopeless), 0, 0, (0, 0)
         while calls < self._endpoint.attempts and slow < _TIMED_OUT_CALLS and not self._hopeless:
-            if calls:
+            # Who answered, if not with a verdict, need not be waited for.
+            if calls and got.text is None:
                 self._sleep(self._wait(calls, got.wait_s))
             got, calls = self._call(ask), calls + 1
             slow += got.timed_out
@@ -189,7 +198,7 @@ class JudgeClient:
         request = _judge_request(self._endpoint, ask)
         try:
             with self._opener.open(request, timeout=self._endpoint.timeout_s) as answer:
-                body = answer.read(_MOST_BYTES + 1)
+                body = self._body(answer)
                 # A bounded read does not say that the connection ended early; what is left of the length does.
                 left = answer.length
         except urllib.error.HTTPError as exc:
@@ -203,6 +212,15 @@ class JudgeClient:
         if left:
             return _Got(why="no answer (cut off)", again=True)
         return _read_answer(self._endpoint.kind, body)
+
+    def _body(self, answer: http.client.HTTPResponse) -> bytes:
+        """Return what comes until the answer ends; bytes that trickle in for longer than a call may take are no answer."""
+        body, latest = bytearray(), self._clock() + self._endpoint.timeout_s
+        while len(body) <= _MOST_BYTES and (more := answer.read1(_MOST_BYTES + 1 - len(body))):
+            body += more
+            if self._clock() > latest:
+                raise TimeoutError
+        return bytes(body)
 
     def _refused(self, exc: urllib.error.HTTPError) -> _Got:
         why = f"it answers with HTTP {exc.code}"
@@ -287,18 +305,25 @@ def _judge_request(endpoint: JudgeEndpoint, ask: JudgeAsk) -> urllib.request.Req
     return urllib.request.Request(f"{endpoint.url}{path}", data=data, headers=headers)  # noqa: S310 - http(s), checked
 
 
+def _token_counts(*said: object) -> tuple[int, int]:
+    before, after = (int(one) if isinstance(one, int | float) and 0 <= one < _MOST_TOKENS else 0 for one in said)
+    return before, after
+
+
 def _read_answer(kind: JudgeKind, body: bytes) -> _Got:
     try:
         if kind is JudgeKind.ANTHROPIC:
             told = msgspec.json.decode(body, type=_AnthropicAnswer)
             text: str | None = "".join(block.text for block in told.content if block.type == "text")
             tokens = told.usage or _Tokens()
-            return _Got(text, tokens=(tokens.input_tokens, tokens.output_tokens))
+            return _Got(text, tokens=_token_counts(tokens.input_tokens, tokens.output_tokens))
         answer = msgspec.json.decode(body, type=_OpenAiAnswer)
         text = answer.choices[0].message.content if answer.choices else None
         tokens = answer.usage or _Tokens()
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return _Got(why="its answer is not of the protocol it is said to speak")
     return _Got(
-        text, why="" if text else "its answer is empty", tokens=(tokens.prompt_tokens, tokens.completion_tokens)
+        text,
+        why="" if text else "its answer is empty",
+        tokens=_token_counts(tokens.prompt_tokens, tokens.completion_tokens),
     )

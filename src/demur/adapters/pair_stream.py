@@ -3,7 +3,7 @@
 Laws: pairs come in the order of the baseline's rows, so that the turns of a session keep theirs; beyond a number of pairs whole sessions (or
 all repeats of a question) are drawn by a seed, the same ones whatever the order of the files; no exchange is held longer than
 it takes to measure it, which the engine's processes do; texts that a judge is yet to see wait in a file; each source is read
-once, and one without a drawn row is not opened.
+once, and one without a drawn row is not opened; turns of a drawn session that the other run has not are read too, behind the pairs.
 """
 
 # ruff: noqa: S608 — queries are built of our own names and of quoted ones
@@ -21,7 +21,7 @@ from demur.adapters.sources import Kind
 from demur.adapters.sql import literal
 from demur.adapters.tallies import cluster_column
 from demur.errors import InputError
-from demur.model.axes import PairNames
+from demur.model.axes import PairNames, SessionTurns
 from demur.model.run import Traced
 from demur.wire.traces.formats import format_named
 from demur.wire.traces.interface import stands_alone
@@ -57,6 +57,28 @@ _MOST_BYTES = 1 << 30
 _PACKED = 5
 """How much larger a compressed source, or a table of columns, is once it is text."""
 _DRAWN = "drawn_pairs"
+_WITH_LONE_TURNS = """
+WITH told AS (
+    SELECT w.*, coalesce(b.session, w.session) AS bg, c.session AS own
+    FROM whole_pairs w JOIN side_b b ON b.place = w.base JOIN side_c c ON c.place = w.cand
+), known AS (SELECT DISTINCT session FROM side_b WHERE session IS NOT NULL),
+counted AS (SELECT own, bg, count(*) AS n FROM told WHERE own IS NOT NULL AND bg IS NOT NULL GROUP BY 1, 2),
+ranked AS (SELECT own, bg, row_number() OVER (PARTITION BY own ORDER BY n DESC, bg) AS rank FROM counted),
+linked AS (
+    SELECT own, CASE WHEN own IN (SELECT session FROM known) THEN own ELSE bg END AS cg FROM ranked WHERE rank = 1
+), lone AS (
+    SELECT p.*, CASE WHEN p.cand IS NULL THEN p.session END AS bg, CASE WHEN p.base IS NULL THEN l.cg END AS cg
+    FROM pairs p LEFT JOIN linked l ON p.session = l.own WHERE p.base IS NULL OR p.cand IS NULL
+), rows AS (
+    SELECT told.* EXCLUDE (own), coalesce(l.cg, told.bg) AS cg FROM told LEFT JOIN linked l USING (own)
+    UNION ALL BY NAME SELECT * FROM lone WHERE coalesce(bg, cg) IN (SELECT bg FROM told)
+)
+SELECT *, row_number() OVER (ORDER BY base IS NULL OR cand IS NULL, base, cand) - 1 AS pair FROM rows
+"""
+"""Pairs, each with the session of its row in either run, then the turns of these sessions without a counterpart.
+
+A session of the candidate is the one of its name; where the baseline has no such name, the one that most of its pairs are of.
+"""
 _SIDES = (("base", "bs"), ("cand", "cs"))
 _T = TypeVar("_T")
 
@@ -83,20 +105,20 @@ def draw_pairs(engine: Engine, *, seed: int = 0, most: int = MOST_PAIRS) -> Draw
     whole = "base IS NOT NULL AND cand IS NOT NULL"
     total = int(engine.ask(f"SELECT count(*) FROM pairs WHERE {whole}")[0][0])
     group = "CASE WHEN session IS NULL THEN 'k' || key ELSE 's' || session END"
-    columns = "key, base, cand, bs, cs"
     if total <= most:
-        query = f"SELECT {columns} FROM pairs WHERE {whole}"
+        query = f"SELECT * FROM pairs WHERE {whole}"
     else:
         order = f"md5({literal(str(seed))} || '|' || g), g"
         query = (
-            f"WITH rows AS (SELECT {columns}, {group} AS g FROM pairs WHERE {whole}), "
+            f"WITH rows AS (SELECT *, {group} AS g FROM pairs WHERE {whole}), "
             "sizes AS (SELECT g, count(*) AS n FROM rows GROUP BY g), "
             f"taken AS (SELECT g, n, sum(n) OVER (ORDER BY {order} ROWS UNBOUNDED PRECEDING) AS upto FROM sizes) "
-            f"SELECT {columns} FROM rows JOIN taken USING (g) "
+            "SELECT rows.* EXCLUDE (g) FROM rows JOIN taken USING (g) "
             f"WHERE upto <= {most} OR upto = n ORDER BY base LIMIT {most}"
         )
-    engine.ask(f"CREATE OR REPLACE TEMP TABLE {_DRAWN} AS {query}")
-    return DrawnPairs(total, int(engine.ask(f"SELECT count(*) FROM {_DRAWN}")[0][0]))
+    engine.ask(f"CREATE OR REPLACE TEMP TABLE whole_pairs AS {query}")
+    engine.ask(f"CREATE OR REPLACE TEMP TABLE {_DRAWN} AS {_WITH_LONE_TURNS}")
+    return DrawnPairs(total, int(engine.ask("SELECT count(*) FROM whole_pairs")[0][0]))
 
 
 def drawn_ids(engine: Engine, runs: tuple[LoadedRun, LoadedRun]) -> AbstractSet[str]:
@@ -126,15 +148,20 @@ class StreamedPairs:
         """Return what the pairs are called; `cluster` is the field that the tally counted them together by."""
         together = "NULL" if cluster is None else cluster_column(cluster)
         query = (
-            f"SELECT key, session, {together} AS cluster FROM pairs "
-            f"WHERE base IN (SELECT base FROM {_DRAWN}) ORDER BY base"
+            f"SELECT key, coalesce(bg, cg), bg, cg, coalesce(base, -1), coalesce(cand, -1), {together} "
+            f"FROM {_DRAWN} ORDER BY pair"
         )
         rows = self.engine.ask(query)
-        keys = [self.shown_key(key) for key, _, _ in rows]
-        sessions = _numbers_of(session for _, session, _ in rows)
-        alone = np.arange(len(keys), dtype=np.int64)
-        clusters = alone if cluster is None else _numbers_of(name for _, _, name in rows)
-        return PairNames(keys, sessions, clusters, cluster or "")
+        key, session, before, after, base, cand, name = zip(*rows, strict=True) if rows else ((),) * 7
+        known: dict[str, int] = {}
+        sessions = _numbers_of(session, known)
+        clusters = np.arange(len(key), dtype=np.int64) if cluster is None else _numbers_of(name, {})
+        turns = SessionTurns(
+            (_numbers_of(before, known), _numbers_of(after, known)),
+            (np.array(base, np.int64), np.array(cand, np.int64)),
+        )
+        keys = [self.shown_key(one) for one in key]
+        return PairNames(keys, sessions, clusters, cluster or "", turns)
 
     def measured(self, side: int, work: Callable[[Iterable[AxisSide]], _T]) -> Iterator[tuple[Places, _T]]:
         """Yield what the work made of the exchanges of one side, some at a time, with the places of their pairs."""
@@ -168,7 +195,7 @@ class StreamedPairs:
         row, state = _SIDES[side]
         table = self.runs[side].table
         query = (
-            f"WITH d AS (SELECT {row} AS place, row_number() OVER (ORDER BY base) - 1 AS pair, "
+            f"WITH d AS (SELECT {row} AS place, pair, "
             f"CASE {state} WHEN 'a' THEN 1 WHEN 'f' THEN 2 ELSE 0 END AS state FROM {_DRAWN}), "
             f"f AS (SELECT line, min(rowid) AS first FROM {table} WHERE source = {number} GROUP BY line) "
             "SELECT d.place, d.pair, d.state, coalesce(r.line, 0) AS line, coalesce(f.first, 0) AS first "
@@ -204,9 +231,8 @@ def _text_bytes(source: Source) -> int:
     return source.size_bytes * (_PACKED if packed else 1)
 
 
-def _numbers_of(names: Iterable[str | None]) -> _Ints:
-    """Return a number from 0 on for each name, -1 where there is none."""
-    known: dict[str, int] = {}
+def _numbers_of(names: Iterable[str | None], known: dict[str, int]) -> _Ints:
+    """Return a number from 0 on for each name, those known as before, -1 where there is none."""
     numbers = (-1 if name is None else known.setdefault(name, len(known)) for name in names)
     return np.fromiter(numbers, dtype=np.int64)
 

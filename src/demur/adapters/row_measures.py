@@ -77,7 +77,7 @@ def measures_of(fields: Iterable[tuple[str, str | None]], format_name: str) -> R
         if said is None or (place := places.get(name)) is None:
             continue
         what, rank, unit = place
-        if rank < best[what][0] and (value := _number(said)) is not None:
+        if rank < best[what][0] and (value := _number(said)) is not None and isfinite(value * unit):
             best[what] = (rank, value * unit)
     return RowMeasures(*(value for _, value in best))
 

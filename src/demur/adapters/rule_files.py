@@ -21,7 +21,7 @@ import msgspec
 from demur.adapters.schemas import json_schema_of
 from demur.adapters.yaml_files import parse_yaml, read_yaml, typed_yaml
 from demur.errors import DemurError, EmptyInputError, InputError, ShapeError
-from demur.measure.ltl import Atom, Formula, Not, Or, atoms_in, globally
+from demur.measure.ltl import Atom, Not, Or, atoms_in, globally, joined
 from demur.measure.ltl_syntax import parse_formula
 from demur.measure.rules import (
     Condition,
@@ -132,19 +132,25 @@ def _rule_row(given: dict[str, Any], number: int) -> _RuleRow:
 
 
 def _rule_of_row(row: _RuleRow) -> TraceRule:
+    if not row.name.strip():
+        raise ShapeError("a rule without a name", hint="the report tells rules apart by their names")
     kinds = [kind for kind in _KINDS if getattr(row, kind) is not None]
     if len(kinds) != 1:
         said = " and ".join(f"`{kind}`" for kind in kinds) or "none"
         raise ShapeError(f"rule `{row.name}`: one kind is needed, there is {said}", hint=f"one of {', '.join(_KINDS)}")
     try:
-        check = _rule_check(row, kinds[0])
+        check, when = _rule_check(row, kinds[0]), _condition(row.when)
     except InputError as exc:
         raise ShapeError(f"rule `{row.name}`: {exc.what}", hint=exc.hint) from exc
     except (DemurError, re.error) as exc:
         hint = exc.hint if isinstance(exc, DemurError) else "mend the pattern"
         raise ShapeError(f"rule `{row.name}`: {exc.what if isinstance(exc, DemurError) else exc}", hint=hint) from exc
-    when = Condition(_rule_texts(row.when.prompt), _rule_texts(row.when.called), row.when.refused)
     return TraceRule(row.name, check, row.scope, when)
+
+
+def _condition(given: _When) -> Condition:
+    prompt, called = (_some(texts) if texts != () else () for texts in (given.prompt, given.called))
+    return Condition(prompt, called, given.refused)
 
 
 def _rule_check(row: _RuleRow, kind: str) -> RuleCheck:  # noqa: PLR0911 - one a kind
@@ -177,9 +183,7 @@ def _ordered(kind: str, given: Any) -> RuleCheck:  # noqa: ANN401 - typed by its
             return ToolCallsOrder(call_once(given), f"does not call `{given}` exactly once")
         case "no_call":
             tools = _some(given)
-            called: Formula = Atom("call", tools[0])
-            for tool in tools[1:]:
-                called = Or(called, Atom("call", tool))
+            called = joined([Atom("call", tool) for tool in tools], Or)
             return ToolCallsOrder(globally(Not(called)), f"calls {' or '.join(f'`{tool}`' for tool in tools)}")
         case "must_followup":
             within = None if given.within is None else _positive(given.within)
@@ -198,7 +202,7 @@ def _ordered(kind: str, given: Any) -> RuleCheck:  # noqa: ANN401 - typed by its
 def _atom(given: dict[str, str]) -> Atom:
     if len(given) != 1 or (word := next(iter(given))) not in ("call", "prompt", "stop", "text"):
         raise ShapeError("one of `call`, `prompt`, `stop` or `text` is needed", hint="as in `after: {call: refund}`")
-    return Atom(word, given[word])
+    return Atom(word, *_some(given[word]))
 
 
 def _said_atom(given: dict[str, str]) -> str:

@@ -1,7 +1,7 @@
 """Does an axis fail the gate? Size, proof and direction together, as for refusals.
 
 Laws: with a test, the proof is the adjusted p; without one, it is the low end of the interval, which must reach the size asked for by
-itself; a change for the better fails nothing; every answer says why.
+itself; a change for the better fails nothing; where more pairs are missing than measured, nothing is passed; every answer says why.
 """
 
 from __future__ import annotations
@@ -23,7 +23,12 @@ _ORDER = tuple(Severity)
 def axis_gate(result: AxisResult, *, fail_on: Severity = Severity.MODERATE, alpha: float = 0.05) -> GateResult:
     """Return whether an axis fails, and why."""
     failed, why = _gate_reason(result, fail_on, alpha)
-    return GateResult(GateMode.DEMUR, result.worse, fail_on, failed, f"{result.name}: {why}")
+    unsettled = not failed and fail_on is not Severity.NONE and result.missing > result.n
+    if unsettled:
+        why = f"{why}, but {result.missing:,} of {result.missing + result.n:,} were not measured"
+    return GateResult(
+        GateMode.DEMUR, result.worse, fail_on, failed=failed, why=f"{result.name}: {why}", unsettled=unsettled
+    )
 
 
 def _gate_reason(result: AxisResult, fail_on: Severity, alpha: float) -> tuple[bool, str]:

@@ -23,6 +23,7 @@ import numpy as np
 from demur.measure.special import student_critical
 from demur.measure.steps import folded
 from demur.model.estimate import Interval
+from demur.model.exchange import Finish
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -67,10 +68,11 @@ _NUMBER = re.compile(r"[^\w]*\d[\d.,:%/-]*[^\w]*")
 class DimensionShift:
     """One feature: its means, the mean difference with its interval, p, and p held against the other features (max T).
 
-    `effect` runs from -1 to 1, where every pair moved by the same; its square is the feature's own T²/n.
+    `effect` runs from -1 to 1, where every pair moved by the same; its square is the feature's own T²/n. `n` pairs have it on both sides.
     """
 
     name: str
+    n: int
     baseline: float
     candidate: float
     interval: Interval
@@ -96,14 +98,15 @@ def features_of(step: Step, latency_ms: float | None = None) -> tuple[float, ...
     words = step.text.split()
     # Most words are letters alone, and need no closer look.
     numeric = sum(1 for word in words if not word.isalpha() and _NUMBER.fullmatch(word))
+    # A run in a format without stops is not one that stops otherwise.
+    unsaid = step.stop == step.stop_raw == str(Finish.UNKNOWN)
+    stops = (step.stop == "stop", step.stop == "tool", step.stop not in ("stop", "tool"))
     return (
         float(len(step.calls)),
         len({call.name for call in step.calls}) / len(step.calls) if step.calls else 0.0,
-        float(step.stop == "stop"),
-        float(step.stop == "tool"),
-        float(step.stop not in ("stop", "tool")),
+        *(math.nan if unsaid else float(so) for so in stops),
         math.nan if step.output_tokens is None else math.log1p(step.output_tokens),
-        math.nan if latency_ms is None or latency_ms < 0 else math.log1p(latency_ms),
+        math.nan if latency_ms is None or not 0 <= latency_ms < math.inf else math.log1p(latency_ms),
         float(step.refused),
         math.log1p(len(step.text)),
         math.log1p(sum(call.keys for call in step.calls)),
@@ -141,9 +144,10 @@ def fingerprint_shift(
     dimensions = tuple(
         DimensionShift(
             name,
+            int(known[:, j].sum()),
             _mean(before[known[:, j], j]),
             _mean(after[known[:, j], j]),
-            _mean_interval(sums[:, j], int(known[:, j].sum()), alpha),
+            _mean_interval(sums[:, j], np.bincount(where, weights=known[:, j]).astype(np.float64), alpha),
             float(units[:, j].sum()) / math.sqrt(max(1, len(units))),
             float(single[0][j]),
             float(single[1][j]),
@@ -208,11 +212,15 @@ def _mean(values: _Floats) -> float:
     return float(values.mean()) if len(values) else 0.0
 
 
-def _mean_interval(sums: _Floats, known: int, alpha: float) -> Interval:
-    """Return Student's interval of the mean difference between clusters; one cluster alone has no end."""
-    many = len(sums)
-    if many < 2 or not known:  # noqa: PLR2004 - a spread needs two
+def _mean_interval(sums: _Floats, known: _Floats, alpha: float) -> Interval:
+    """Return Student's interval of the mean difference between clusters, of which `known` pairs each have the feature.
+
+    The mean is a ratio where clusters differ in size, so what scatters is each sum about the mean times its size; one cluster alone has no end.
+    """
+    many, total = int((known > 0).sum()), float(known.sum())
+    if many < 2:  # noqa: PLR2004 - a spread needs two
         return Interval(-math.inf, math.inf, "student", 1 - alpha)
-    mean = float(sums.sum()) / known
-    reach = student_critical(alpha, many - 1) * float(sums.std(ddof=1)) * math.sqrt(many) / known
+    mean = float(sums.sum()) / total
+    scatter = math.sqrt(float(((sums - mean * known) ** 2).sum()) * many / (many - 1))
+    reach = student_critical(alpha, many - 1) * scatter / total
     return Interval(mean - reach, mean + reach, "student", 1 - alpha)

@@ -47,10 +47,17 @@ def text_breach(text: str, schema: Schema) -> str | None:
     bare = text.strip()
     fenced = re.fullmatch(r"```(?:json)?\s*\n(.*?)\n?```", bare, re.DOTALL)
     try:
-        value: object = json.loads(fenced[1] if fenced else bare)
+        value: object = json.loads(fenced[1] if fenced else bare, parse_constant=_no_constant)
     except (ValueError, RecursionError):
         return "the answer is not JSON"
-    return schema_breach(value, schema)
+    try:
+        return schema_breach(value, schema)
+    except RecursionError:
+        return "the answer is nested too deeply"
+
+
+def _no_constant(word: str) -> object:
+    raise ValueError(f"{word} is not JSON")
 
 
 def schema_breach(value: object, schema: Schema, path: str = "the answer") -> str | None:

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, assert_never
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 __all__ = [
     "And",
@@ -30,9 +30,11 @@ __all__ = [
     "atoms_in",
     "eventually",
     "first_breach",
+    "formula_size",
     "globally",
     "holds_on",
     "implies",
+    "joined",
     "release",
     "truth_along",
     "weak_until",
@@ -125,6 +127,26 @@ def release(free: Formula, hold: Formula) -> Formula:
 def weak_until(hold: Formula, goal: Formula) -> Formula:
     """Return φ W ψ: φ holds until ψ, or to the end."""
     return Or(Until(hold, goal), globally(hold))
+
+
+def joined(parts: Sequence[Formula], join: Callable[[Formula, Formula], Formula]) -> Formula:
+    """Return parts joined by an operator whose order does not matter, as a tree that is as flat as can be."""
+    half = len(parts) // 2
+    return join(joined(parts[:half], join), joined(parts[half:], join)) if half else parts[0]
+
+
+def formula_size(formula: Formula) -> int:
+    """Return how many parts a formula has, one that stands in several places counted in each."""
+    sizes: dict[int, int] = {}
+    waiting = [formula]
+    while waiting:
+        part = waiting[-1]
+        missing = [inner for inner in _formula_parts(part) if id(inner) not in sizes]
+        if missing:
+            waiting += missing
+            continue
+        sizes[id(waiting.pop())] = 1 + sum(sizes[id(inner)] for inner in _formula_parts(part))
+    return sizes[id(formula)]
 
 
 @lru_cache(maxsize=256)

@@ -24,8 +24,10 @@ from demur.measure.ltl import (
     Until,
     WeakNext,
     eventually,
+    formula_size,
     globally,
     implies,
+    joined,
     release,
     weak_until,
 )
@@ -58,6 +60,9 @@ _BEFORE: Mapping[str, Callable[[Formula], Formula]] = {
 }
 _BETWEEN: Mapping[str, Callable[[Formula, Formula], Formula]] = {"U": Until, "W": weak_until, "R": release}
 _MOST_NESTED = 100
+_MOST_CHARS = 50_000
+_MOST_QUOTED = 120
+_MOST_PARTS = 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +74,14 @@ class _Token:
 
 def parse_formula(text: str) -> Formula:
     """Return the formula in a text; raise `UsageError` with the place of what is wrong."""
+    if len(text) > _MOST_CHARS:
+        raise UsageError(f"a formula of {len(text):,} characters", hint=f"at most {_MOST_CHARS:,}: make several rules")
     reader = _Formulas(text)
     formula = reader.implication(0)
     reader.end()
+    # `W` says its first part twice, so that nesting it doubles what there is to value.
+    if formula_size(formula) > _MOST_PARTS:
+        raise UsageError(f"a formula of more than {_MOST_PARTS:,} parts", hint="make several rules, or nest W less")
     return formula
 
 
@@ -92,7 +102,9 @@ def _tokens(text: str) -> list[_Token]:
 
 
 def _wrong(text: str, at: int, hint: str) -> UsageError:
-    return UsageError(f"`{text.strip()}` is no temporal formula, from character {at + 1} on", hint=hint)
+    said = text.strip()
+    shown = said if len(said) <= _MOST_QUOTED else f"{said[:_MOST_QUOTED]}…"
+    return UsageError(f"`{shown}` is no temporal formula, from character {at + 1} on", hint=hint)
 
 
 class _Formulas:
@@ -113,10 +125,10 @@ class _Formulas:
         return implies(left, self.implication(depth + 1)) if self._take("->") else left
 
     def _joined(self, sign: str, inner: Callable[[], Formula], join: Callable[[Formula, Formula], Formula]) -> Formula:
-        formula = inner()
+        parts = [inner()]
         while self._take(sign):
-            formula = join(formula, inner())
-        return formula
+            parts.append(inner())
+        return joined(parts, join)
 
     def _temporal(self, depth: int) -> Formula:
         left = self._unary(depth)

@@ -197,10 +197,15 @@ def _atom_holds(atom: Atom, looked: _Looked) -> bool:  # noqa: PLR0911 - one a w
 
 
 def _values_found(pattern: re.Pattern[str], text: str) -> tuple[str, ...]:
-    """Return the first value that a pattern finds, and the first other one: no more are needed to see a contradiction."""
+    """Return the first value that a pattern finds, and the first other one: no more are needed to see a contradiction.
+
+    Of several groups the one that took part counts; what is empty says nothing.
+    """
     first: str | None = None
     for found in pattern.finditer(text):
-        value = _short_value(folded((found[1] if pattern.groups else found[0]) or ""))
+        value = _short_value(folded(found[found.lastindex or 0]))
+        if not value:
+            continue
         if first is None:
             first = value
         elif value != first:

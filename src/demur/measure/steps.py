@@ -1,7 +1,8 @@
 """What happened in one exchange, as the axes beyond refusal see it: the text, the calls, why it ended, what it took.
 
 Laws: only the first choice is read, as a program does; `folded` makes texts comparable (Unicode form, case, quotes, white space) and
-never longer searches necessary: folding twice is folding once; arguments that are no JSON object are still an argument shape.
+never longer searches necessary: folding twice is folding once; arguments that are no JSON object are still an argument shape; a stop is
+the same in our words whichever format kept it, and unknown only where nobody said it.
 """
 
 from __future__ import annotations
@@ -20,6 +21,16 @@ if TYPE_CHECKING:
 __all__ = ["Step", "ToolCall", "folded", "step_of"]
 
 _STRAIGHT = str.maketrans({"‘": "'", "’": "'", "‛": "'", "ʼ": "'", "“": '"', "”": '"', "‐": "-", "‑": "-"})
+
+
+_STOP_WORDS = {
+    **dict.fromkeys(("stop", "end_turn", "stop_sequence", "complete", "eos", "eos_token"), Finish.STOP),
+    **dict.fromkeys(("length", "max_tokens", "max_output_tokens", "model_length"), Finish.LENGTH),
+    **dict.fromkeys(("tool", "tool_use", "tool_call", "tool_calls", "function_call"), Finish.TOOL),
+    **{str(word): word for word in (Finish.CONTENT_FILTER, Finish.REFUSAL, Finish.ERROR)},
+}
+"""What providers call a stop, for formats that keep the word alone."""
+_DEEPEST_SHAPE = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +69,7 @@ def step_of(exchange: Exchange, key: str, *, refused: bool) -> Step:
     response = exchange.response
     choice = response.choices[0] if response and response.choices else None
     usage = response.usage if response else None
-    finish = (choice.finish if choice else None) or Finish.UNKNOWN
+    finish = _finish_of(choice)
     return Step(
         key,
         exchange.request.prompt if exchange.request else "",
@@ -91,20 +102,33 @@ def _shown_text(choice: Choice | None) -> str:
     return choice.text or "\n".join(part.text for part in choice.parts if isinstance(part, RefusalPart))
 
 
+def _finish_of(choice: Choice | None) -> Finish:
+    """Return why an answer ended; where a format does not tell words apart, by the word itself."""
+    if choice is None or choice.finish is not None:
+        return (choice.finish if choice else None) or Finish.UNKNOWN
+    # `FinishReason.STOP` is how an SDK's enum prints.
+    word = (choice.finish_raw or "").strip().lower().rpartition(".")[2]
+    return _STOP_WORDS.get(word, Finish.UNKNOWN)
+
+
 def _step_call(part: ToolCallPart) -> ToolCall:
     try:
         given: object = json.loads(part.arguments or "{}")
     except (ValueError, RecursionError):
         return ToolCall(part.name, "unreadable", 0)
+    # Providers write no arguments as `{}`, as nothing, or as null.
+    given = {} if given is None else given
     return ToolCall(part.name, _shape(given), len(given) if isinstance(given, dict) else 0)
 
 
-def _shape(value: object) -> str:
+def _shape(value: object, depth: int = 0) -> str:  # noqa: PLR0911 - one a kind
     match value:
+        case dict() | list() if depth >= _DEEPEST_SHAPE:
+            return "…"
         case dict():
-            return "{" + ", ".join(f"{key}: {_shape(item)}" for key, item in sorted(value.items())) + "}"
+            return "{" + ", ".join(f"{key}: {_shape(item, depth + 1)}" for key, item in sorted(value.items())) + "}"
         case list():
-            return "[" + " | ".join(sorted({_shape(item) for item in value})) + "]"
+            return "[" + " | ".join(sorted({_shape(item, depth + 1) for item in value})) + "]"
         case bool():
             return "boolean"
         case int() | float():

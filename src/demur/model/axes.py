@@ -37,6 +37,7 @@ __all__ = [
     "AxisUnit",
     "PairNames",
     "PairedExchange",
+    "SessionTurns",
     "ShownTexts",
 ]
 
@@ -118,16 +119,35 @@ class ShownTexts:
 
 
 @dataclass(frozen=True, slots=True)
+class SessionTurns:
+    """The session that the row of each side is a turn of (-1: none), and its place in the order of that run (-1: no such row).
+
+    Both runs number a session alike. A row that the other run has no counterpart of is a turn of its own run alone.
+    """
+
+    sessions: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
+    rows: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
+
+    @property
+    def lone(self) -> npt.NDArray[np.bool_]:
+        """Which rows have no counterpart."""
+        missing: npt.NDArray[np.bool_] = (self.rows[0] < 0) | (self.rows[1] < 0)
+        return missing
+
+
+@dataclass(frozen=True, slots=True)
 class PairNames:
     """What pairs are called, column by column: key, number of the session (-1: none), and of what each moves together with.
 
-    `clustered_by` names the field that the last are of, empty where a caller made the pairs.
+    `clustered_by` names the field that the last are of, empty where a caller made the pairs. `turns` says whose turns the rows of each run
+    are, where that is not told by the pairs: rows without a counterpart then stand behind the pairs.
     """
 
     keys: Sequence[str]
     session: npt.NDArray[np.int64]
     cluster: npt.NDArray[np.int64]
     clustered_by: str = ""
+    turns: SessionTurns | None = None
 
     def only(self, places: Places, keys: Sequence[str] | None = None) -> PairNames:
         """Return the names at some places, under other keys where they are given."""

@@ -1,7 +1,7 @@
 """Has the manner of the answers drifted? The fingerprint axis: one test of twelve features, and which of them moved in which pairs.
 
-Laws: the whole has a size from 0 to 1 and the p of one test; each feature has a p that is held against the others; evidence is of features
-that are proven to have moved, the surest first.
+Laws: the whole has a size from 0 to 1 and the p of one test; each feature has a p that is held against the others, and one that no pair has
+on both sides is not among them; evidence is of features that are proven to have moved, the surest first.
 """
 
 from __future__ import annotations
@@ -68,11 +68,14 @@ def _dimension_parts(shift: FingerprintShift) -> tuple[AxisResult, ...]:
             one.interval,
             one.p,
             rate_severity(one.effect**2, one.effect**2, one.effect**2),
-            shift.n,
+            one.n,
             tested="the mean is the same in both runs",
             p_adjusted=one.p_adjusted,
+            missing=shift.n - one.n,
+            flags=(AxisFlag.MISSING,) if one.n < shift.n else (),
         )
         for one in shift.dimensions
+        if one.n
     )
 
 

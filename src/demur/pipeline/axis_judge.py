@@ -7,6 +7,7 @@ rubric, labels of people correct the judge from a hundred pairs on.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -61,7 +62,7 @@ def judge_rubric(
     results = []
     for label in bad:
         name = f"judge/{rubric.name}" + (f"/{label}" if len(bad) > 1 else "")
-        result = _label_result(pairs.names, sides, label, name=name, alpha=alpha, show=show)
+        result = _label_result(pairs, sides, label, name=name, alpha=alpha, show=show)
         results.append(people.held_against(result, pairs.names, sides, label))
     places = AxisDetail("verdicts that turned with the places", float(turned), f"of {len(pairs):,} pairs")
     told = (*((places,) if pairwise else _score_details(rubric, sides)), *_usage_details(asking.usage()))
@@ -119,7 +120,7 @@ def _unswapped(label: str) -> str:
 
 
 def _label_result(
-    names: PairNames, sides: Sequence[Sides], label: str, *, name: str, alpha: float, show: int
+    pairs: AxisPairs, sides: Sequence[Sides], label: str, *, name: str, alpha: float, show: int
 ) -> AxisResult:
     unknown = [(before, after) for before, after in sides if before is None or after is None]
     missing = Missing(
@@ -129,8 +130,8 @@ def _label_result(
         candidate_known_answered=sum(c is not None and c.label != label for _, c in unknown),
         nothing_known=sum(b is None and c is None for b, c in unknown),
     )
-    rows = _label_rows(names, sides, label)
-    return rate_result(AxisName.JUDGE, name, rows, missing=missing, alpha=alpha, show=show)
+    rows = _label_rows(pairs.names, sides, label)
+    return rate_result(AxisName.JUDGE, name, rows, missing=missing, lost=pairs.failed, alpha=alpha, show=show)
 
 
 def _label_rows(names: PairNames, sides: Sequence[Sides], label: str) -> RateRows:
@@ -157,11 +158,13 @@ class _People:
 
     def held_against(self, result: AxisResult, names: PairNames, sides: Sequence[Sides], label: str) -> AxisResult:
         """Return the axis with the judge's agreement with people, and corrected by them from a hundred labelled pairs on (PPI++)."""
+        # Of a question that was asked several times, nobody knows which answers a label is of.
+        asked = Counter(names.keys)
         said = {verdict.key: verdict for verdict in self.human}
         both = [
             (said[key], before.label, after.label)
             for key, (before, after) in zip(names.keys, sides, strict=True)
-            if before and after and key in said
+            if before and after and key in said and asked[key] == 1
         ]
         uncalibrated = replace(result, flags=(*result.flags, Flag.DETECTOR_UNCALIBRATED))
         if not both:

@@ -38,6 +38,7 @@ __all__ = ["FIGURES", "AxisMeter", "MeasuredRows", "RowMeter", "SideKind"]
 
 FIGURES = 4
 """Tokens, characters, milliseconds and cost."""
+_MOST_FIGURE = 1e18
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,12 +130,10 @@ class RowMeter:
             self._told.append((True, False))
             return
         step = step_of(side.exchange, "", refused=outcome in (Outcome.REFUSED, Outcome.FILTERED))
-        tokens, latency, cost = (
-            nan if value is None else float(value) for value in (step.output_tokens, side.latency_ms, side.cost)
-        )
+        tokens, latency, cost = map(_known_figure, (step.output_tokens, side.latency_ms, side.cost))
         figures = (tokens, float(len(step.text)), latency, cost)
         kind = SideKind(step.calls, sights_of(self.asked.rules, step))
-        self._add(figures, features_of(step, side.latency_ms), kind, ShownTexts(step.prompt, step.text))
+        self._add(figures, features_of(step, latency), kind, ShownTexts(step.prompt, step.text))
         self._told.append((False, step.refused))
 
     def rows(self) -> MeasuredRows:
@@ -156,6 +155,11 @@ class RowMeter:
         self._kind.append(self._kinds.setdefault(kind, len(self._kinds)))
         if self.asked.texts:
             self._texts.append(texts)
+
+
+def _known_figure(value: float | None) -> float:
+    """Return a figure; what is negative, or beyond any clock or purse, is not known."""
+    return nan if value is None or not 0 <= value < _MOST_FIGURE else float(value)
 
 
 _NO_FIGURES = (nan,) * FIGURES

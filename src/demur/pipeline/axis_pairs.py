@@ -1,8 +1,9 @@
 """Pairs made ready for the axes: what was measured of both sides, column by column, and what pairs belong together.
 
 Laws: a pair is measured only where both sides answered, those that failed are counted; a session with a failed exchange is not whole, and
-is known as such; the order of pairs within a session is that in which they came; texts are asked for one pair at a time, and only where
-a judge is to see them.
+is known as such; a session has all turns of its run, those without a counterpart included; where both runs have the same turns, they
+come in the order of the baseline, else each in that of its own run; texts are asked for one pair at a time, and only where a
+judge is to see them.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from demur.model.axes import PairedExchange, Places, ShownTexts
+    from demur.model.axes import PairedExchange, Places, SessionTurns, ShownTexts
     from demur.pipeline.axis_measures import Ints
 
-__all__ = ["AxisPairs", "PairSource", "measured_pairs", "measured_source"]
+__all__ = ["AxisPairs", "PairSource", "SessionRows", "measured_pairs", "measured_source"]
 
 _T = TypeVar("_T")
 _SIDES = (0, 1)
@@ -49,6 +50,16 @@ class PairSource(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class SessionRows:
+    """Rows of both sides, and for each session the places of its turns in the baseline and in the candidate."""
+
+    names: PairNames
+    baseline: MeasuredRows
+    candidate: MeasuredRows
+    units: Sequence[tuple[Sequence[int], Sequence[int]]]
+
+
+@dataclass(frozen=True, slots=True)
 class AxisPairs:
     """The pairs to measure, how many had a side that failed, and the sessions that lack an exchange for it.
 
@@ -61,6 +72,9 @@ class AxisPairs:
     failed: int
     torn: frozenset[int]
     texts: Callable[[int], PairTexts] | None = None
+    own_turns: SessionRows | None = None
+    failed_alone: int = 0
+    """Of the failed pairs, those without a session."""
 
     def __len__(self) -> int:
         return len(self.baseline)
@@ -76,6 +90,16 @@ class AxisPairs:
         for place, session in enumerate(self.names.session.tolist()):
             grouped.setdefault(session if session >= 0 else -2 - place, []).append(place)
         return [places for session, places in grouped.items() if session not in self.torn]
+
+    def exchange_rows(self) -> SessionRows:
+        """Return each pair as a session of its own."""
+        return SessionRows(self.names, self.baseline, self.candidate, [([i], [i]) for i in range(len(self))])
+
+    def session_rows(self) -> SessionRows:
+        """Return each whole session, with all turns that it has in either run."""
+        if self.own_turns is not None:
+            return self.own_turns
+        return SessionRows(self.names, self.baseline, self.candidate, [(unit, unit) for unit in self.sessions()])
 
 
 def measured_pairs(pairs: Iterable[PairedExchange], meter: AxisMeter) -> AxisPairs:
@@ -124,13 +148,59 @@ def _joined_sides(
 ) -> AxisPairs:
     """Return the pairs of which both sides answered; the rows of the sides are those of the names, in order."""
     before, after = _with_shared_kinds(*sides)
-    failed = before.failed | after.failed
-    torn = frozenset(int(session) for session in names.session[failed] if session >= 0)
-    if not failed.any():
-        return AxisPairs(names, before, after, 0, torn, texts)
-    kept = np.flatnonzero(~failed)
+    turns = names.turns
+    lone = np.zeros(len(names.keys), dtype=np.bool_) if turns is None else turns.lone
+    failed = (before.failed | after.failed) & ~lone
+    torn = frozenset(int(session) for session in names.session[failed] if session >= 0) | _torn_lone(
+        turns, before, after
+    )
+    whole, alone = replace(names, turns=None), int((failed & (names.session < 0)).sum())
+    own = None if turns is None else _own_turns(SessionRows(whole, before, after, ()), turns, torn)
+    if not (failed | lone).any():
+        return AxisPairs(whole, before, after, 0, torn, texts, own)
+    kept = np.flatnonzero(~(failed | lone))
     read = None if texts is None else lambda place: texts(int(kept[place]))
-    return AxisPairs(names.only(kept), _only_rows(before, kept), _only_rows(after, kept), int(failed.sum()), torn, read)
+    rows = _only_rows(before, kept), _only_rows(after, kept)
+    return AxisPairs(names.only(kept), *rows, int(failed.sum()), torn, read, own, alone)
+
+
+def _torn_lone(turns: SessionTurns | None, before: MeasuredRows, after: MeasuredRows) -> frozenset[int]:
+    """Return the sessions of which a turn without a counterpart failed."""
+    if turns is None:
+        return frozenset()
+    sides = zip(turns.sessions, turns.rows, (before, after), strict=True)
+    return frozenset(
+        int(session)
+        for sessions, rows, side in sides
+        for session in sessions[turns.lone & (rows >= 0) & side.failed]
+        if session >= 0
+    )
+
+
+def _own_turns(rows: SessionRows, turns: SessionTurns, torn: frozenset[int]) -> SessionRows | None:
+    """Return the whole sessions with the turns that each has in either run; None where those are the pairs', in their order."""
+    keys, lone = rows.names.keys, turns.lone.tolist()
+    first, second = (_turns_by_session(sessions, at) for sessions, at in zip(turns.sessions, turns.rows, strict=True))
+    units, same = [], len(first) == len(second)
+    for session, before in first.items():
+        after = second.get(session, [])
+        # Questions that are asked once each tell the turns apart, so that the order of the candidate's file does not matter.
+        alike = sorted(before) == sorted(after) and len({keys[i] for i in before}) == len(before)
+        same = same and alike
+        if session not in torn and after and not all(lone[i] for i in (*before, *after)):
+            units.append((before, before if alike else after))
+    alive = ~(rows.baseline.failed | rows.candidate.failed | turns.lone)
+    single = np.flatnonzero(alive & (turns.sessions[0] < 0) & (turns.sessions[1] < 0)).tolist()
+    return None if same else replace(rows, units=[*units, *(([i], [i]) for i in single)])
+
+
+def _turns_by_session(sessions: Ints, rows: Ints) -> dict[int, list[int]]:
+    """Return the places of each session's turns, in the order of the run."""
+    found: dict[int, list[int]] = {}
+    for place in np.argsort(rows, kind="stable").tolist():
+        if rows[place] >= 0 and sessions[place] >= 0:
+            found.setdefault(int(sessions[place]), []).append(place)
+    return found
 
 
 def _numbered(names: Sequence[str | None]) -> Ints:

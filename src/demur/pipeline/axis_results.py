@@ -162,7 +162,7 @@ def value_result(
         worse=Direction.INCREASE,
         missing=lost,
         flags=(*rate_flags(shift.n, low, high), *(flag for flag, up in raised.items() if up)),
-        evidence=_value_evidence(rows, unit, show),
+        evidence=_value_evidence(rows, unit, show, fell=(shift.difference or shift.higher - shift.lower) < 0),
         details=(
             AxisDetail("pairs higher", float(shift.higher)),
             AxisDetail("pairs lower", float(shift.lower)),
@@ -212,10 +212,11 @@ def _flip_evidence(rows: RateRows, worse: Direction, show: int) -> tuple[AxisEvi
     return shown_evidence([(keys[i], rows.sentence(i)) for i in chosen], show)
 
 
-def _value_evidence(rows: ValueRows, unit: AxisUnit, show: int) -> tuple[AxisEvidence, ...]:
+def _value_evidence(rows: ValueRows, unit: AxisUnit, show: int, *, fell: bool) -> tuple[AxisEvidence, ...]:
+    """Return the pairs that moved as the median did (or most pairs, where it stayed), the largest moves first."""
     keys, before, after = rows.names.keys, rows.baseline, rows.candidate
-    risen = np.flatnonzero(after > before).tolist()
-    chosen = nsmallest(max(0, show), risen, key=lambda i: (before[i] - after[i], keys[i], i))
+    moved = before - after if fell else after - before
+    chosen = nsmallest(max(0, show), np.flatnonzero(moved > 0).tolist(), key=lambda i: (-moved[i], keys[i], i))
     return shown_evidence([(keys[i], f"{before[i]:,.6g} → {after[i]:,.6g} {unit}") for i in chosen], show)
 
 

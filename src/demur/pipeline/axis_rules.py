@@ -33,8 +33,8 @@ class _Checked:
     """A rule, its place among those of the report, and what came of it in each unit on both sides."""
 
     rule: TraceRule
-    pairs: AxisPairs
-    units: Sequence[Sequence[int]]
+    names: PairNames
+    units: Sequence[tuple[Sequence[int], Sequence[int]]]
     before: Sequence[RuleFinding]
     after: Sequence[RuleFinding]
 
@@ -46,15 +46,21 @@ class _Checked:
 
     def blamed(self, unit: int) -> str:
         """Return the key of the exchange that broke the rule; of the first one where none did."""
-        broken = [side[unit].at for side in (self.after, self.before) if side[unit].outcome is RuleOutcome.BROKEN]
-        return self.pairs.names.keys[self.units[unit][broken[0] if broken else 0]]
+        before, after = self.units[unit]
+        sides = ((after, self.after[unit]), (before, self.before[unit]))
+        broken = [places[found.at] for places, found in sides if found.outcome is RuleOutcome.BROKEN]
+        return self.names.keys[broken[0] if broken else before[0]]
 
 
 def rule_result(pairs: AxisPairs, place: int, rule: TraceRule, *, alpha: float, show: int) -> AxisResult | AbsentAxis:
     """Return the axis of the rule whose sights stand at this place, absent where it applies to no pair."""
     by_session = rule.scope is RuleScope.SESSION
-    units = pairs.sessions() if by_session else [[i] for i in range(len(pairs))]
-    sides = [_findings(rule, place, side, units) for side in (pairs.baseline, pairs.candidate)]
+    whole = pairs.session_rows() if by_session else pairs.exchange_rows()
+    units = whole.units
+    sides = [
+        _findings(rule, place, side, [unit[at] for unit in units])
+        for at, side in enumerate((whole.baseline, whole.candidate))
+    ]
     applies = [
         i for i, both in enumerate(zip(*sides, strict=True)) if any(f.outcome is not _NOT_APPLICABLE for f in both)
     ]
@@ -62,9 +68,9 @@ def rule_result(pairs: AxisPairs, place: int, rule: TraceRule, *, alpha: float, 
     if not applies:
         return AbsentAxis(AxisName.RULES, name, "the rule applies to no pair")
     before, after = ([side[i] for i in applies] for side in sides)
-    checked = _Checked(rule, pairs, [units[i] for i in applies], before, after)
+    checked = _Checked(rule, whole.names, [units[i] for i in applies], before, after)
     rows = RateRows(_names_of(checked), _broken_in(checked.before), _broken_in(checked.after), checked.sentence)
-    lost = len(pairs.torn) if by_session else pairs.failed
+    lost = len(pairs.torn) + pairs.failed_alone if by_session else pairs.failed
     result = rate_result(AxisName.RULES, name, rows, lost=lost, alpha=alpha, show=show)
     told = AxisDetail("did not apply", float(len(units) - len(applies)))
     return replace(result, details=(*result.details, told))
@@ -89,8 +95,9 @@ def _findings(rule: TraceRule, place: int, side: MeasuredRows, units: Sequence[S
 
 
 def _names_of(checked: _Checked) -> PairNames:
-    first = np.array([unit[0] for unit in checked.units], dtype=np.int64)
-    return checked.pairs.names.only(first, [checked.blamed(unit) for unit in range(len(checked.units))])
+    # Pairs stand before rows without a counterpart, and the session counts together with what its pairs do.
+    first = np.array([min(*before, *after) for before, after in checked.units], dtype=np.int64)
+    return checked.names.only(first, [checked.blamed(unit) for unit in range(len(checked.units))])
 
 
 def _broken_in(found: Sequence[RuleFinding]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

@@ -51,7 +51,7 @@ def trajectory_result(
         ((key, edit) for key, edit in zip(names.keys, edits, strict=True) if edit.changed),
         key=lambda row: (-row[1].distance, row[0]),
     )[: max(0, show)]
-    lost = len(pairs.torn) if by_session else pairs.failed
+    lost = len(pairs.torn) + pairs.failed_alone if by_session else pairs.failed
     clusters = cluster_details(names)
     flags: tuple[Flag | AxisFlag, ...] = (
         *((Flag.LOW_POWER,) if summary.n < _LOW_POWER_BELOW else ()),

@@ -76,13 +76,21 @@ def read_verdict(text: str, labels: tuple[str, ...]) -> RubricVerdict | None:
     bare = text.strip()
     fenced = _FENCED.fullmatch(bare)
     try:
-        said: object = json.loads(fenced[1] if fenced else bare)
+        said: object = json.loads(fenced[1] if fenced else bare, object_pairs_hook=_named_once)
     except (ValueError, RecursionError):
         return None
     if not isinstance(said, dict) or said.get("label") not in labels:
         return None
     reason = said.get("reason")
     return RubricVerdict(str(said["label"]), reason[:_MOST_REASON_CHARS] if isinstance(reason, str) else "")
+
+
+def _named_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Return an object; one that names a field twice has two labels, and so none."""
+    named = dict(pairs)
+    if len(named) < len(pairs):
+        raise ValueError("a field is named twice")
+    return named
 
 
 @dataclass(slots=True)

@@ -11,6 +11,7 @@ from math import isfinite
 from typing import TYPE_CHECKING
 
 from demur.model.axes import AxisFlag, AxisName, AxisUnit
+from demur.report.columns import columns
 from demur.report.diff_words import FLAG_WORDS, counted
 from demur.report.numbers import PERCENT, UNKNOWN, chance, chance_is, percent, points, points_range
 from demur.report.view import Column, Fact, Facts, Note, NoteKind, Table
@@ -43,15 +44,25 @@ _COLUMNS = (
 )
 _PART_COLUMNS = (Column("", number=False), Column("measured"), Column("difference"), Column("p held"))
 _MOST_PARTS = 12
+_AT_ENDS = 4
+"""Where the interval stands among the cells of an axis, right of the difference."""
+_NARROW = (0, 2, 3, 4)
+_NARROW_FITS = 53
+"""What 80 columns leave for name, sides, difference and interval, beside p and size."""
 
 
 def axes_blocks(axes: ComparedAxes | None, *, show: int) -> Iterator[Block]:
     """Yield what is seen of the axes, with at most `show` pairs of each as evidence; nothing where there are none."""
     if axes is None:
         return
-    rows = tuple(_axis_cells(result, axes) for result in axes.report.results)
+    cells = [_axis_cells(result, axes) for result in axes.report.results]
+    # Where names and intervals do not both fit, a narrow terminal has the names, and each axis its interval below.
+    narrow = sum(max((columns(row[i]) for row in cells), default=0) for i in _NARROW) > _NARROW_FITS
+    ends = Column("interval", spare=True)
+    heads = (*_COLUMNS[:_AT_ENDS], ends, *_COLUMNS[_AT_ENDS:]) if narrow else _COLUMNS
+    rows = tuple(_table_row(row, narrow=narrow) for row in cells)
     note = f"{axes.report.multiplicity}; the gate looks at {', '.join(axes.gated)}"
-    yield Table("Axes", _COLUMNS, rows, note)
+    yield Table("Axes", heads, rows, note)
     if axes.report.absent:
         yield Facts("Not measured", tuple(Fact(absent.name, "absent", absent.why) for absent in axes.report.absent))
     if axes.sampled:
@@ -59,7 +70,7 @@ def axes_blocks(axes: ComparedAxes | None, *, show: int) -> Iterator[Block]:
         yield Note(NoteKind.WARNING, "axes are of a sample", told)
     for result in axes.report.results:
         if result.axis is not AxisName.SAFETY:
-            yield _axis_facts(result, axes, show)
+            yield _axis_facts(result, axes, show, ends=narrow)
             yield from _parts_table(result)
 
 
@@ -84,7 +95,8 @@ def _axis_cells(result: AxisResult, axes: ComparedAxes) -> tuple[str, ...]:
         f"{result.name},{unit}" if unit and result.unit is not AxisUnit.SHARE else result.name,
         f"{result.n:,}",
         _sides(result, unit=PERCENT if result.unit is AxisUnit.SHARE else "") or UNKNOWN,
-        _axis_difference(result),
+        _axis_move(result),
+        _axis_ends(result),
         UNKNOWN if result.p is None else chance(result.p),
         UNKNOWN if result.p_adjusted is None else chance(result.p_adjusted),
         str(result.severity),
@@ -92,8 +104,15 @@ def _axis_cells(result: AxisResult, axes: ComparedAxes) -> tuple[str, ...]:
     )
 
 
-def _axis_facts(result: AxisResult, axes: ComparedAxes, show: int) -> Facts:
+def _table_row(cells: tuple[str, ...], *, narrow: bool) -> tuple[str, ...]:
+    """Return the cells of an axis, with the interval beside the difference, or in a cell of its own."""
+    before, (moved, ends), after = cells[: _AT_ENDS - 1], cells[_AT_ENDS - 1 : _AT_ENDS + 1], cells[_AT_ENDS + 1 :]
+    return (*before, moved, ends, *after) if narrow else (*before, f"{moved} ({ends})" if ends else moved, *after)
+
+
+def _axis_facts(result: AxisResult, axes: ComparedAxes, show: int, *, ends: bool) -> Facts:
     rows = [Fact("gate", axis_gate_word(result, axes), _gate_why(result, axes))]
+    rows += [Fact("interval", _axis_ends(result))] if ends and result.interval is not None else []
     rows += [Fact("tests that", result.tested)] if result.tested else []
     rows += [Fact(detail.label, _detail_value(detail, result), detail.note) for detail in result.details]
     rows += [Fact("not measured", counted(result.missing, "pair"))] if result.missing else []
@@ -133,11 +152,19 @@ def _sides(result: AxisResult, *, unit: str = "") -> str:
 
 
 def _axis_difference(result: AxisResult) -> str:
-    if result.unit is AxisUnit.SHARE:
-        ends = "" if result.interval is None else f" ({points_range(result.interval.low, result.interval.high)})"
-        return f"{points(result.difference)}{ends}"
-    ends = "" if result.interval is None else f" ({_signed(result.interval.low)} to {_signed(result.interval.high)})"
-    return f"{_signed(result.difference)}{ends}"
+    ends = _axis_ends(result)
+    return f"{_axis_move(result)} ({ends})" if ends else _axis_move(result)
+
+
+def _axis_move(result: AxisResult) -> str:
+    return points(result.difference) if result.unit is AxisUnit.SHARE else _signed(result.difference)
+
+
+def _axis_ends(result: AxisResult) -> str:
+    if result.interval is None:
+        return ""
+    low, high = result.interval.low, result.interval.high
+    return points_range(low, high) if result.unit is AxisUnit.SHARE else f"{_signed(low)} to {_signed(high)}"
 
 
 def _axis_figure(value: float, unit: AxisUnit) -> str:
