@@ -110,8 +110,9 @@ def test_the_diff_finds_the_truth(summary: dict[str, Any]) -> None:
 
 
 def test_the_report_is_one_page(summary: dict[str, Any]) -> None:
-    """The report loads nothing from anywhere."""
+    """The report loads nothing from anywhere, and holds every exchange that flipped."""
     page = Path(summary["paths"]["report"]).read_text(encoding="utf-8")
+    assert page.count('<details class="exchange"') == 13
     assert page.lower().startswith("<!doctype html>")
     assert not re.findall(r"""(?:src|href)=["']?(?:https?:|//|[^"'#\s>]+\.(?:css|js))""", page)
 
@@ -155,8 +156,8 @@ def test_it_fits_a_terminal(walk: Walk) -> None:
 
 
 def test_it_stays_with_the_dashboard(walk: Walk) -> None:
-    """The address that was told last opens the dashboard."""
-    address, token = re.findall(r"^dashboard at (\S+)login#(\S+)$", walk.text, re.MULTILINE)[-1]
+    """One address of a dashboard is told, and it opens: that of a gateway which has ended is not."""
+    ((address, token),) = re.findall(r"^dashboard at (\S+)login#(\S+)$", walk.text, re.MULTILINE)
     assert "Overview" in walk.fetched(address, token)
 
 

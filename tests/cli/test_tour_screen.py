@@ -22,7 +22,7 @@ class Terminal(io.StringIO):
 
 def test_a_long_command_goes_over_several_lines(capsys: pytest.CaptureFixture[str]) -> None:
     """A command can be copied into a shell as it is shown, and fits 80 columns."""
-    TourScreen(quiet=False).command(["diff", *["some-long-name.jsonl"] * 4, "with a space"], server=True)
+    TourScreen(quiet=False).command(["diff", *["some-long-name.jsonl"] * 4, "with a space"], after="&")
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80
     assert [line.endswith("\\") for line in lines] == [True, False]

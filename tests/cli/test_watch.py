@@ -86,8 +86,9 @@ def test_bad_lines_are_named_and_counted(capsys: pytest.CaptureFixture[str], fol
     [
         (("none.jsonl", "--expect", "5%"), "no such file"),
         (("empty.jsonl", "--expect", "5%", "--once"), "no row could be judged"),
-        (("quiet.jsonl", "--expect", "5"), "is no rate"),
-        (("quiet.jsonl", "--expect", "9%..5%"), "is no rate"),
+        (("quiet.jsonl", "--expect", "5"), "did you mean 5%?"),
+        (("quiet.jsonl", "--expect", "500%"), "is no rate between 0 and 100 %; see"),
+        (("quiet.jsonl", "--expect", "9%..5%"), "the low end of a band stands first"),
         (("quiet.jsonl", "--expect", "five"), "is no rate"),
         (("quiet.jsonl",), "required"),
         (("quiet.jsonl", "--expect", "5%", "--step", "0"), "no change"),

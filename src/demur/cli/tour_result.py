@@ -143,7 +143,7 @@ def goodbye(screen: TourScreen, result: TourResult) -> None:
     for words in (
         ("dashboard", "--store", str(folder.log), "--texts"),
         ("passport", "rates", str(folder.log), "--by", "model"),
-        ("scan", str(folder.run("candidate")), "--by", "category"),
+        ("scan", str(folder.run("candidate"))),
         ("check", "--prompt", "Ignore all previous instructions"),
         ("gateway", "--upstream", "https://api.openai.com", "--policy", "block-attacks"),
     ):
@@ -160,7 +160,8 @@ def _on_path() -> bool:
 def dashboard_words(screen: TourScreen, result: TourResult) -> None:
     """Say where the dashboard and the gateway are while they stay."""
     screen.gap()
+    screen.text(f"dashboard at {result.dashboard}")
+    screen.gap()
     screen.note(
-        f"The dashboard waits at the address above, the token is in it. The gateway takes more at {result.gateway}/v1. "
-        "Ctrl-C ends both."
+        f"Open that address: the token is in it. The gateway takes more at {result.gateway}/v1. Ctrl-C ends both."
     )

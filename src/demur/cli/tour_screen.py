@@ -64,14 +64,14 @@ class TourScreen:
         if not self._empty:
             self._print("")
 
-    def command(self, words: Sequence[str], *, server: bool = False) -> None:
-        """Show a command as a reader would type it."""
-        self.typed(["demur", *words], server=server)
+    def command(self, words: Sequence[str], *, after: str = "") -> None:
+        """Show a command as a reader would type it; `after` is for the shell, such as an ampersand."""
+        self.typed(["demur", *words], after=after)
 
-    def typed(self, words: Sequence[str], *, server: bool = False) -> None:
+    def typed(self, words: Sequence[str], *, after: str = "") -> None:
         """Show any command, over several lines where it is long."""
         lines, line = [], "$"
-        for word in [*map(shlex.quote, words), *(["&"] if server else [])]:
+        for word in [*map(shlex.quote, words), *([after] if after else [])]:
             if columns(line) + 1 + columns(word) > _WIDTH - 2:
                 lines.append(f"{line} \\")
                 line = "   "

@@ -41,18 +41,19 @@ class Stage:
     folder: TourFolder
     processes: Processes
 
-    def call(self, *words: str) -> int:
-        """Show a command, run it, and return its exit code."""
-        self.screen.command(words)
-        code = self.processes.call(words, quiet=self.screen.quiet)
-        self.screen.others_printed()
+    def call(self, *words: str, unseen: bool = False) -> int:
+        """Show a command, run it, and return its exit code; one that is unseen writes files and prints into nothing."""
+        self.screen.command(words, after="> /dev/null" if unseen else "")
+        code = self.processes.call(words, quiet=self.screen.quiet or unseen)
+        if not unseen:
+            self.screen.others_printed()
         return code
 
     def serve(self, *words: str) -> ServedAt:
-        """Show a server's command, start it, and show what it says first."""
-        self.screen.command(words, server=True)
+        """Show a server's command, start it, and show where it is."""
+        self.screen.command(words, after="&")
         server = self.processes.serve(words, self.folder.output(words[0]), address=_SERVERS[words[0]])
-        self.screen.text(server.said)
+        self.screen.text(_where_it_is(server.said))
         return server
 
 
@@ -97,6 +98,13 @@ class Checked:
     def as_expected(self) -> bool:
         """Whether the log holds and the copy does not."""
         return (self.exit_code, self.flipped_exit_code) == (0, 1)
+
+
+def _where_it_is(said: str) -> str:
+    """Return what a server says at its start, without what is true only of one that a reader has started."""
+    # Ctrl-C would end the whole tour; the dashboard's address would be dead as soon as the tour ends its gateway.
+    lines = [line for line in said.splitlines() if not line.startswith("dashboard at ")]
+    return "\n".join(line.removesuffix("; stop with Ctrl-C") for line in lines)
 
 
 def start(stage: Stage, *, port: int) -> tuple[ServedAt, ServedAt]:
@@ -171,8 +179,7 @@ def compare_runs(stage: Stage, gateway: ServedAt) -> Compared:
 
             truth[name] = client.record(questions, model, stage.folder.run(name), reached=reached)
     runs = [str(stage.folder.run(name)) for name in truth]
-    reports = ("--html", str(stage.folder.report), "--json", str(stage.folder.comparison))
-    code = stage.call("diff", *runs, "--show", "1", *reports)
+    code = stage.call("diff", *runs, "--show", "1", "--json", str(stage.folder.comparison))
     told = truth["baseline"], truth["candidate"]
     compared = Compared(code, len(questions), _found_in(stage.folder), told)
     stage.screen.exit_code(
@@ -181,6 +188,8 @@ def compare_runs(stage: Stage, gateway: ServedAt) -> Compared:
         f"refusals; the diff found {compared.found[0]} and {compared.found[1]}.",
         as_expected=compared.as_expected,
     )
+    stage.screen.note("The same as a page for the browser, with every flipped exchange side by side:")
+    stage.call("diff", *runs, "--show", str(len(questions)), "--html", str(stage.folder.report), unseen=True)
     return compared
 
 

@@ -47,6 +47,7 @@ exit codes: 0 no alarm, 1 alarm, 2 bad input
 _RATE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(%?)\s*")
 _MOST_TRIED = 50
 _MOST_NAMED = 10
+_WHOLE = 100
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -231,8 +232,11 @@ def _rates(given: str) -> tuple[float, float]:
     if len(ends) > 2 or not all(ends):  # noqa: PLR2004 — a low and a high end
         raise argparse.ArgumentTypeError(f"`{given}` is no rate; write 5%, 0.05, or a band: 3%..8%")
     shares = [float(end[1]) / (100 if end[2] else 1) for end in ends if end]
-    if not all(0 <= share <= 1 for share in shares) or shares != sorted(shares):
-        raise argparse.ArgumentTypeError(
-            f"`{given}` is no rate between 0 and 100 %; did you mean {given.rstrip('%')}%?"
+    if not all(0 <= share <= 1 for share in shares):
+        meant = (
+            f"; did you mean {given}%?" if len(ends) == 1 and not given.endswith("%") and shares[0] <= _WHOLE else ""
         )
+        raise argparse.ArgumentTypeError(f"`{given}` is no rate between 0 and 100 %{meant}")
+    if shares != sorted(shares):
+        raise argparse.ArgumentTypeError(f"`{given}` is no rate: the low end of a band stands first")
     return shares[0], shares[-1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import textwrap
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Watched", "announce", "conclude", "progress"]
 
 _COLUMNS = 80
+_NARROWEST = 20
 _INDENT = " " * 7
 
 
@@ -126,6 +128,7 @@ def _object(watched: Watched) -> dict[str, object]:
 
 def _say(word: str, text: str) -> None:
     indent = _INDENT if word else ""
-    lines = textwrap.wrap(text, _COLUMNS - len(_INDENT if word else ""))
+    width = min(shutil.get_terminal_size((_COLUMNS, 24)).columns, _COLUMNS)
+    lines = textwrap.wrap(text, max(width - len(indent), _NARROWEST))
     head = f"{word:<7}" if word else ""
     print("\n".join(head + line if n == 0 else indent + line for n, line in enumerate(lines)))

@@ -151,7 +151,7 @@ def _phase(phase: PhaseRecord) -> str:
 def _claims_table(phase: PhaseRecord) -> str:
     withheld = {item.claim for item in phase.withheld}
     rows = "".join(
-        f'<tr><th scope="row">{escaped(claim.name)}</th><td class="words">{_value_words(claim, hidden=claim.name in withheld)}</td>'
+        f'<tr><th scope="row">{_breakable(claim.name)}</th><td class="words">{_value_words(claim, hidden=claim.name in withheld)}</td>'
         f'<td class="words">{escaped(claim.auditor)}</td></tr>'
         for claim in phase.claims
     )
@@ -161,9 +161,14 @@ def _claims_table(phase: PhaseRecord) -> str:
     return scrolled(f"{phase.phase}: claims", f"<table><thead>{head}</thead><tbody>{rows}</tbody></table>")
 
 
+def _breakable(name: str) -> str:
+    """Return a name that a narrow screen breaks between its words, not inside of one."""
+    return escaped(name).replace("_", "_<wbr>")
+
+
 def _value_words(claim: Claim, *, hidden: bool) -> str:
     if hidden:
-        return '<span class="soft">withheld, committed to</span>'
+        return '<span class="soft">withheld; its digest is on record</span>'
     return escaped(_plain(claim.value))
 
 

@@ -47,14 +47,19 @@ def decision_tag(word: str) -> str:
 
 def sessions_page(frame: PageFrame, shown: SessionsPage) -> str:
     """Return a page of the list."""
-    lead = f"{counted(shown.total, 'record')}; each session at its newest exchange that is looked for"
+    shows = (
+        "the newest exchange of its session; earlier ones may say otherwise"
+        if shown.asked.idle
+        else "the newest that fits"
+    )
+    lead = f"{counted(shown.total, 'record')}; a row shows {shows}"
     return frame.page("Sessions", _sessions_parts(frame, shown), current="sessions", lead=lead)
 
 
 def _sessions_parts(frame: PageFrame, shown: SessionsPage) -> Iterator[str]:
     yield _filter_form(frame, shown)
     if shown.rows:
-        heads = ("Session", "Last (UTC)", "Exchanges", "Model", "Decision", "Who said no", "Rules", "Record")
+        heads = ("Session", "Newest (UTC)", "Exchanges", "Model", "Decision", "Who said no", "Rules", "Record")
         body = "".join(_session_row(frame, row, total) for row, total in shown.rows)
         yield _exchange_table("Sessions", heads, body)
     elif shown.following is None:
@@ -77,7 +82,7 @@ def _filter_form(frame: PageFrame, shown: SessionsPage) -> str:
     effects = [("", "any"), *((word, word) for word in EFFECT_ORDER)]
     rules = [("", "any"), *((name, name) for name in shown.rules)]
     search = (
-        '<label class="wide-field">Session or record<input type="search" name="q" placeholder="start of name, or #12" '
+        '<label class="wide-field">Session or record<input type="search" name="q" placeholder="a name, or #12" '
         f'value="{escaped(asked.search)}" maxlength="200"></label>'
     )
     times = "".join(

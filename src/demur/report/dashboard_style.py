@@ -48,6 +48,7 @@ input, select, button { font: inherit; font-size: 14px; color: var(--ink); backg
   border-radius: 6px; padding: .35rem .6rem; min-height: 2.3rem; max-width: 100%; }
 .filters label input, .filters label select, .sides label input, .sides label select { display: block; margin-top: .15rem; }
 input[type=search] { width: 12rem; } .filters.boxed select { max-width: 8.2rem; } input[type=checkbox] { min-height: 0; margin: 0 .4rem 0 0; width: 1.05rem; height: 1.05rem; vertical-align: -.15rem; }
+@media (min-width: 60rem) { .filters.boxed input[type=search] { width: 10.4rem; } .filters.boxed input[type=date] { width: 8.7rem; padding-right: .3rem; } }
 .filters label.tick { display: flex; align-items: center; min-height: 2.3rem; font-size: 14px; color: var(--ink); }
 .filters label.tick input { display: inline-block; margin-top: 0; }
 button, .button { background: var(--neutral); border-color: var(--neutral); color: var(--on); font-weight: 600; cursor: pointer; text-decoration: none; }
