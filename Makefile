@@ -39,6 +39,7 @@ test-promptfoo: $(STAMP) ## our assertion inside the real promptfoo (two minutes
 
 docs: $(STAMP) ## build the documentation's site into build/site, strictly
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "build/site/index.html; for the search: $(BIN)/mkdocs serve"
 
 check: format lint types imports test ## all that CI asks
 

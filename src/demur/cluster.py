@@ -21,8 +21,9 @@ from demur.adapters.engine import LoadedRun
 from demur.adapters.excerpts import field_names
 from demur.adapters.spark_excerpts import excerpts_at
 from demur.adapters.spark_failures import named_failures
+from demur.adapters.spark_files import refuse_local
 from demur.adapters.spark_progress import watched
-from demur.adapters.spark_runs import load_run, refuse_local
+from demur.adapters.spark_runs import load_run
 from demur.adapters.spark_session import open_session
 from demur.adapters.spark_tallies import abstained_rows, group_rows, pair_frames, refusal_rows, summary_of
 from demur.errors import UsageError

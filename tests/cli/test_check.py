@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pty
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from demur.cli.colour import has_colour
 from demur.cli.main import main
 
 if TYPE_CHECKING:
@@ -193,7 +195,6 @@ def test_text_is_never_a_file(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     "args",
     [
-        [],
         ["chekc"],
         ["check"],
         ["check", NO, "--fail-on", "refusal"],
@@ -210,6 +211,32 @@ def test_usage_errors_are_one_line(capsys: pytest.CaptureFixture[str], args: lis
     assert caught.value.code == 2
     assert err.count("\n") == 1
     assert "--help" in err
+
+
+def test_no_command_is_shown_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    """A bare call shows what there is, and is no success."""
+    with pytest.raises(SystemExit) as caught:
+        main([])
+    assert caught.value.code == 2
+    assert "COMMAND" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("environment", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)]
+)
+def test_colours_are_for_those_who_want_them(
+    monkeypatch: pytest.MonkeyPatch,
+    environment: dict[str, str],
+    coloured: bool,  # noqa: FBT001 — of the case
+) -> None:
+    """A terminal gets colours unless it cannot show them or its owner does not want them."""
+    monkeypatch.setattr("sys.stdout", io.StringIO())
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    for name in ("NO_COLOR", "TERM"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert has_colour() is coloured
 
 
 @pytest.mark.parametrize("args", [["--help"], ["check", "--help"]])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -79,3 +80,25 @@ def test_a_call_from_a_shell_prints_its_report_alone(tmp_path: Path) -> None:
     ]
     assert [(done.returncode, done.stderr) for done in printed] == [(0, ""), (0, "")]
     assert printed[0].stdout == printed[1].stdout
+
+
+def test_an_interrupt_leaves_no_java_behind(tmp_path: Path) -> None:
+    """Ctrl-C while Java starts ends the command with its code, and Java with it."""
+    json_lines(tmp_path / "a.jsonl", questions(12, range(4)))
+    call = [sys.executable, "-m", "demur", "scan", "a.jsonl", "--engine", "spark", "--master", "local[1]"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    with subprocess.Popen(call, cwd=tmp_path, env=environment, stdout=subprocess.PIPE) as command:  # noqa: S603 — our own interpreter
+        while not _is_starting_java(command.pid) and command.poll() is None:
+            pass
+        command.send_signal(signal.SIGINT)
+        # Java has this pipe too: the end of it is the end of both.
+        printed, _ = command.communicate(timeout=60)
+    assert (command.returncode, printed) == (130, b"")
+
+
+def _is_starting_java(process: int) -> bool:
+    try:
+        children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+        return any(b"org.apache.spark" in Path(f"/proc/{child}/cmdline").read_bytes() for child in children)
+    except FileNotFoundError:
+        return False

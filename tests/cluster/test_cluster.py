@@ -214,7 +214,7 @@ def test_mixed_schemas_are_refused(tmp_path: Path) -> None:
         assert "\n" not in str(caught.value)
     folder = write_chats(tmp_path / "lines", trap_rows(0)[:5])
     json_lines(folder / "2.jsonl", questions(3, ()))
-    with pytest.raises(UnreadableRowsError, match=r"2.jsonl` line 1: in format flat, but the run is in format"):
+    with pytest.raises(ShapeError, match=r"2.jsonl`: in format flat, but `.*1.jsonl` is in format"):
         cluster.scan(folder)
 
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from demur.adapters.spark_rows import FILE, LINE, START, VALUE, RowPicker, file_key
+from demur.adapters.spark_rows import FILE, LINE, START, VALUE, RowPicker, file_key, record_of
 from demur.adapters.spark_session import map_arrow
 from demur.errors import InputError
 from demur.model.run import Traced
-from demur.wire.document import parse_json
 from demur.wire.traces.formats import format_named
 
 if TYPE_CHECKING:
@@ -74,15 +73,7 @@ def _picked(
 def _lines_of(rows: pa.Table) -> list[JsonObject | InputError]:
     import pyarrow as pa
 
-    return [_record_of(line or b"") for line in rows.column(VALUE).cast(pa.binary()).to_pylist()]
-
-
-def _record_of(line: bytes) -> JsonObject | InputError:
-    try:
-        record = parse_json(line.removeprefix(_BOM))
-    except InputError as exc:
-        return exc
-    return record if isinstance(record, dict) else InputError("no object")
+    return [record_of((line or b"").removeprefix(_BOM)) for line in rows.column(VALUE).cast(pa.binary()).to_pylist()]
 
 
 def _exchanges_in(record: JsonObject | InputError, format_name: str) -> Iterator[Traced]:

@@ -21,6 +21,8 @@ __all__ = ["java_error", "named_failures", "without_pandas_talk", "words_of"]
 
 _RAISED = re.compile(r"^demur\.errors\.(\w+): (.+)$", re.MULTILINE)
 _JAVA_CLASS = re.compile(r"^(?:[a-z]\w*\.)+[A-Z]\w*: ")
+_PYTHON_ERROR = re.compile(r"^[A-Za-z_]+(?:Error|Exception): ")
+_NEXT_SENTENCE = re.compile(r"\. (?=[A-Z])")
 _NO_PACKAGE = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 
 
@@ -30,7 +32,7 @@ def named_failures(name: str) -> Iterator[None]:
     from pyspark.errors import PySparkException
 
     try:
-        with without_pandas_talk():
+        with without_pandas_talk(), _without_pages():
             yield
     except (PySparkException, java_error()) as exc:
         raise _spark_failure(str(exc), name, words_of(exc)) from exc
@@ -47,7 +49,13 @@ _KNOWN: tuple[tuple[tuple[str, ...], type[DemurError], str, str], ...] = (
         ("CANNOT_MERGE", "Failed merging schema", "FAILED_READ_FILE.PARQUET_COLUMN"),
         ShapeError,
         "its files have mixed schemas ({})",
-        "give the column one type in every file, or name the files apart",
+        "give the column one type in every file (one of nulls alone has a type too), or name the files apart",
+    ),
+    (
+        ("PARQUET_TYPE_ILLEGAL", "PARQUET_TYPE_NOT_SUPPORTED"),
+        ShapeError,
+        "a column has a type that Spark does not read ({})",
+        "write it in another type, or leave it out",
     ),
     (
         ("UnsupportedFileSystemException", "No FileSystem for scheme", "FileSystem not found"),
@@ -105,7 +113,11 @@ def words_of(exc: BaseException) -> str:
     # Py4J says first which call failed, and then, behind a colon, how.
     thrown = [line.removeprefix(": ") for line in lines[1:2] if line.startswith(": ")]
     chosen = (caused or thrown or lines or [type(exc).__name__])[-1 if caused else 0]
-    return re.sub(r"\s*SQLSTATE: \w+", "", _JAVA_CLASS.sub("", chosen)).rstrip(".")[:200]
+    if "Python worker" in chosen:
+        chosen = next((line for line in reversed(lines) if _PYTHON_ERROR.match(line)), chosen)
+    # What it says first is what happened; then comes advice on Spark's own settings.
+    said = _NEXT_SENTENCE.split(_JAVA_CLASS.sub("", chosen))[0]
+    return re.sub(r"\s*SQLSTATE: \w+", "", said).rstrip(".;")[:200]
 
 
 def java_error() -> type[Exception]:
@@ -113,6 +125,22 @@ def java_error() -> type[Exception]:
     # It has no types of its own, and none where it is not installed.
     found: type[Exception] = import_module("py4j.protocol").Py4JError
     return found
+
+
+@contextmanager
+def _without_pages() -> Iterator[None]:
+    """Keep PySpark from printing a page of Java for a query that it refuses: we say it in a line."""
+    from pyspark.logger import PySparkLogger
+
+    loggers = [PySparkLogger.getLogger(name) for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger")]
+    usual = [logger.disabled for logger in loggers]
+    for logger in loggers:
+        logger.disabled = True
+    try:
+        yield
+    finally:
+        for logger, disabled in zip(loggers, usual, strict=True):
+            logger.disabled = disabled
 
 
 @contextmanager

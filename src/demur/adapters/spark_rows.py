@@ -14,7 +14,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -23,7 +23,7 @@ import msgspec
 from demur.adapters.files import too_large
 from demur.errors import InputError, ShapeError
 from demur.wire.document import parse_json
-from demur.wire.traces.formats import format_of
+from demur.wire.traces.formats import format_of_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from demur.adapters.config import InputLimits
     from demur.adapters.ports import IngestPort, JudgedPort
+    from demur.wire.interface import JsonObject
 
 __all__ = [
     "ASKED",
@@ -48,6 +49,7 @@ __all__ = [
     "add_shuffle",
     "file_key",
     "judged_schema",
+    "record_of",
 ]
 
 FILE, START, LINE, VALUE = "demur:file", "demur:start", "demur:line", "value"
@@ -81,8 +83,8 @@ def file_key(path: str, *, encoded: bool = False) -> str:
 class RowJudge:
     """Judges the rows of a run; it is sent to the executors.
 
-    `sources` gives the number of each file (one file where it is empty), `sniffed` says that every file is to be of the format
-    that the first one has.
+    `sources` gives the number of each file (one file where it is empty), `sniffed` says that a file is to be asked for the format
+    that it is in.
     """
 
     port: IngestPort
@@ -126,6 +128,8 @@ class _RowBlock:
         self._lines = 0
         self._rows = 0
         self._skipped: Counter[str] = Counter()
+        self._first: list[JsonObject | InputError] = []
+        self._is_asked = judge.sniffed and bool(judge.sources) and start == 0
 
     def take(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Yield the judged rows of the next raw ones."""
@@ -134,7 +138,22 @@ class _RowBlock:
     def end(self) -> pa.RecordBatch:
         """Return what is to be said of the whole block."""
         notes = [(SKIPPED, why, count, None) for why, count in self._skipped.items()]
-        return self._notes([(BLOCK, None, self._rows, self._lines), *notes])
+        return self._notes([(BLOCK, self._format(), self._rows, self._lines), *notes])
+
+    def _look_at(self, records: Iterable[JsonObject | InputError]) -> None:
+        """Keep the first records of a file, by which its format is known."""
+        if self._is_asked:
+            self._first += islice(records, max(0, _HEAD_RECORDS - len(self._first)))
+
+    def _format(self) -> str | None:
+        """Return the format of a file, or the error that there is none; None where another block holds its beginning."""
+        seen = [record for record in self._first if isinstance(record, dict)]
+        if seen:
+            known = format_of_all(seen)
+            hint = "name it with --format, or give rows with a `prompt` and a `response`"
+            return known.NAME if known else _told(ShapeError("no trace format has the fields of its rows", hint=hint))
+        bad = [record for record in self._first if isinstance(record, InputError)]
+        return _told(bad[0]) if bad else None
 
     def _numbers(self, batch: pa.RecordBatch) -> list[int]:
         """Return the line of each raw row: what the reader says, or else its place in the block."""
@@ -190,28 +209,20 @@ class _LineBlock(_RowBlock):
         lines = [line or b"" for line in batch.column(VALUE).cast(pa.binary()).to_pylist()]
         first = self._lines + 1
         self._lines += len(lines)
-        if first == 1 and self.at[1] == 0:
-            lines[0] = lines[0].removeprefix(_BOM)
-            yield from self._foreign(lines[:_HEAD_RECORDS])
         limit = self._judge.limits.line_bytes
         long = [i for i, line in enumerate(lines) if len(line) > limit]
         for i in long:
             lines[i] = b""
             error = too_large("line", limit, "DEMUR_MAX_LINE_BYTES")
             yield self._notes([(ERROR, _told(error), None, first + i)])
+        if first == 1 and self.at[1] == 0:
+            lines[0] = lines[0].removeprefix(_BOM)
+        self._look_at(record_of(line) for line in lines if line.strip())
         block = b"\n".join(lines)
         if block.count(b"\n") >= len(lines):
             # A frame of texts may hold a document in a cell; a line break is white space to JSON.
             block = b"\n".join(line.replace(b"\n", b" ") for line in lines)
         yield from self._placed(self._port.lines((first, block)))
-
-    def _foreign(self, lines: Sequence[bytes]) -> Iterator[pa.RecordBatch]:
-        """Yield a note where a file is of another format than the run: it would be read as what it is not."""
-        found = _format_in(lines) if self._judge.sniffed else None
-        if found is not None and found != self._port.format:
-            what = f"in format {found}, but the run is in format {self._port.format}"
-            hint = "a run has one format: name the files apart, or pass --format"
-            yield self._notes([(ERROR, _told(ShapeError(what, hint=hint)), None, 1)])
 
 
 class _RecordBlock(_RowBlock):
@@ -220,8 +231,9 @@ class _RecordBlock(_RowBlock):
     def take(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Yield the judged rows of the next records."""
         names = [name for name in batch.schema.names if name not in (FILE, START, LINE)]
-        records = zip(self._numbers(batch), batch.select(names).to_pylist(), strict=True)
-        for judged in self._port.records(records):
+        rows = batch.select(names).to_pylist()
+        self._look_at(rows)
+        for judged in self._port.records(zip(self._numbers(batch), rows, strict=True)):
             yield from self._placed(judged)
 
 
@@ -300,16 +312,13 @@ def _stretches(batches: Iterable[pa.RecordBatch]) -> Iterator[Stretch]:
             offset += count
 
 
-def _format_in(lines: Sequence[bytes]) -> str | None:
-    for line in lines:
-        try:
-            record = parse_json(line) if line.strip() else None
-        except InputError:
-            continue
-        known = format_of(record) if isinstance(record, dict) else None
-        if known is not None:
-            return known.NAME
-    return None
+def record_of(line: bytes) -> JsonObject | InputError:
+    """Return what stands in a line of JSON."""
+    try:
+        record = parse_json(line)
+    except InputError as exc:
+        return exc
+    return record if isinstance(record, dict) else ShapeError("expected a JSON object", hint="one record a line")
 
 
 def _told(error: InputError) -> str:

@@ -7,11 +7,9 @@ block of a file, never a row of it; files of one run have one layout and one for
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -20,35 +18,45 @@ from demur import errors
 from demur.adapters.flat_tables import flat_columns
 from demur.adapters.memory import spool_rows
 from demur.adapters.records import sniff
-from demur.adapters.sources import Kind, Source, find_sources
+from demur.adapters.sources import Source, find_sources
 from demur.adapters.spark_failures import named_failures
+from demur.adapters.spark_files import escaped, run_files
 from demur.adapters.spark_progress import watched
-from demur.adapters.spark_rows import BLOCK, ERROR, FILE, LINE, SKIPPED, START, VALUE, RowJudge, file_key, judged_schema
+from demur.adapters.spark_rows import BLOCK, ERROR, FILE, LINE, SKIPPED, START, VALUE, RowJudge, judged_schema
 from demur.adapters.spark_session import map_arrow
 from demur.adapters.spark_tables import plain_frame, ticked
 from demur.errors import EmptyInputError, InputError, ShapeError, UsageError
-from demur.wire.flat import RESPONSE_FIELDS
+from demur.wire.flat import PROMPT_FIELDS, RESPONSE_FIELDS
 from demur.wire.traces.formats import format_named
 from demur.wire.traces.interface import stands_alone
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
 
     from demur.adapters.config import InputLimits
     from demur.adapters.ports import IngestPort, Progress
 
-__all__ = ["Counted", "RawRows", "SparkRun", "escaped", "load_run", "refuse_local"]
+__all__ = ["Counted", "RawRows", "SparkRun", "load_run"]
 
-_ENDINGS = "*.{jsonl,ndjson,json,agentlog,parquet,gz}"
 _HEAD_ROWS = 200
+_TEXTS = frozenset({*PROMPT_FIELDS, *RESPONSE_FIELDS})
 _ERRORS_KEPT = 1000
 _SILENT_FILES = 100
 _LEAST_BLOCK_BYTES, _MOST_BLOCK_BYTES = 4 << 20, 128 << 20
-_PATTERN = re.compile(r"([\[\]{}*?\\])")
-_ADDRESS = re.compile(r"[A-Za-z][\w+.-]+:/")
-"""What Hadoop finds by itself: `file:`, `hdfs:`, `s3a:`; a drive of Windows has one letter."""
+_STEADY = {
+    "spark.sql.files.minPartitionNum": "1",
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.files.ignoreMissingFiles": "false",
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.timeType.enabled": "true",
+    "spark.sql.legacy.parquet.nanosAsLong": "true",
+}
+"""How files are read, whatever the session says: none left out, columns by their exact names, times that pandas writes."""
+_UNSIGNED = "decimal(20,0)"
+"""What Spark makes of a whole number of 64 bits without a sign, which an id may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +74,14 @@ class Counted:
 class RawRows:
     """Rows not yet judged: lines of text or a table, of files or (without `keys`) of somebody's frame.
 
-    `files` are what the user calls the files in their order, `keys` what Spark knows them by.
+    `files` are what the user calls the files in their order, `keys` what Spark knows them by, `listed` whether it listed them itself.
     """
 
     raw: DataFrame
     lines: bool
     files: tuple[str, ...]
     keys: tuple[str, ...]
+    listed: tuple[bool, ...]
     size_bytes: int
 
     def only(self, numbers: Sequence[int]) -> DataFrame:
@@ -147,7 +156,9 @@ def load_run(  # noqa: PLR0913 — what a run is read by, all by keyword
             undo.callback(judged.unpersist)
             # The first of these jobs reads and judges all; the others go by what Spark then keeps.
             counted, unreadable = _counted_rows(judged, port.fields)
-            marks, skipped = _marks(given, judged)
+            marks, skipped, formats = _marks(given, judged)
+            if format_name is None:
+                _refuse_foreign(given, marks, formats)
             bad = _bad_rows(given, judged, marks) if unreadable else ()
             found = SparkRun(
                 *(name, chosen, given, judged, head, port.fields),
@@ -161,87 +172,41 @@ def load_run(  # noqa: PLR0913 — what a run is read by, all by keyword
     return found
 
 
-def escaped(path: str) -> str:
-    """Return a path as Spark reads it: as itself, and not as a pattern."""
-    return _PATTERN.sub(r"\\\1", path)
-
-
 def _frame_input(frame: Any, name: str) -> RawRows:  # noqa: ANN401 — a frame of either kind of session
     from pyspark.sql import functions as sql
 
+    if frame.isStreaming:
+        raise UsageError(f"`{name}` is a stream, which has no end", hint="pass a frame of what has come so far")
+    _refuse_twins(frame, name)
     named = {LINE: sql.lit(None).cast("long"), FILE: sql.lit(""), START: sql.spark_partition_id().cast("long")}
-    return RawRows(frame.withColumns(named), frame.columns == [VALUE], (name,), (), 0)
+    lines = frame.dtypes in ([(VALUE, "string")], [(VALUE, "binary")])
+    rows = frame.select(sql.col(VALUE).cast("string").alias(VALUE)) if lines else frame
+    return RawRows(rows.withColumns(named), lines, (name,), (), (), 0)
 
 
-def refuse_local(run: object, folder: Path) -> None:
-    """Raise where a run is none, or its files on this machine are not there or cannot be read; addresses are Spark's to find."""
-    if not hasattr(run, "sparkSession"):
-        for name in _path_names(run):
-            if not _ADDRESS.match(name):
-                _local_files(name, folder)
-
-
-def _path_names(run: object) -> list[str]:
-    names = [run] if isinstance(run, str | Path) else run
-    if not isinstance(names, list | tuple) or not names or not all(isinstance(n, str | Path) for n in names):
-        raise UsageError(
-            "a run is neither a path nor a frame", hint="pass a path, several of them, or a Spark DataFrame"
-        )
-    return list(map(str, names))
+def _refuse_twins(frame: DataFrame, name: str) -> None:
+    """Raise where two columns have one name, as after a join, or one has a name of ours: nobody could say which is meant."""
+    exact = frame.sparkSession.conf.get("spark.sql.caseSensitive", "false") == "true"
+    called = Counter([*(column if exact else column.lower() for column in frame.columns), FILE, START, LINE])
+    twice = next((column for column, count in called.items() if count > 1), None)
+    if twice is not None:
+        raise ShapeError(f"two columns are called `{twice}`", source=name, hint="give every column a name of its own")
 
 
 def _path_input(session: SparkSession, run: object, folder: Path) -> RawRows:
-    found = [file for name in _path_names(run) for file in _files_of(session, name, folder)]
-    files = list(dict.fromkeys(found))
-    tables = {is_table for _, _, is_table, _ in files}
+    files = run_files(session, run, folder)
+    tables = {file.is_table for file in files}
     if len(tables) > 1:
-        one, other = (next(name for name, _, is_table, _ in files if is_table is kind) for kind in (True, False))
+        one, other = (next(file.name for file in files if file.is_table is kind) for kind in (True, False))
         raise ShapeError(f"Parquet, but `{other}` is not", source=one, hint="a run on Spark has one kind of file")
-    paths = [escaped(key) for _, key, _, _ in files]
-    session = _steady(session, sum(file[3] for file in files))
-    raw = _table(session, paths) if tables == {True} else _texts(session, paths)
-    return RawRows(
-        *(raw, tables == {False}, tuple(file[0] for file in files), tuple(file[1] for file in files)),
-        sum(file[3] for file in files),
-    )
-
-
-_File = tuple[str, str, bool, int]
-"""What the user calls a file, what Hadoop knows it by, whether it is a table, and its bytes."""
-
-
-def _files_of(session: SparkSession, name: str, folder: Path) -> list[_File]:
-    if not _ADDRESS.match(name):
-        return _local_files(name, folder)
-    with named_failures(name):
-        reader = session.read.format("binaryFile").option("recursiveFileLookup", "true")
-        listed = reader.option("pathGlobFilter", _ENDINGS).load(name).select("path", "length").collect()
-    files = sorted((file_key(row.path), row.length) for row in listed)
-    if not files:
-        raise EmptyInputError("no traces there", source=name, hint=f"expected files like {_ENDINGS}")
-    return [(key, key, key.endswith(".parquet"), size) for key, size in files if size]
-
-
-def _local_files(name: str, folder: Path) -> list[_File]:
-    if name == "-" or Path(name).is_fifo():
-        what = "standard input" if name == "-" else f"the pipe `{name}`"
-        raise UsageError(f"{what} is no run for Spark", hint="name a path that the executors can read")
-    return [_local_file(source) for source in find_sources([name], folder)]
-
-
-def _local_file(source: Source) -> _File:
-    if source.kind not in (Kind.LINES, Kind.PARQUET):
-        hint = "write it as JSON lines or Parquet, or leave Spark out of it"
-        raise UsageError(f"`{source.name}` is {source.kind}, which Spark does not split", hint=hint)
-    named_so = source.path.name.lower().endswith(".gz")
-    if source.compression == "zstd" or named_so != (source.compression == "gzip"):
-        hint = "pack it by gzip with a name in .gz, or not at all"
-        raise UsageError(f"`{source.name}` is packed in a way that Spark does not know", hint=hint)
-    return source.name, str(source.path.absolute()), source.kind is Kind.PARQUET, source.size_bytes
+    size = sum(file.size_bytes for file in files)
+    raw = (_table if tables == {True} else _texts)(_steady(session, size), [escaped(file.key) for file in files])
+    names, keys = tuple(file.name for file in files), tuple(file.key for file in files)
+    return RawRows(raw, tables == {False}, names, keys, tuple(file.listed for file in files), size)
 
 
 def _steady(session: SparkSession, size_bytes: int) -> SparkSession:
-    """Return a session of the same cluster that cuts files into the same blocks whenever it reads them.
+    """Return a session of the same cluster that reads files in one way, and cuts them into the same blocks each time.
 
     By itself Spark goes by the number of cores and by the files asked for, and either may be another when rows are read again.
     """
@@ -250,8 +215,10 @@ def _steady(session: SparkSession, size_bytes: int) -> SparkSession:
         return session
     steady = session.newSession()
     share = max(_LEAST_BLOCK_BYTES, min(_MOST_BLOCK_BYTES, size_bytes // max(1, context.defaultParallelism)))
-    steady.conf.set("spark.sql.files.maxPartitionBytes", str(share))
-    steady.conf.set("spark.sql.files.minPartitionNum", "1")
+    # A notebook gives a store's keys to its session alone, under Hadoop's own names.
+    hadoops = {key: value for key, value in session.conf.getAll.items() if not key.startswith("spark.")}
+    for key, value in (hadoops | _STEADY | {"spark.sql.files.maxPartitionBytes": str(share)}).items():
+        steady.conf.set(key, value)
     return steady
 
 
@@ -267,13 +234,22 @@ def _texts(session: SparkSession, paths: Sequence[str]) -> DataFrame:
 
 
 def _table(session: SparkSession, paths: Sequence[str]) -> DataFrame:
+    from pyspark.sql import functions as sql
+
     # Without the merge Spark takes the schema of one file, and drops the columns that only others have.
     frame = session.read.option("mergeSchema", "true").option("recursiveFileLookup", "true").parquet(*paths)
-    return frame.selectExpr(
-        "*",
-        f"_metadata.row_index + 1 AS `{LINE}`",
-        f"_metadata.file_path AS `{FILE}`",
-        f"_metadata.file_block_start AS `{START}`",
+    _refuse_twins(frame, paths[0])
+    unsigned = [name for name, kind in frame.dtypes if kind == _UNSIGNED and name not in _TEXTS]
+    where = frame.metadataColumn("_metadata")
+    columns = [
+        sql.col(ticked(name)).cast("string").alias(name) if name in unsigned else sql.col(ticked(name))
+        for name in frame.columns
+    ]
+    return frame.select(
+        *columns,
+        (where["row_index"] + 1).alias(LINE),
+        where["file_path"].alias(FILE),
+        where["file_block_start"].alias(START),
     )
 
 
@@ -282,6 +258,8 @@ def _head(given: RawRows, path: Path, name: str) -> Source:
     rows = given.raw.drop(LINE, FILE, START).limit(_HEAD_ROWS)
     if given.lines:
         texts = [row[0] or "" for row in rows.collect()]
+        if not any(map(str.strip, texts)):
+            raise EmptyInputError("no exchanges (no rows)", source=name, hint="an empty run is never a pass")
         path = path.with_suffix(".jsonl")
         path.write_text("".join(text.replace("\n", " ") + "\n" for text in texts), encoding="utf-8", errors="replace")
     else:
@@ -315,25 +293,50 @@ def _counted_rows(judged: DataFrame, fields: Sequence[str]) -> tuple[tuple[Count
     return told, sum(row[4] for row in rows if row[0] == ERROR)
 
 
-def _marks(
-    given: RawRows, judged: DataFrame
-) -> tuple[dict[tuple[int, int], tuple[int, int]], tuple[tuple[str, int], ...]]:
-    """Return the rows and lines before each block, and what was skipped, most frequent first."""
-    notes = judged.where(f"kind IN ('{BLOCK}', '{SKIPPED}')").select("kind", "said", "source", "start", "place", "line")
+_Marks = dict[tuple[int, int], tuple[int, int]]
+
+
+def _marks(given: RawRows, judged: DataFrame) -> tuple[_Marks, tuple[tuple[str, int], ...], dict[int, str]]:
+    """Return the rows and lines before each block, what was skipped, most frequent first, and what each file is."""
+    noted = judged.where(f"kind IN ('{BLOCK}', '{SKIPPED}')").select("source", "start", "kind", "said", "place", "line")
+    # In the order of the files: what was skipped as often as something else stands in the order that it was met in.
+    notes = sorted(noted.collect(), key=lambda note: (note[0], note[1], note[2]))
     skipped: Counter[str] = Counter()
-    blocks = []
-    for kind, said, *block in notes.collect():
-        if kind == SKIPPED:
-            skipped[said] += block[2]
-        else:
-            blocks.append(block)
-    marks: dict[tuple[int, int], tuple[int, int]] = {}
+    formats: dict[int, str] = {}
+    marks: _Marks = {}
     last, row, line = -1, 0, 0
-    for source, start, rows, lines in sorted(blocks):
+    for source, start, kind, said, rows, lines in notes:
+        if kind == SKIPPED:
+            skipped[said] += rows
+            continue
+        if said is not None:
+            formats[source] = said
         line = line if source == last else 0
         marks[source, start] = (row, line)
         last, row, line = source, row + rows, line + (lines if given.lines else 0)
-    return marks, tuple(sorted(skipped.items(), key=lambda item: -item[1]))
+    return marks, tuple(sorted(skipped.items(), key=lambda item: -item[1])), formats
+
+
+def _refuse_foreign(given: RawRows, marks: _Marks, formats: Mapping[int, str]) -> None:
+    """Raise where a file has no record, none of a known format, or those of another format than the first file."""
+    there = {source for source, _ in marks}
+    for number, (name, listed) in enumerate(zip(given.files, given.listed, strict=False)):
+        if number not in there and not listed:
+            raise EmptyInputError("no records in it", source=name, hint="an empty run is never a pass")
+    first = min(formats, default=0)
+    for number, said in sorted(formats.items()):
+        if said.startswith("["):
+            raise _error_of(said).at(given.files[number])
+        if said != formats[first]:
+            what = f"in format {said}, but `{given.files[first]}` is in format {formats[first]}"
+            hint = "a run has one format: name the files apart, or pass --format"
+            raise ShapeError(what, source=given.files[number], hint=hint)
+
+
+def _error_of(said: str) -> InputError:
+    kind, what, hint = msgspec.json.decode(said, type=tuple[str, str, str | None])
+    error: InputError = getattr(errors, kind)(what, hint=hint)
+    return error
 
 
 def _bad_rows(
@@ -347,9 +350,7 @@ def _bad_rows(
     first = ordered.select("said", "source", "start", "line").collect()
     found = []
     for said, source, start, line in first:
-        kind, what, hint = msgspec.json.decode(said, type=tuple[str, str, str | None])
-        error: InputError = getattr(errors, kind)(what, hint=hint)
-        found.append(error.at(given.files[source], given.shown_line(marks[source, start][1], line)))
+        found.append(_error_of(said).at(given.files[source], given.shown_line(marks[source, start][1], line)))
     return tuple(found)
 
 

@@ -9,10 +9,13 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
+import threading
 from contextlib import contextmanager
+from dataclasses import dataclass
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 
@@ -88,13 +91,38 @@ def _started(master: str) -> SparkSession:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     with TemporaryFile() as said:
         try:
-            with without_pandas_talk(), _errors_to(said.fileno()):
-                return builder.config(map=settings).getOrCreate()
+            with without_pandas_talk(), _errors_to(said.fileno()), _interrupts_held() as held:
+                session = builder.config(map=settings).getOrCreate()
         except (PySparkException, OSError, java_error()) as exc:
             said.seek(0)
             what = _gateway_fault(said.read().decode(errors="replace")) or words_of(exc)
             hint = "check the master's address and that it runs"
             raise UsageError(f"no Spark at `{master}` ({what})", hint=hint) from exc
+    if held:
+        session.stop()
+        raise KeyboardInterrupt
+    return session
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[list[int]]:
+    """Hold interrupts back, and give those that came: a Java machine that is left alone while it starts would never end."""
+    held: list[int] = []
+    usual = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(usual):
+        yield held
+        return
+
+    def hold(number: int, _frame: object) -> None:
+        held.append(number)
+
+    signal.signal(signal.SIGINT, hold)
+    try:
+        yield held
+    finally:
+        # Once it runs PySpark has a handler of its own, which cancels its jobs first.
+        if signal.getsignal(signal.SIGINT) is hold:
+            signal.signal(signal.SIGINT, usual)
 
 
 @contextmanager
@@ -162,5 +190,20 @@ def map_arrow(frame: DataFrame, function: Callable[[Any], Any], schema: pa.Schem
     """Return what a function makes of the Arrow batches of a frame."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
+    # PySpark asks for each column by its name as if that were a path: a dot in it would be a step.
+    plain = frame.toDF(*(f"c{i}" for i in range(len(frame.columns))))
     with without_pandas_talk():
-        return frame.mapInArrow(function, from_arrow_schema(schema))
+        return plain.mapInArrow(_Named(tuple(frame.columns), function).through, from_arrow_schema(schema))
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """A function of batches whose columns go by their own names; it is sent to the executors."""
+
+    names: tuple[str, ...]
+    function: Callable[[Any], Any]
+
+    def through(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield what the function makes of the batches."""
+        found: Iterator[pa.RecordBatch] = self.function(batch.rename_columns(list(self.names)) for batch in batches)
+        yield from found

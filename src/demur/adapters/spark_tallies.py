@@ -37,7 +37,7 @@ _NET = "sum(CAST(cs = 'a' AS INT) - CAST(bs = 'a' AS INT)) AS net"
 
 Place = tuple[int, int, int, int, int]
 """Where a row stands: source, start of its block, place, line and place within the line."""
-_PLACE = "struct(source, start, place, line, within)"
+_PLACE = "struct(source, start, place, line, `within`)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ def group_rows(runs: Sequence[SparkRun], field: str) -> tuple[GroupTally, ...]:
 def refusal_rows(run: SparkRun, *, most: int) -> tuple[Place, ...]:
     """Return the places of some refusals, spread over the run, the same each time, in their order."""
     refused = run.judged.where("outcome IN ('refused', 'filtered')").selectExpr(
-        *("source", "start", "place", "line", "within"), "md5(concat_ws('|', source, start, place)) AS spread"
+        *("source", "start", "place", "line", "`within`"), "md5(concat_ws('|', source, start, place)) AS spread"
     )
     rows = refused.orderBy("spread", "source", "start", "place").limit(most).collect()
     return tuple(sorted((row[0], row[1], row[2], row[3], row[4]) for row in rows))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import shutil
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ import msgspec
 
 from demur.adapters.verdict_files import verdict_file
 from demur.cli.axis_options import add_axis_flags, axes_of_flags, axis_gate_of_flags
+from demur.cli.colour import has_colour
 from demur.cli.engine_options import EngineName, add_engine_flags, engine_of_flags
 from demur.cli.options import (
     add_judge_flags,
@@ -145,7 +145,7 @@ def run(args: argparse.Namespace) -> int:
 def _diff_by_engine(args: argparse.Namespace, reading: Reading) -> Comparison:
     """Return the comparison by the engine that is asked for."""
     settings = DiffSettings(
-        fail_on=Severity.SEVERE if args.fail_on == _NEVER else Severity(args.fail_on),
+        fail_on=DiffSettings().fail_on if args.fail_on == _NEVER else Severity(args.fail_on),
         gate_on=Direction(args.gate_on),
         gate=GateMode(args.gate),
         seed=args.seed,
@@ -208,7 +208,7 @@ def _show_diff(comparison: Comparison, args: argparse.Namespace) -> None:
     view = diff_view(comparison, show=args.show)
     if "-" not in (args.json, args.markdown):
         width = min(shutil.get_terminal_size((_MAX_COLUMNS, 24)).columns, _MAX_COLUMNS)
-        print("\n".join(terminal_lines(view, width=width, colour=sys.stdout.isatty())))
+        print("\n".join(terminal_lines(view, width=width, colour=has_colour())))
     if args.json:
         write_report(args.json, msgspec.json.encode(comparison_object(comparison)).decode())
     if args.markdown:

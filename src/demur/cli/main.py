@@ -96,12 +96,27 @@ def _prepare_signals() -> None:
                 signal.signal(number, _end_in_order)
 
 
+def _parsed(given: list[str]) -> argparse.Namespace:
+    """Return the call; no command at all is shown the help, and what a command does not know is told with its own."""
+    if not given:
+        parser().print_help()
+        raise SystemExit(EXIT_BAD_INPUT)
+    args, unknown = parser(given[0] if given[0] in _COMMANDS else None).parse_known_args(given)
+    if unknown:
+        print(
+            f"demur {args.command}: `{unknown[0]}` is not known here; see `demur {args.command} --help`",
+            file=sys.stderr,
+        )
+        raise SystemExit(EXIT_BAD_INPUT)
+    return args
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Return the exit code of one call."""
     _prepare_output()
     _prepare_signals()
     given = list(sys.argv[1:] if argv is None else argv)
-    args = parser(given[0] if given and given[0] in _COMMANDS else None).parse_args(given)
+    args = _parsed(given)
     try:
         code: int = args.run(args)
         sys.stdout.flush()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import shutil
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from demur.adapters.verdict_files import verdict_file
+from demur.cli.colour import has_colour
 from demur.cli.engine_options import EngineName, add_engine_flags, engine_of_flags
 from demur.cli.options import (
     add_judge_flags,
@@ -119,7 +119,7 @@ def _show_scan(found: Scan, args: argparse.Namespace) -> None:
     view = scan_view(found)
     if "-" not in (args.json, args.markdown):
         width = min(shutil.get_terminal_size((_MAX_COLUMNS, 24)).columns, _MAX_COLUMNS)
-        print("\n".join(terminal_lines(view, width=width, colour=sys.stdout.isatty())))
+        print("\n".join(terminal_lines(view, width=width, colour=has_colour())))
     if args.json:
         write_report(args.json, msgspec.json.encode(scan_object(found)).decode())
     if args.markdown:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from demur.cli.colour import has_colour
 from demur.report.evidence import underline
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ class Person:
     def __init__(self, *, whole: bool) -> None:
         self._whole = whole
         self._errors = 0
-        self._colour = sys.stdout.isatty()
+        self._colour = has_colour()
         self._width = min(shutil.get_terminal_size((80, 24)).columns, _MAX_COLUMNS)
 
     def item(self, shown: Shown) -> None:

@@ -11,6 +11,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from demur.cli.colour import has_colour
 from demur.report.columns import columns, padded, printable, wrapped
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class TourScreen:
     def __init__(self, *, quiet: bool, clock: Callable[[], float] = time.monotonic) -> None:
         self.quiet = quiet
         self._clock = clock
-        self._colour = sys.stdout.isatty()
+        self._colour = has_colour()
         self._waits = sys.stderr is not None and sys.stderr.isatty()
         self._since = self._last = 0.0
         self._shown = False

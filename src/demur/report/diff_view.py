@@ -109,7 +109,7 @@ def _figures(comparison: Comparison) -> Iterator[Fact]:
     difference = comparison.difference
     ends = points_range(difference.interval.low, difference.interval.high)
     yield Fact("Difference", f"{points(difference.value)} points", f"{level(difference.interval)}: {ends}")
-    yield Fact("p", chance(difference.p), "of no change")
+    yield Fact("p", chance(difference.p), "if nothing changed")
     if comparison.tally.pairing is Pairing.NONE:
         yield Fact("Answers", f"{comparison.baseline.n:,} and {comparison.candidate.n:,}", "not paired")
     else:

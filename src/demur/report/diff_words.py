@@ -63,7 +63,7 @@ FLAG_WORDS = {
         "Not enough labelled pairs (a hundred) correct for the detector's own errors: if a run refuses in words the detector knows less "
         "well, that shows here as a change."
     ),
-    Flag.UNPAIRED: "The runs ask different questions, so a difference may come from the questions.",
+    Flag.UNPAIRED: "The runs are not paired, so a difference may come from other questions being asked.",
 }
 _SAID = {
     Change.INCREASED: "{What} increased",
