@@ -13,6 +13,7 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import pytest
 import schemathesis
 from hypothesis import given, settings
 from tests.servers.gatewaying import HARMLESS, Running, chat, gateway, passports, verified
@@ -124,7 +125,8 @@ def _ask(running: Running, times: int) -> None:
         assert running.knock(CHAT, chat(HARMLESS), x_session_id="shared").status == 200
 
 
-def test_a_running_stream_ends_before_the_process_does(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_running_stream_ends_before_the_process_does(tmp_path: Path, number: signal.Signals) -> None:
     """Told to end, the gateway takes nothing new, lets the stream end, records it, and leaves the log in order."""
     hold = threading.Event()
     stub = Stub(pieces=(b'data: {"choices":[]}\n\n', b"data: [DONE]\n\n"), hold=hold)
@@ -133,7 +135,7 @@ def test_a_running_stream_ends_before_the_process_does(tmp_path: Path) -> None:
         body = json.dumps(chat(HARMLESS, stream=True))
         connection.request("POST", CHAT, body, {"content-type": "application/json"})
         response = connection.getresponse()
-        done.send_signal(signal.SIGTERM)
+        done.send_signal(number)
         hold.set()
         assert response.read().endswith(b"[DONE]\n\n")
         connection.close()

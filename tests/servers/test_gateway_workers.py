@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.client
+import json
 import os
 import re
 import signal
+import threading
 from pathlib import Path
 
 import pytest
@@ -79,3 +83,27 @@ def test_no_folder_of_figures_is_left_behind(tmp_path: Path) -> None:
                 assert started.end() == 0
     assert not list(scratch.glob("demur-figures-*"))
     assert len(list(named.glob("*.figures"))) == 3
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_terminal_that_tells_every_process_cuts_no_stream(tmp_path: Path, number: signal.Signals) -> None:
+    """A key or a hang-up that reaches the workers and their keeper alike ends them in good order, the stream first."""
+    hold = threading.Event()
+    stub = Stub(pieces=(b'data: {"choices":[]}\n\n', b"data: [DONE]\n\n"), hold=hold)
+    with serving(stub) as url, gateway_process(tmp_path, "--workers", "2", "--upstream", url) as started:
+        connection = http.client.HTTPConnection(started.url.removeprefix("http://"), timeout=20)
+        body = json.dumps(chat(HARMLESS, stream=True))
+        connection.request("POST", CHAT, body, {"content-type": "application/json"})
+        with contextlib.closing(connection):
+            response = connection.getresponse()
+            _tell_all(started, number)
+            # Longer than the keeper looks away: what it does next must not hurry them.
+            threading.Timer(2, hold.set).start()
+            assert response.read().endswith(b"[DONE]\n\n")
+        assert started.ended() == 0
+    assert [passport.gaps for passport in passports(tmp_path)] == [()]
+
+
+def _tell_all(started: Started, number: signal.Signals) -> None:
+    for pid in (*workers_of(started), started.process.pid):
+        os.kill(pid, number)

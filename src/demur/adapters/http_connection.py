@@ -31,6 +31,7 @@ __all__ = ["Connection", "ConnectionOwner"]
 _NEVER = float("inf")
 _OK = 200
 _SWITCHING = 101
+_LAST = 599
 _CHUNKED = ([b"chunked"], [b"Chunked"])
 _LINE_OVERHEAD = 4  # colon, space, line end
 _STATUS_LINE_BYTES = 4096
@@ -313,6 +314,8 @@ class Connection(asyncio.Protocol):
             self._interim = True
             self._headers.clear()
             return
+        if status > _LAST:
+            raise UpstreamProtocolError("the provider's answer has a status that is none")
         self._status = status
         headers = tuple(self._headers)
         names = [name for name, _ in headers]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 import msgspec
 
@@ -37,6 +37,8 @@ from demur.report.terminal import terminal_lines
 from demur.runs import compare
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from demur.model.comparison import Comparison
     from demur.runs import Reading
 
@@ -142,6 +144,18 @@ def run(args: argparse.Namespace) -> int:
     return _exit_code(comparison, args)
 
 
+class _Shared(TypedDict):
+    """What both engines are asked."""
+
+    by: Sequence[str] | None
+    key: str | None
+    cluster: str | None
+    settings: DiffSettings
+    reading: Reading
+    unpaired: bool
+    show: int
+
+
 def _diff_by_engine(args: argparse.Namespace, reading: Reading) -> Comparison:
     """Return the comparison by the engine that is asked for."""
     settings = DiffSettings(
@@ -152,36 +166,27 @@ def _diff_by_engine(args: argparse.Namespace, reading: Reading) -> Comparison:
         margin=args.margin,
         fail_inconclusive=args.fail_inconclusive,
     )
-    by = fields_of_flag(args.by)
+    shared: _Shared = {
+        "by": fields_of_flag(args.by),
+        "key": args.key,
+        "cluster": args.cluster,
+        "settings": settings,
+        "reading": reading,
+        "unpaired": args.unpaired,
+        "show": args.show,
+    }
     if engine_of_flags(args) is EngineName.SPARK:
         from demur import cluster
 
-        return cluster.compare(
-            args.baseline,
-            args.candidate,
-            by=by,
-            key=args.key,
-            cluster=args.cluster,
-            settings=settings,
-            reading=reading,
-            unpaired=args.unpaired,
-            show=args.show,
-            master=args.master,
-        )
+        return cluster.compare(args.baseline, args.candidate, master=args.master, **shared)
     return compare(
         args.baseline,
         args.candidate,
-        by=by,
-        key=args.key,
-        cluster=args.cluster,
-        settings=settings,
-        reading=reading,
         labels=args.labels,
-        unpaired=args.unpaired,
-        show=args.show,
         out=args.out,
         axes=axes_of_flags(args),
         axis_gate=axis_gate_of_flags(args),
+        **shared,
     )
 
 

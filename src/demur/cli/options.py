@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Once",
+    "add_counting_flags",
     "add_judge_flags",
     "add_reading_flags",
     "check_outputs",
-    "counted_outcomes",
     "fields_of_flag",
     "judge_of_flags",
     "name_bad_rows",
@@ -73,18 +73,23 @@ def add_judge_flags(command: argparse.ArgumentParser) -> None:
     )
 
 
-def add_reading_flags(command: argparse.ArgumentParser) -> None:
-    """Add how runs are read."""
+def add_counting_flags(command: argparse.ArgumentParser) -> None:
+    """Add what a row is, and what counts of it."""
     command.add_argument("--format", metavar="NAME", action=Once, help="the trace format (default: sniffed)")
-    command.add_argument(
-        "--requests", metavar="FILE", action="append", default=[], help="the input file of a batch, for its prompts"
-    )
     command.add_argument(
         "--count",
         metavar="WORDS",
-        type=counted_outcomes,
+        type=_counted_outcomes,
         default=(Outcome.REFUSED, Outcome.FILTERED),
         help="outcomes that count as saying no (refused,filtered)",
+    )
+
+
+def add_reading_flags(command: argparse.ArgumentParser) -> None:
+    """Add how runs are read."""
+    add_counting_flags(command)
+    command.add_argument(
+        "--requests", metavar="FILE", action="append", default=[], help="the input file of a batch, for its prompts"
     )
     command.add_argument("--verify", action="store_true", help="check the ids of .agentlog records")
     command.add_argument("--skip-bad", action="store_true", help="leave out and count rows that cannot be read")
@@ -207,7 +212,7 @@ def write_report(name: str, text: str) -> None:
         raise UsageError(f"`{name}` cannot be written: {what}", hint="check the folder") from exc
 
 
-def counted_outcomes(given: str) -> tuple[Outcome, ...]:
+def _counted_outcomes(given: str) -> tuple[Outcome, ...]:
     """Return the outcomes that are to count as saying no."""
     words = [word.strip() for word in given.split(",")]
     if not words or not set(words) <= set(Outcome) - {Outcome.FAILED}:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from demur.adapters.config import input_limits
 from demur.adapters.growing_files import follow_lines
 from demur.adapters.watch_files import Kept, read_kept, write_kept
-from demur.cli.options import Once, add_judge_flags, counted_outcomes, judge_of_flags, whole_number
+from demur.cli.options import add_counting_flags, add_judge_flags, judge_of_flags, whole_number
 from demur.cli.watch_words import Watched, announce, conclude, progress
 from demur.errors import EmptyInputError, InputError, UsageError
 from demur.measure.watching import Band, watch_rows
@@ -73,14 +73,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     command.add_argument("--state", metavar="FILE", help="go on where the last call stopped, and keep it there")
     command.add_argument("--every", metavar="SECONDS", type=float, default=1.0, help="how often to look (1)")
     add_judge_flags(command)
-    command.add_argument("--format", metavar="NAME", action=Once, help="the trace format (default: sniffed)")
-    command.add_argument(
-        "--count",
-        metavar="WORDS",
-        type=counted_outcomes,
-        default=(Outcome.REFUSED, Outcome.FILTERED),
-        help="outcomes that count as saying no (refused,filtered)",
-    )
+    add_counting_flags(command)
     command.add_argument("--json", action="store_true", help="the end as one JSON object")
     command.set_defaults(run=run)
 

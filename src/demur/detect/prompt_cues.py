@@ -69,9 +69,11 @@ def salad(raw: str) -> int:
 def _is_odd(token: str) -> bool:
     """Return whether a token looks like nothing that people type."""
     word = token[:-1] if token[-1] in _EDGE_RIGHT else token
-    if word.isalpha() and (word.islower() or word.istitle()):
-        # Nearly every token of prose ends here; the rest of the reading would say the same, at ten times the cost.
-        return False
+    # Nearly every token of prose ends here; the rest of the reading would say the same, at ten times the cost.
+    return not (word.isalpha() and (word.islower() or word.istitle())) and _is_odd_on_a_closer_look(token)
+
+
+def _is_odd_on_a_closer_look(token: str) -> bool:
     if any(map(str.isdigit, token)) or _TAG.search(token) or _HASHTAG.match(token):
         return False
     core = token.strip(_EDGE_RIGHT).lstrip(_EDGE_LEFT)

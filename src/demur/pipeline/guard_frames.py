@@ -31,6 +31,8 @@ class RawEvent(msgspec.Struct, frozen=True, gc=False):
     raw: bytes
     data: bytes | str | None
     event: str | None = None
+    beside: str = ""
+    """What stands in lines that are no event stream's, and in names of events that are no names."""
 
 
 class FrameSplitter:
@@ -78,16 +80,25 @@ def frame_of(raw: bytes) -> RawEvent:
             return RawEvent(raw, raw[6:last])
         first = raw.find(b"\n")
         if raw.startswith(b"event: ") and raw.startswith(b"data: ", first + 1) and raw.find(b"\n", first + 1) == last:
-            return RawEvent(raw, raw[first + 7 : last], raw[7:first].decode("utf-8", errors="replace"))
+            name = raw[7:first]
+            if b" " not in name:
+                return RawEvent(raw, raw[first + 7 : last], name.decode("utf-8", errors="replace"))
     return _odd_frame(raw)
 
 
 def _odd_frame(raw: bytes) -> RawEvent:
     size = len(raw) + 1
     events = Decoder(max_line_bytes=size, max_event_bytes=size).feed(raw)
-    if events:
-        return RawEvent(raw, events[0].data, events[0].event)
     # A line that is neither a comment nor a field is no event stream's; what it says counts as said.
-    lines = [line for line in _LINE.split(raw) if line and not line.startswith(b":")]
-    stray = [line for line in lines if line.partition(b":")[0] not in _FIELDS]
-    return RawEvent(raw, b"\n".join(stray).decode("utf-8", errors="replace") if stray else None)
+    stray = b"\n".join(line for line in _LINE.split(raw) if _is_stray(line)).decode("utf-8", errors="replace")
+    if events:
+        return RawEvent(raw, events[0].data, events[0].event, stray)
+    return RawEvent(raw, stray or None)
+
+
+def _is_stray(line: bytes) -> bool:
+    """Return whether a line says something beside data; a name or an id has no blanks, a sentence has."""
+    if not line or line.startswith(b":"):
+        return False
+    field, _, value = line.partition(b":")
+    return field not in _FIELDS or (field != b"data" and b" " in value.strip())

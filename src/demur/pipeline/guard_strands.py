@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Extent", "Ledger"]
 
+_LONGEST_NUMBER = 18
 _Key = tuple[int, "Channel", str]
 
 
@@ -199,8 +200,13 @@ def _order(strand: _StrandCount) -> tuple[int, str, bool, tuple[int, ...], str]:
     """Return where a strand stands among its choice's: numbered places by their numbers, named ones after them."""
     choice, channel, place = strand.key
     numbers = place.split(".")
-    known = place == "" or numbers[0].isdecimal()
-    return choice, channel, not known, tuple(int(n) for n in numbers if n.isdecimal()), place
+    known = place == "" or _is_number(numbers[0])
+    return choice, channel, not known, tuple(int(n) for n in numbers if _is_number(n)), place
+
+
+def _is_number(word: str) -> bool:
+    # Digits beyond any count are a name: Python refuses to read thousands of them as a number.
+    return word.isdecimal() and len(word) <= _LONGEST_NUMBER
 
 
 def _account(strand: _StrandCount) -> StrandAccount:

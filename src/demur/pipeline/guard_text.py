@@ -71,6 +71,7 @@ _SILENT = frozenset(
 """Names of fields that hold no words for the reader; log-probabilities stand in the event of the text they repeat."""
 
 _NOTHING = Told()
+_LONGEST_INDEX = 9
 _CHAT_KEYS = frozenset({"id", "object", "created", "model", "system_fingerprint", "choices", "usage", "service_tier"})
 _CHOICE_KEYS = frozenset({"index", "delta", "finish_reason", "logprobs", "content_filter_results"})
 _DELTAS = {"content": Channel.TEXT, "refusal": Channel.REFUSAL} | dict.fromkeys(THOUGHTS, Channel.THINKING)
@@ -102,8 +103,12 @@ _BLOCK_DELTAS = {
 def index_in(body: Body, key: str = "index") -> int:
     """Return a number that tells choices, blocks or items apart; 0 where there is none."""
     found = body.get(key)
-    # `1.0` is how some servers write it.
-    return found if isinstance(found, int) else int(found) if isinstance(found, float) and found.is_integer() else 0
+    if isinstance(found, int):
+        return found
+    # `1.0` and `"1"` are how some servers write it.
+    if isinstance(found, str) and len(found) <= _LONGEST_INDEX and found.isascii() and found.isdecimal():
+        return int(found)
+    return int(found) if isinstance(found, float) and found.is_integer() else 0
 
 
 def read_body(frame: RawEvent) -> Body | None:
@@ -120,8 +125,13 @@ def read_body(frame: RawEvent) -> Body | None:
 
 def tell(frame: RawEvent, body: Body | None, *, shape: Shape) -> Told:
     """Return what a frame says in a stream of this shape; `body` is its JSON object, as far as it has one."""
-    if body is not None:
-        return READERS[shape](body, frame.event)
+    told = READERS[shape](body, frame.event) if body is not None else _tell_text(frame)
+    if not frame.beside:
+        return told
+    return Told((*told.pieces, Piece(0, Channel.TEXT, "~stray", f"{frame.beside}\n")), told.closes, told.last)
+
+
+def _tell_text(frame: RawEvent) -> Told:
     data = frame.data
     if not data:
         return _NOTHING
@@ -144,9 +154,11 @@ def _read_chat_chunk(body: Body, _event: str | None) -> Told:
     pieces: list[Piece] = []
     closes: list[int] = []
     choices = body.get("choices")
-    for choice in choices if isinstance(choices, list) else ():
-        if isinstance(choice, dict):
+    for choice in choices if isinstance(choices, list) else (choices,):
+        if isinstance(choice, dict) and choices is not choice:
             _read_chat_choice(choice, pieces, closes)
+        else:
+            pieces += (Piece(0, c, "~odd", text) for _, c, text in _strings(choice))
     if not body.keys() <= _CHAT_KEYS:
         rest = {key: value for key, value in body.items() if key not in _CHAT_KEYS}
         pieces += (Piece(0, c, "~beside", text, grows=False) for _, c, text in _strings(rest))
@@ -158,6 +170,8 @@ def _read_chat_choice(choice: Body, pieces: list[Piece], closes: list[int]) -> N
     delta = choice.get("delta")
     if isinstance(delta, dict):
         _read_chat_delta(delta, index, pieces)
+    else:
+        pieces += (Piece(index, c, "", text) for _, c, text in _strings(delta))
     if not choice.keys() <= _CHOICE_KEYS:
         for key, value in choice.items():
             if key == "text" and isinstance(value, str) and value:
@@ -191,10 +205,10 @@ def _read_response_event(body: Body, event: str | None) -> Told:
     kind = kind if isinstance(kind, str) else ""
     delta = body.get("delta")
     if isinstance(delta, str):
-        if not delta or kind == "response.audio.delta":
+        if not delta or (kind == "response.audio.delta" and " " not in delta):
             return _NOTHING
         part = body.get("content_index", body.get("summary_index", ""))
-        place = f"{body.get('output_index', 0)}.{part}"
+        place = f"{body.get('output_index', body.get('item_id', 0))}.{part}"
         channel = _RESPONSES_STRANDS.get(kind)
         if channel is None:
             channel, place = Channel.TOOL, f"{place}.{kind}"
@@ -202,7 +216,7 @@ def _read_response_event(body: Body, event: str | None) -> Told:
     response = body.get("response")
     if isinstance(response, dict):
         # The rest of the response repeats the request, instructions included: nothing that the model said.
-        said: object = {key: response.get(key) for key in ("output", "error")}
+        said: object = {key: response.get(key) for key in ("output", "output_text", "error")}
     else:
         said = body
     known = isinstance(response, dict) or kind.endswith(_RESPONSES_WHOLES) or kind in ("error", "")
@@ -215,13 +229,11 @@ def _read_message_event(body: Body, event: str | None) -> Told:
     kind = body.get("type") or event
     if kind == "content_block_delta":
         return Told(tuple(_read_block_delta(body.get("delta"), body.get("index"))))
-    if kind == "ping":
-        return _NOTHING
     if kind == "content_block_start":
         return Told(tuple(_read_block_start(body.get("content_block"), body.get("index"))))
-    if kind == "message_stop":
-        return Told(closes=(0,), last=True)
     said: object = body
+    if kind == "message_stop":
+        return Told(tuple(_beyond_deltas(said, "")), (0,), last=True)
     if kind == "message_start":
         message = body.get("message")
         said = message.get("content") if isinstance(message, dict) else message
@@ -233,6 +245,7 @@ def _read_message_event(body: Body, event: str | None) -> Told:
 
 def _read_block_delta(delta: object, index: object) -> Iterator[Piece]:
     if not isinstance(delta, dict):
+        yield from (Piece(0, c, str(index), text) for _, c, text in _strings(delta))
         return
     kind = delta.get("type")
     known = _BLOCK_DELTAS.get(kind) if isinstance(kind, str) else None
@@ -259,11 +272,17 @@ def _read_block_start(block: object, index: object) -> Iterator[Piece]:
 
 def _beyond_deltas(said: object, unknown: str) -> Iterator[Piece]:
     """Yield what an event says that is no delta: whole texts, or strands of its own where its kind is not known."""
+    texts: list[str] = []
     for path, channel, text in _strings(said):
         if unknown:
             yield Piece(0, channel, f"~{unknown}{path}", text)
         else:
             yield Piece(0, channel, "~whole", text, grows=False)
+            if channel is Channel.TEXT and path.endswith(".text"):
+                texts.append(text)
+    if len(texts) > 1:
+        # Clients put the parts of an answer together with nothing between them.
+        yield Piece(0, Channel.TEXT, "~whole", "".join(texts), grows=False)
 
 
 def _strings(value: object, path: str = "", channel: Channel = Channel.TEXT) -> Iterator[tuple[str, Channel, str]]:
@@ -275,10 +294,15 @@ def _strings(value: object, path: str = "", channel: Channel = Channel.TEXT) -> 
             if found:
                 yield path, channel, found
         elif isinstance(found, dict):
-            said = [(key, item) for key, item in found.items() if key not in _SILENT]
+            said = [(key, item) for key, item in found.items() if key not in _SILENT or _is_sentence(item)]
             stack += [(item, f"{path}.{key}", _CHANNELS.get(key, channel)) for key, item in reversed(said)]
         elif isinstance(found, list):
             stack += [(item, path, channel) for item in reversed(found)]
+
+
+def _is_sentence(value: object) -> bool:
+    """Return whether what stands under the name of an id or a picture has words after all: neither of them has blanks."""
+    return isinstance(value, str) and " " in value
 
 
 READERS: Mapping[Shape, Callable[[Body, str | None], Told]] = {

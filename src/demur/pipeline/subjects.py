@@ -2,7 +2,8 @@
 
 In the request phase `prompt`, `messages`, `model`, `metadata`; in the response phase `content`, `thinking`, `refusal`,
 `finish_reason`, `tool_calls`, `choices`, `signals`, `error`, `model`, `prompt`, `metadata`; in the other phases what was sent.
-Laws: `prompt`, `content` and `thinking` are always text, empty where there is none, and hold all user turns and all choices;
+Laws: `prompt`, `content` and `thinking` are always text, empty where there is none, and hold all that was asked (see `asked_words`)
+and all choices;
 what the model thought aloud is heard by the client too, so it is handed over, but apart: it is not the answer; `input` and `output` are
 read alike from a text, such a mapping, or a provider's whole body; a mapping that was written here is read back to the
 same signals, so that an auditor behind HTTP judges what one in the process would.
@@ -31,6 +32,7 @@ from demur.model.exchange import (
     ToolCallPart,
 )
 from demur.model.verdict import Signal
+from demur.pipeline.asked_words import asked_words, words_of_turn
 from demur.wire.flat import read_flat
 from demur.wire.shapes import read_asked, read_exchange, shape_of_response
 
@@ -97,8 +99,13 @@ def read_subject(phase: Phase, data: Mapping[str, Any], *, trace: str = "") -> S
 
 
 def _request_fields(request: Request) -> dict[str, object]:
-    messages = [{"role": message.role, "content": message.text} for message in request.messages]
-    return {"prompt": request.prompt, "messages": messages, "model": request.model}
+    messages = [{"role": message.role, "content": _turn_text(message)} for message in request.messages]
+    return {"prompt": asked_words(request), "messages": messages, "model": request.model}
+
+
+def _turn_text(message: Message) -> str:
+    said = words_of_turn(message)
+    return "\n".join(filter(None, (message.text, said))) if message.role == "assistant" else said
 
 
 def _response_fields(response: Response) -> dict[str, object]:
@@ -169,7 +176,7 @@ def _messages(given: object, prompt: str) -> tuple[Message, ...]:
     """Return the turns of a mapping, if they say the same as its prompt; the prompt alone otherwise."""
     if isinstance(given, list) and given and all(map(_is_plain_turn, given)):
         messages = tuple(Message(turn["role"], (TextPart(turn["content"]),)) for turn in given)
-        if Request("", messages).prompt == prompt:
+        if asked_words(Request("", messages)) == prompt:
             return messages
     return (_user(prompt),)
 

@@ -69,3 +69,6 @@ class DisclosureStore(Protocol):
 
     def erase(self, digests: Sequence[str]) -> tuple[str, ...]:
         """Delete beyond recovery; return the digests that were there, for the `Erasure` to put on record."""
+
+    def close(self) -> None:
+        """Let go of it; what was kept stays."""

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 from demur.adapters.gateway_settings import OtherPaths
 from demur.adapters.metrics import CONTENT_TYPE
 from demur.adapters.structured_log import LogEvent, log_event
-from demur.servers.asgi import ClientGoneError, HttpAnswer, json_answer
+from demur.servers.asgi import ClientGoneError, HttpAnswer, header, json_answer
 from demur.servers.gateway_answers import Rebuff, rebuff_answer
 from demur.servers.gateway_client import PatientSender
 from demur.servers.gateway_exchange import ServedExchange
 from demur.servers.gateway_forward import client_of, headers_of
 from demur.servers.gateway_pages import OPENAPI
 from demur.servers.gateway_passing import pass_unread
-from demur.servers.gateway_routes import audited_route, is_for_people, shape_for_errors
+from demur.servers.gateway_routes import audited_route, is_for_people, plain_path, shape_for_errors
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["GatewayApp"]
 
+_OVERRIDES = (b"x-http-method-override", b"x-http-method", b"x-method-override")
 _SAY = ((b"allow", b"GET, HEAD"),)
 _BUSY = Rebuff(503, "overloaded", "Too many requests at once.", headers=((b"retry-after", b"1"),))
 _NO_KEY = Rebuff(401, "invalid_api_key", "The API key is missing or not known to this gateway.")
@@ -113,7 +114,10 @@ class GatewayApp:
             log_event(LogEvent.UNAUTHORISED)
             await out.answer(rebuff_answer(_NO_KEY, shape_for_errors(scope["path"])))
             return
-        route = audited_route(scope["method"], scope["path"])
+        path = plain_path(scope["path"])
+        prefix = parts.provider_of(path).prefix
+        doors = (audited_route(method, scope["path"], prefix=prefix) for method in _meant_methods(scope))
+        route = next((door for door in doors if door is not None), None)
         if route is not None:
             served = ServedExchange(parts, scope, receive, out=out, route=route, headers=headers, client=client)
             await served.serve()
@@ -165,4 +169,12 @@ class GatewayApp:
 
 def _is_models(scope: Scope) -> bool:
     """Return whether a client only asks which models there are: that is part of the API that is served."""
-    return scope["method"] in ("GET", "HEAD") and scope["path"].rstrip("/").startswith(("/v1/models", "/openai/models"))
+    path = plain_path(scope["path"])
+    # Only as it is spelt plainly: what dots or escapes lead to elsewhere is another path to some servers.
+    spelt = scope["path"].rstrip("/") == path and ";" not in path
+    return spelt and scope["method"] in ("GET", "HEAD") and f"{path}/".startswith(("/v1/models/", "/openai/models/"))
+
+
+def _meant_methods(scope: Scope) -> set[str]:
+    """Return the methods that a provider may act on: some servers let a header replace the request's own."""
+    return {scope["method"], *(word for name in _OVERRIDES if (word := header(scope, name).strip().upper()))}

@@ -1,11 +1,13 @@
 """What kind of answer is arriving from the provider, and what is it as a whole?
 
 Laws: what a client will take for a stream is read as one, whatever its headers say; an answer is gathered only up to its limit,
-compressed or not; a coding that cannot be read is said, never guessed at.
+compressed or not; a coding or a charset that cannot be read is said, never guessed at.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from typing import TYPE_CHECKING
 
 from demur.adapters.content_coding import body_decoder
@@ -19,6 +21,10 @@ __all__ = ["ANSWER_TOO_LARGE", "coding_of", "collected", "is_stream"]
 
 ANSWER_TOO_LARGE = Rebuff(502, "answer_too_large", "The provider's answer is larger than this gateway reads.")
 _OK = 200
+_REDIRECTED = 300
+_CHARSET = re.compile(rb'charset\s*=\s*"?([^";,\s]*)', re.IGNORECASE)
+_LIKE_ASCII = re.compile(rb"|utf-?8|(us-)?ascii|iso-?8859-\d+|latin-?\d|windows-125\d", re.IGNORECASE)
+"""Charsets in which our bytes for plain letters are theirs; UTF-7 and EBCDIC are none, and hide any phrase."""
 
 
 def coding_of(answer: UpstreamAnswer) -> str:
@@ -30,12 +36,12 @@ def coding_of(answer: UpstreamAnswer) -> str:
 
 def is_stream(answer: UpstreamAnswer, *, asked_for: bool) -> bool:
     """Return whether an answer is to be read as events: it says so, or it was asked for; its client will not look closer."""
-    if body_decoder(coding_of(answer), limit_bytes=1) is None:
+    if body_decoder(coding_of(answer), limit_bytes=1) is None or not _is_in_ascii(answer):
         return False
-    if asked_for and answer.status == _OK:
+    if asked_for and _OK <= answer.status < _REDIRECTED:
         return True
-    kind = next((value for name, value in answer.headers if name == b"content-type"), b"")
-    return kind.strip().lower().startswith(b"text/event-stream")
+    kinds = (value.strip().lower() for name, value in answer.headers if name == b"content-type")
+    return any(kind.startswith(b"text/event-stream") for kind in kinds)
 
 
 async def collected(answer: UpstreamAnswer, *, limit_bytes: int) -> tuple[bytes, bytes | None] | Rebuff:
@@ -57,4 +63,20 @@ async def collected(answer: UpstreamAnswer, *, limit_bytes: int) -> tuple[bytes,
         if size > limit_bytes:
             await answer.body.aclose()
             return ANSWER_TOO_LARGE
-    return b"".join(raw), None if plain is None else b"".join(plain)
+    return b"".join(raw), None if plain is None or not _is_in_ascii(answer) else _in_utf8(b"".join(plain))
+
+
+def _is_in_ascii(answer: UpstreamAnswer) -> bool:
+    """Return whether an answer names no charset that its text would have to be read by."""
+    kinds = (value for name, value in answer.headers if name == b"content-type")
+    return all(_LIKE_ASCII.fullmatch(named) for kind in kinds for named in _CHARSET.findall(kind))
+
+
+def _in_utf8(plain: bytes) -> bytes | None:
+    """Return a text in UTF-8; JSON in UTF-16 or 32, which clients read too, is brought there, None is what cannot be."""
+    encoding = json.detect_encoding(plain)
+    try:
+        text = plain.decode(encoding)
+    except UnicodeDecodeError:
+        return None
+    return plain if encoding == "utf-8" else text.encode("utf-8", errors="surrogatepass")

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 __all__ = ["ServedExchange"]
 
 _OK = 200
+_FAULT = 500
 _WRITTEN_HERE = OUR_HEADERS | {b"content-length"}
 _NO_RECORD = Rebuff(503, "record_unavailable", "The exchange could not be put on record.")
 _NO_POLICY = Rebuff(503, "policy_unavailable", "The policy of this gateway cannot be read.")
@@ -73,6 +74,7 @@ class ServedExchange:
         self._parts, self._scope, self._receive, self._out = parts, scope, receive, out
         self._route, self._headers, self._client = route, headers, client
         self._dossier: Dossier | None = None
+        self._is_filed = False
 
     @property
     def _case(self) -> Dossier:
@@ -97,11 +99,24 @@ class ServedExchange:
             await self._rebuffed(Rebuff(408, "request_timeout", "The request did not come in time.", headers=close))
             return
         self._open(body)
-        problem = await self._asked()
-        if problem is not None:
-            await self._rebuffed(problem)
-        elif not self._case.blocked:
-            await self._carried()
+        try:
+            problem = await self._asked()
+            if problem is not None:
+                await self._rebuffed(problem)
+            elif not self._case.blocked:
+                await self._carried()
+        finally:
+            if not self._is_filed:
+                await self._faulted()
+
+    async def _faulted(self) -> None:
+        """Record an exchange that a fault of ours ended: it is withheld, or what was sent of it was not read to its end."""
+        case = self._case
+        case.status, case.fault = _FAULT, case.fault or "gateway"
+        case.blocked = case.blocked or not self._out.begun
+        if self._out.begun:
+            case.gap(Phase.RESPONSE, "unscanned")
+        await self._filed(durable=False)
 
     def _open(self, body: bytes) -> None:
         trace = next((value.decode("latin-1") for name, value in self._headers if name == b"traceparent"), None)
@@ -275,6 +290,7 @@ class ServedExchange:
     async def _filed(self, *, durable: bool) -> bool:
         """Put the exchange on record; return whether it may go on: it is, or a store that is down is open."""
         case, parts = self._case, self._parts
+        self._is_filed = True
         parts.metrics.answered(self._route.label, case.status or 499, client=case.client.name if case.client else None)
         if await file_exchange(parts, case, durable=durable):
             return True

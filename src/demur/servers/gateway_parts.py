@@ -28,7 +28,7 @@ from demur.adapters.log_sealing import utc_now
 from demur.adapters.log_writer import Durability, LogWriter, WriterSettings
 from demur.adapters.settings_source import secret_of
 from demur.adapters.structured_log import LogEvent, log_event
-from demur.adapters.upstream import UpstreamLimits, UpstreamTimeouts
+from demur.adapters.upstream import UpstreamLimits, UpstreamTimeouts, origin_of
 from demur.errors import DemurError, UsageError
 from demur.model.claim import Vocabulary
 from demur.model.passport import SigningMode
@@ -66,6 +66,8 @@ class Provider:
     part: UpstreamPart | RoutePart
     pool: HttpPool
     key: str | None = field(repr=False)
+    prefix: str = ""
+    """What its address puts before every path."""
 
 
 @dataclass(slots=True)
@@ -123,6 +125,8 @@ class GatewayParts:
         try:
             await asyncio.to_thread(self.writer.close)
         finally:
+            if self.disclosures is not None:
+                self.disclosures.close()
             self.store.close()
             self.metrics.board.close()
 
@@ -205,7 +209,7 @@ def _provider(part: UpstreamPart | RoutePart, settings: GatewaySettings) -> Prov
         limits=UpstreamLimits(limits.header_bytes, _CONNECTIONS_HELD_BYTES, limits.idle_connections),
         tls=upstream_tls(ca_file=part.ca_file or None, verify=part.verify) if part.url.startswith("https") else None,
     )
-    return Provider(part, pool, secret_of(part.api_key_env))
+    return Provider(part, pool, secret_of(part.api_key_env), origin_of(part.url).prefix)
 
 
 def _writer(

@@ -1,7 +1,7 @@
 """Is this a request that can be read, and so decided? If not, why?
 
 Laws: what cannot be read is refused, in the provider's shape, and goes no further: a policy cannot speak of what it does not
-see; a body may be compressed, within limits; what is wrong is said without repeating what was sent.
+see, nor of what the provider could read otherwise; a body may be compressed, within limits; what is wrong is said without repeating what was sent.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from demur.adapters.content_coding import body_decoder
 from demur.errors import InputError, JsonError, ShapeError, SizeLimitError
-from demur.servers.asgi import header, is_json
+from demur.servers.asgi import is_json
 from demur.servers.gateway_answers import Rebuff
+from demur.servers.gateway_names import is_other_charset, reads_two_ways
 from demur.wire.document import parse_json
 from demur.wire.shapes import CODECS
 
@@ -26,6 +27,10 @@ __all__ = ["read_asked_body"]
 _NO_JSON = Rebuff(400, "invalid_json", "The body of the request is not valid JSON.")
 _NO_OBJECT = Rebuff(400, "invalid_request", "The body of the request is not a JSON object.")
 _WRONG_TYPE = Rebuff(415, "unsupported_media_type", "The body of the request is not declared as JSON.")
+_TWO_WAYS = Rebuff(
+    400, "ambiguous_json", "A name in the request stands twice, or differs by capitals from one that is read."
+)
+_WRONG_CHARSET = Rebuff(415, "unsupported_charset", "The body of the request is not declared as UTF-8.")
 _WRONG_CODING = Rebuff(415, "unsupported_encoding", "The body of the request is in a coding that cannot be read.")
 _TOO_LARGE = Rebuff(413, "request_too_large", "The body of the request is too large once decompressed.")
 
@@ -34,9 +39,13 @@ def read_asked_body(
     body: bytes, scope: Scope, route: AuditedRoute, *, limit_bytes: int
 ) -> tuple[Request, JsonObject] | Rebuff:
     """Return the request in a body and its JSON, or why there is none."""
-    if not is_json(scope):
+    kinds = [value.decode("latin-1") for name, value in scope["headers"] if name == b"content-type"]
+    if not is_json(scope) or len(kinds) > 1:
         return _WRONG_TYPE
-    plain = _without_coding(body, header(scope, b"content-encoding"), limit_bytes)
+    if kinds and is_other_charset(kinds[0]):
+        return _WRONG_CHARSET
+    codings = [value.decode("latin-1") for name, value in scope["headers"] if name == b"content-encoding"]
+    plain = _without_coding(body, ",".join(codings), limit_bytes)
     if isinstance(plain, Rebuff):
         return plain
     return _request_in(plain, route)
@@ -50,7 +59,8 @@ def _request_in(plain: bytes, route: AuditedRoute) -> tuple[Request, JsonObject]
     if not isinstance(found, dict):
         return _NO_OBJECT
     try:
-        return CODECS[route.shape].read_request(found), found
+        request = CODECS[route.shape].read_request(found)
+        return _TWO_WAYS if reads_two_ways(plain, found) else (request, found)
     except ShapeError as exc:
         return Rebuff(400, "invalid_request", f"The request cannot be read: {_place_of(exc)}.")
     except (JsonError, RecursionError):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from demur.adapters.structured_log import LogEvent, log_event
 from demur.servers.gateway_forward import client_of
 from demur.servers.gateway_record import file_exchange, open_dossier
-from demur.servers.gateway_routes import audited_route
+from demur.servers.gateway_routes import audited_route, plain_path
 
 if TYPE_CHECKING:
     from demur.adapters.api_keys import ClientKey
@@ -34,7 +34,8 @@ class RejectionDesk:
         """Count a refusal, and begin to record it where it belongs on record."""
         parts = self._parts
         parts.metrics.http_rejected(rejection.reason)
-        route = audited_route(rejection.method, rejection.path)
+        prefix = parts.provider_of(plain_path(rejection.path)).prefix
+        route = audited_route(rejection.method, rejection.path, prefix=prefix)
         label = route.label if route else "passed"
         log_event(LogEvent.HTTP_REJECTED, reason=rejection.reason, status=rejection.status, shape=label)
         # An answer that was on its way is the record of its own exchange.

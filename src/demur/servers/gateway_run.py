@@ -1,7 +1,7 @@
 """How is a gateway started, in one process or several, and ended in good order?
 
 Laws: the socket listens before anybody is told of it, and every worker takes from the same one; a worker is ready once its log
-is open, its policy parsed and its auditors loaded; SIGTERM and SIGINT end the taking of requests, let running ones end within
+is open, its policy parsed and its auditors loaded; SIGTERM, SIGINT and SIGHUP end the taking of requests, let running ones end within
 their time, write what is left, and then end the process; a worker that dies is replaced.
 """
 
@@ -16,6 +16,7 @@ import socket
 import sys
 import tempfile
 import threading
+import time
 from typing import TYPE_CHECKING
 
 from demur.adapters.structured_log import LogEvent, log_event, set_up_log
@@ -40,6 +41,9 @@ if TYPE_CHECKING:
 
 __all__ = ["gateway_socket", "running_gateway", "serve_gateway", "serve_worker"]
 
+_ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""What ends a gateway in good order; a terminal that is closed says SIGHUP, and its streams are on record too."""
+_ONE_TELLING_S = 1.0
 _START_S = 30
 _KEEP_ALIVE_S = 75
 _BACKLOG = 512
@@ -84,15 +88,18 @@ async def serve_worker(
     try:
         await parts.start()
         server = _server(settings, parts, desk=desk, pages=pages)
+        first: list[float] = []
 
         def stop() -> None:
-            # The second time is somebody in a hurry.
-            server.force_exit = server.should_exit
+            # The second time is somebody in a hurry, unless one event was told by two: a terminal, or the system, and our keeper.
+            now = time.monotonic()
+            first.append(now)
+            server.force_exit = now - first[0] > _ONE_TELLING_S
             parts.draining = server.should_exit = True
 
         if signals:
             loop = asyncio.get_running_loop()
-            for number in (signal.SIGINT, signal.SIGTERM):
+            for number in _ENDS:
                 loop.add_signal_handler(number, stop)
         ready(stop)
         await server.serve(sockets=[sock])

@@ -46,11 +46,12 @@ class GatewayWorkers:
         self._processes: list[tuple[SpawnProcess, float]] = []
         self._ready: list[Connection] = []
         self._ending = False
+        self._told: set[int] = set()
         self._before: dict[int, object] = {}
 
     def __enter__(self) -> Self:
         """Start them."""
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             self._before[number] = signal.signal(number, self._end)
         for _ in range(self._settings.listen.workers):
             self._start()
@@ -60,7 +61,8 @@ class GatewayWorkers:
         self, kind: type[BaseException] | None, raised: BaseException | None, at: TracebackType | None
     ) -> None:
         """End those that are left."""
-        self._tell_all()
+        # Those that were told are ending in good order; to tell them again would be a hurry.
+        self._tell_all(again=False)
         deadline = time.monotonic() + self._settings.timeouts.shutdown_s + _GRACE_S
         for process, _ in self._processes:
             process.join(max(0.0, deadline - time.monotonic()))
@@ -107,9 +109,10 @@ class GatewayWorkers:
         self._ending = True
         self._tell_all()
 
-    def _tell_all(self) -> None:
+    def _tell_all(self, *, again: bool = True) -> None:
         for process, _ in self._processes:
-            if process.is_alive() and process.pid is not None:
+            if process.is_alive() and process.pid is not None and (again or process.pid not in self._told):
+                self._told.add(process.pid)
                 os.kill(process.pid, signal.SIGTERM)
 
 
