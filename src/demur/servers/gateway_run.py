@@ -49,6 +49,8 @@ _KEEP_ALIVE_S = 75
 _BACKLOG = 512
 _COLLECT_EVERY = 10_000
 """Objects; an exchange makes some thousands, nearly all of which go without a collection."""
+_YOUNG_A_MIDDLE, _MIDDLES_A_WHOLE = 10, 2
+"""Few: what is frozen costs a whole collection nothing, and what was left to it for long grew by 50 MB in the meantime."""
 
 
 def gateway_socket(settings: GatewaySettings) -> tuple[socket.socket, str]:
@@ -208,7 +210,7 @@ def settle_memory() -> None:
     """Keep what was loaded at the start out of every later collection: it lives as long as the process."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(_COLLECT_EVERY, 20, 20)
+    gc.set_threshold(_COLLECT_EVERY, _YOUNG_A_MIDDLE, _MIDDLES_A_WHOLE)
 
 
 def log_to_stderr(settings: GatewaySettings, *, names: frozenset[str] = frozenset()) -> None:
