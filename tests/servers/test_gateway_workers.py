@@ -26,7 +26,15 @@ def workers_of(started: Started) -> list[int]:
     if not children.exists():
         pytest.skip("this system does not tell the children of a process")
     found = [int(child) for child in children.read_text(encoding="ascii").split()]
-    return [child for child in found if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
+    return [child for child in found if b"spawn_main" in _command_of(child)]
+
+
+def _command_of(pid: int) -> bytes:
+    """Return what a process runs; nothing where it ended while it was looked at."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return b""
 
 
 def answered(started: Started) -> int:
