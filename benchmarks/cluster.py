@@ -208,8 +208,8 @@ class _TreeClock(threading.Thread):
 
 def _live_heap_mb(java: object) -> float:
     """Return what is alive in a heap after a collection."""
-    java.System.gc()  # type: ignore[attr-defined]
-    runtime = java.Runtime.getRuntime()  # type: ignore[attr-defined]
+    java.System.gc()  # type: ignore[attr-defined]  # a package of Java, by way of the gateway
+    runtime = java.Runtime.getRuntime()  # type: ignore[attr-defined]  # a package of Java, by way of the gateway
     used: int = runtime.totalMemory() - runtime.freeMemory()
     return used / 2**20
 
