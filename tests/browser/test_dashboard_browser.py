@@ -47,16 +47,6 @@ pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason="no Chromium here:
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="no Playwright here: pip install playwright")
-    with playwright.sync_playwright() as started:
-        flags = ["--no-sandbox", "--disable-background-networking"]
-        opened = started.chromium.launch(executable_path=str(CHROMIUM), args=flags)
-        yield opened
-        opened.close()
-
-
-@pytest.fixture(scope="module")
 def pictures() -> Path:
     """Where pictures are kept: a folder that the environment names, else one among what is built here."""
     folder = Path(os.environ.get("DEMUR_SCREENSHOTS") or AXE.parents[2] / "screenshots")

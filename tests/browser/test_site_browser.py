@@ -52,16 +52,6 @@ def address(site: Path) -> Iterator[str]:
         thread.join()
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="no Playwright here: pip install playwright")
-    with playwright.sync_playwright() as started:
-        flags = ["--no-sandbox", "--disable-background-networking"]
-        opened = started.chromium.launch(executable_path=str(CHROMIUM), args=flags)
-        yield opened
-        opened.close()
-
-
 def test_every_page_opens_alone_and_fits_a_phone(browser: Browser, site: Path, address: str) -> None:
     """No page asks another host for anything, logs an error, or is wider than a screen of 400 points."""
     page = browser.new_page(viewport={"width": 400, "height": 800})
