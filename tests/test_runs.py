@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -456,8 +457,7 @@ def test_bad_rows_stop_a_run_or_are_left_out_and_counted(tmp_path: Path) -> None
 def test_rows_in_memory_of_every_kind() -> None:
     """Texts pair by their place, data frames are tables, and what is no run is refused."""
     assert counts(compare([YES, NO, YES], [NO, NO, None])) == (1, 0, 1, 0)
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame(CAND)
+    frame = pd.DataFrame(CAND)
     assert counts(compare(BASE, frame)) == (2, 2, 10, 26)
     for nothing in (5, None, {"response": YES}, b"x"):
         with pytest.raises(UsageError, match="neither a path nor rows"):

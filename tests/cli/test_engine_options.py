@@ -78,12 +78,13 @@ def test_no_java_and_old_java(
     assert f"Java 11 at `{java}` is too old for Spark; install Java 17 or later" in line(capsys, *call)
 
 
-def test_no_pyspark(folder: Path) -> None:
-    """Without PySpark the line says what to install, and the local engine is none the worse for it."""
+@pytest.mark.parametrize("absent", [("pyspark", "py4j"), ("pandas",)])
+def test_no_pyspark(folder: Path, absent: tuple[str, ...]) -> None:
+    """Without PySpark, or the pandas it asks for, the line says what to install, and the local engine is none the worse for it."""
     packages = folder / "packages"
     packages.mkdir()
     for entry in Path(sysconfig.get_path("purelib")).iterdir():
-        if not entry.name.startswith(("pyspark", "py4j", "demur")) and entry.suffix != ".pth":
+        if not entry.name.startswith((*absent, "demur")) and entry.suffix != ".pth":
             (packages / entry.name).symlink_to(entry)
     done = [
         subprocess.run(  # noqa: S603 — our own interpreter
@@ -95,5 +96,5 @@ def test_no_pyspark(folder: Path) -> None:
         )
         for engine in ("spark", "local")
     ]
-    told = "demur: the Spark engine needs PySpark; pip install 'demur[cluster]'\n"
+    told = "demur: the Spark engine needs PySpark and pandas; pip install 'demur[cluster]'\n"
     assert [(d.returncode, d.stderr) for d in done] == [(2, told), (0, "")]

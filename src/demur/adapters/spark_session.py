@@ -16,6 +16,7 @@ import sys
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 
@@ -53,10 +54,11 @@ _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 @contextmanager
 def open_session(master: str | None = None, progress: Progress | None = None) -> Iterator[SparkSession]:
     """Give the active session, or a new one on `master` (this machine where it is None), which is stopped afterwards."""
-    try:
-        from pyspark.sql import SparkSession
-    except ImportError as exc:
-        raise UsageError("the Spark engine needs PySpark", hint="pip install 'demur[cluster]'") from exc
+    # PySpark asks for pandas before it runs any function over Arrow, and only then.
+    if find_spec("pyspark") is None or find_spec("pandas") is None:
+        raise UsageError("the Spark engine needs PySpark and pandas", hint="pip install 'demur[cluster]'")
+    from pyspark.sql import SparkSession
+
     active = SparkSession.getActiveSession()
     if active is not None:
         if master is not None and master != active.conf.get("spark.master", ""):
