@@ -35,6 +35,7 @@ __all__ = [
     "Scope",
     "Send",
     "Started",
+    "body_too_long",
     "error_answer",
     "header",
     "is_json",
@@ -98,7 +99,7 @@ async def read_body(scope: Scope, receive: Receive, *, limit: int, limit_s: floa
     """Return the body of a request; raise where it is too long (`SizeLimitError`), late or never ends (`ClientGoneError`)."""
     told = header(scope, b"content-length")
     if told.isdecimal() and int(told) > limit:
-        raise _too_long(limit)
+        raise body_too_long(limit)
     timer = asyncio.timeout(limit_s)
     try:
         async with timer:
@@ -117,7 +118,7 @@ async def _whole_body(receive: Receive, limit: int) -> bytes:
             raise ClientGoneError
         body += message.get("body", b"")
         if len(body) > limit:
-            raise _too_long(limit)
+            raise body_too_long(limit)
         if not message.get("more_body", False):
             return bytes(body)
 
@@ -225,5 +226,6 @@ def _address(sock: socket.socket) -> str:
     return f"http://[{host}]:{port}" if sock.family == socket.AF_INET6 else f"http://{host}:{port}"
 
 
-def _too_long(limit: int) -> SizeLimitError:
+def body_too_long(limit: int) -> SizeLimitError:
+    """Return what is wrong with a body beyond the limit."""
     return SizeLimitError(f"the body is longer than {limit} bytes", hint="send less at a time")

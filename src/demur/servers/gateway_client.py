@@ -10,31 +10,41 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol, Self
 
-from demur.servers.asgi import ClientGoneError, read_body
+from demur.servers.asgi import ClientGoneError, body_too_long, read_body
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from types import TracebackType
 
     from demur.servers.asgi import HttpAnswer, Receive, Scope, Send
 
-__all__ = ["ABORT", "LINE", "ClientLine", "ClientWatch", "PatientSender", "SlowClientError", "body_within"]
-
-ABORT = "demur.abort"
-"""The extension of a request's scope by which its connection is cut off; there where our own protocol class serves."""
-
+__all__ = ["LINE", "ClientLine", "ClientWatch", "PatientSender", "SlowClientError", "body_within"]
 
 LINE = "demur.line"
-"""The extension by which what is known of the connection can be asked for, in place of waiting for it by timers."""
+"""The extension of a request's scope by which its connection can be asked and used at once, where our own protocol class serves."""
 
 
 class ClientLine(Protocol):
     """A client's connection, as our own protocol class knows it."""
 
+    told_of_end: Callable[[], None] | None
+    """Is called when the client goes away."""
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the client went away."""
+
     def would_wait(self) -> bool:
         """Return whether a piece that is sent now would have to wait for the client."""
 
-    def is_whole(self) -> bool:
-        """Return whether the request that is being served has come to its end."""
+    def take_body(self) -> bytes | None:
+        """Return the body, None where it is not here to its end."""
+
+    def answer(self, status: int, headers: Sequence[tuple[bytes, bytes]], body: bytes) -> bool:
+        """Send a whole answer; return False where the client has to be waited for."""
+
+    def cut(self) -> None:
+        """Cut the connection off."""
 
 
 def _line_of(scope: Scope) -> ClientLine | None:
@@ -49,10 +59,11 @@ class SlowClientError(ClientGoneError):
 class ClientWatch:
     """Raises `ClientGoneError` in the block that it guards as soon as the client goes away."""
 
-    __slots__ = ("_guarded", "_receive", "_watcher", "gone")
+    __slots__ = ("_guarded", "_line", "_receive", "_watcher", "gone")
 
-    def __init__(self, receive: Receive) -> None:
+    def __init__(self, receive: Receive, scope: Scope) -> None:
         self._receive = receive
+        self._line = _line_of(scope)
         self._guarded: asyncio.Task[object] | None = None
         self._watcher: asyncio.Task[None] | None = None
         self.gone = False
@@ -60,7 +71,12 @@ class ClientWatch:
     async def __aenter__(self) -> Self:
         """Begin to watch."""
         self._guarded = asyncio.current_task()
-        self._watcher = asyncio.get_running_loop().create_task(self._watch())
+        if self._line is None:
+            self._watcher = asyncio.get_running_loop().create_task(self._watch())
+        elif self._line.is_gone:
+            asyncio.get_running_loop().call_soon(self._left)
+        else:
+            self._line.told_of_end = self._left
         return self
 
     async def __aexit__(
@@ -69,6 +85,8 @@ class ClientWatch:
         """End watching; a cancellation of ours becomes the error that it stands for."""
         if self._watcher is not None:
             self._watcher.cancel()
+        if self._line is not None:
+            self._line.told_of_end = None
         if not self.gone or self._guarded is None:
             return
         if kind is None:
@@ -82,6 +100,9 @@ class ClientWatch:
     async def _watch(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
+        self._left()
+
+    def _left(self) -> None:
         self.gone = True
         if self._guarded is not None:
             self._guarded.cancel()
@@ -90,12 +111,11 @@ class ClientWatch:
 class PatientSender:
     """Sends to a client that has so long for each piece."""
 
-    __slots__ = ("_abort", "_limit_s", "_line", "_send", "begun")
+    __slots__ = ("_limit_s", "_line", "_send", "begun")
 
     def __init__(self, send: Send, scope: Scope, limit_s: float) -> None:
         self._send = send
         self._limit_s = limit_s
-        self._abort = (scope.get("extensions") or {}).get(ABORT)
         self._line = _line_of(scope)
         self.begun = False
 
@@ -119,20 +139,26 @@ class PatientSender:
 
     def cut(self) -> None:
         """Cut the connection off: an answer that cannot be ended must not look as if it had."""
-        if self._abort is not None:
-            self._abort()
+        if self._line is not None:
+            self._line.cut()
 
     async def answer(self, answer: HttpAnswer) -> None:
         """Send a whole answer."""
-        length = (b"content-length", b"%d" % len(answer.body))
-        await self.start(answer.status, [*answer.headers, length])
+        headers = [*answer.headers, (b"content-length", b"%d" % len(answer.body))]
+        if self._line is not None and self._line.answer(answer.status, headers, answer.body):
+            self.begun = True
+            return
+        await self.start(answer.status, headers)
         await self.piece(answer.body, more=False)
 
 
 async def body_within(scope: Scope, receive: Receive, *, limit_bytes: int, limit_s: float) -> bytes:
     """Return the body of a request; raise `TimeoutError` where it does not come in time."""
     line = _line_of(scope)
-    if line is not None and line.is_whole():
-        return await read_body(scope, receive, limit=limit_bytes)
+    body = line.take_body() if line is not None else None
+    if body is not None:
+        if len(body) > limit_bytes:
+            raise body_too_long(limit_bytes)
+        return body
     async with asyncio.timeout(limit_s):
         return await read_body(scope, receive, limit=limit_bytes)

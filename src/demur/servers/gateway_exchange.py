@@ -170,7 +170,7 @@ class ServedExchange:
         tail = b""
         whole: tuple[bytes, bytes | None] | Rebuff = (b"", b"")
         try:
-            async with ClientWatch(self._receive):
+            async with ClientWatch(self._receive, self._scope):
                 began = time.perf_counter()
                 answer = await provider.pool.send(asked)
                 parts.metrics.waited(time.perf_counter() - began)

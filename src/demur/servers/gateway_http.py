@@ -10,6 +10,7 @@ its request is served.
 from __future__ import annotations
 
 import sys
+from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,8 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from demur.adapters.gateway_metrics import RejectReason
 from demur.servers.gateway_answers import Rebuff, rebuff_answer
-from demur.servers.gateway_client import ABORT, LINE
+from demur.servers.gateway_client import LINE
+from demur.servers.gateway_line import RequestLine
 from demur.servers.gateway_routes import shape_for_errors
 
 if TYPE_CHECKING:
@@ -52,6 +54,7 @@ _REBUFFS = {
     RejectReason.HEADERS_TOO_LARGE: Rebuff(431, "headers_too_large", "The headers of the request are too large."),
 }
 _VERSIONS = ("1.1", "1.0")
+_NEVER = float("inf")
 
 
 class _UnsoundHeadError(ValueError):
@@ -71,29 +74,31 @@ class _GatewayProtocol(HttpToolsProtocol):
         self._in_head = self._offers_upgrade = False
         self._head_bytes = 0
         self._unsound: RejectReason | None = None
-        self._head_timer: TimerHandle | None = None
+        self._timer: TimerHandle | None = None
+        self._deadline = _NEVER
+        self._lines: deque[RequestLine] = deque()
         self._data = b""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
         super().connection_made(transport)
-        self._start_timer()
+        self._await_until(self.loop.time() + self.header_s)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_timer()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         super().connection_lost(exc)
-
-    def would_wait(self) -> bool:
-        """Return whether a piece that is sent now would have to wait for the client."""
-        return self.flow.write_paused
-
-    def is_whole(self) -> bool:
-        """Return whether the request that is being served has come to its end."""
-        return not self.cycle.more_body
+        for line in self._lines:
+            if line.told_of_end is not None:
+                line.told_of_end()
 
     def data_received(self, data: bytes) -> None:
         self._data = data
+        was_in_head = self._in_head
         super().data_received(data)
         if self._in_head and not self.transport.is_closing():
+            if not was_in_head and self.cycle is not None:
+                self._await_until(self.loop.time() + self.header_s)
             # The parser gathers a header until it is whole, so that only the raw bytes tell how long it is by now.
             self._head_bytes += len(data)
             if self._head_bytes > self.header_bytes:
@@ -101,20 +106,31 @@ class _GatewayProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self.scope["extensions"] = {ABORT: self.transport.abort, LINE: self}  # type: ignore[dict-item]  # our own
         self._in_head, self._head_bytes = True, 0
-        if self._head_timer is None:
-            self._start_timer()
 
     def on_headers_complete(self) -> None:
         self._in_head = False
-        self._stop_timer()
+        self._deadline = _NEVER
         self._unsound = self._found_in_head()
         if self._unsound is not None:
             raise _UnsoundHeadError
         self._offers_upgrade = self.parser.should_upgrade()
         if not self._offers_upgrade:
             super().on_headers_complete()
+            line = RequestLine(self.cycle)
+            self._lines.append(line)
+            self.scope["extensions"] = {LINE: line}  # type: ignore[dict-item]  # our own
+
+    def on_response_complete(self) -> None:
+        self._lines.popleft()
+        if self.pipeline or self.transport.is_closing():
+            super().on_response_complete()
+            return
+        # As uvicorn's own, but for its timer, which is made and thrown away for each request.
+        self.server_state.total_requests += 1
+        self.flow.resume_reading()
+        if not self._in_head:
+            self._await_until(self.loop.time() + self.timeout_keep_alive)
 
     def on_message_complete(self) -> None:
         if not self._offers_upgrade:
@@ -158,7 +174,7 @@ class _GatewayProtocol(HttpToolsProtocol):
         self._refuse(self._unsound or _reason_of(sys.exception()))
 
     def _refuse(self, reason: RejectReason) -> None:
-        self._stop_timer()
+        self._deadline = _NEVER
         cycle: RequestResponseCycle | None = self.cycle  # None before the first request, whatever uvicorn declares
         rebuff = _REBUFFS.get(reason, _INVALID)
         busy = cycle is not None and cycle.response_started and not cycle.response_complete
@@ -180,18 +196,25 @@ class _GatewayProtocol(HttpToolsProtocol):
     def _path(self) -> str:
         return self.url.partition(b"?")[0].decode("latin-1")
 
-    def _start_timer(self) -> None:
-        self._head_timer = self.loop.call_later(self.header_s, self._too_late)
+    def _await_until(self, deadline: float) -> None:
+        """Expect something by then; the timer that runs already is left to run, and looks again when it has run out."""
+        self._deadline = deadline
+        if self._timer is not None and self._timer.when() > deadline:
+            self._timer.cancel()
+            self._timer = None
+        if self._timer is None:
+            self._timer = self.loop.call_at(deadline, self._look_at_the_time)
 
-    def _stop_timer(self) -> None:
-        if self._head_timer is not None:
-            self._head_timer.cancel()
-            self._head_timer = None
-
-    def _too_late(self) -> None:
-        self._head_timer = None
-        if not self.transport.is_closing():
+    def _look_at_the_time(self) -> None:
+        self._timer = None
+        if self.transport.is_closing() or self._deadline == _NEVER:
+            return
+        if self.loop.time() < self._deadline:
+            self._await_until(self._deadline)
+        elif self._in_head or self.cycle is None:
             self._refuse(RejectReason.HEADERS_LATE)
+        else:
+            self.transport.close()
 
 
 def _reason_of(error: BaseException | None) -> RejectReason:

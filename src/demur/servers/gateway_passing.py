@@ -70,19 +70,19 @@ async def pass_unread(
         rebuff = Rebuff(504 if late else 502, f"upstream_{exc.fault}", "The provider could not be asked.")
     else:
         parts.metrics.answered(_LABEL, answer.status, client=client)
-        await _passed_back(answer, receive, out=out, head_only=scope["method"] == "HEAD")
+        await _passed_back(answer, receive, scope, out=out)
         return
     parts.metrics.answered(_LABEL, rebuff.status, client=client)
     await out.answer(rebuff_answer(rebuff, shape))
 
 
-async def _passed_back(answer: UpstreamAnswer, receive: Receive, *, out: PatientSender, head_only: bool) -> None:
+async def _passed_back(answer: UpstreamAnswer, receive: Receive, scope: Scope, *, out: PatientSender) -> None:
     await out.start(answer.status, list(answer.headers))
-    if head_only:
+    if scope["method"] == "HEAD":
         await out.piece(b"", more=False)
         return
     try:
-        async with ClientWatch(receive):
+        async with ClientWatch(receive, scope):
             async for piece in answer.body:
                 await out.piece(piece)
     except ClientGoneError:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["read_asked_body"]
 
+_PLAIN_KIND = [b"application/json"]
 _NO_JSON = Rebuff(400, "invalid_json", "The body of the request is not valid JSON.")
 _NO_OBJECT = Rebuff(400, "invalid_request", "The body of the request is not a JSON object.")
 _WRONG_TYPE = Rebuff(415, "unsupported_media_type", "The body of the request is not declared as JSON.")
@@ -39,13 +40,14 @@ def read_asked_body(
     body: bytes, scope: Scope, route: AuditedRoute, *, limit_bytes: int
 ) -> tuple[Request, JsonObject] | Rebuff:
     """Return the request in a body and its JSON, or why there is none."""
-    kinds = [value.decode("latin-1") for name, value in scope["headers"] if name == b"content-type"]
-    if not is_json(scope) or len(kinds) > 1:
-        return _WRONG_TYPE
-    if kinds and is_other_charset(kinds[0]):
-        return _WRONG_CHARSET
+    kinds = [value for name, value in scope["headers"] if name == b"content-type"]
+    if kinds != _PLAIN_KIND:
+        if not is_json(scope) or len(kinds) > 1:
+            return _WRONG_TYPE
+        if kinds and is_other_charset(kinds[0].decode("latin-1")):
+            return _WRONG_CHARSET
     codings = [value.decode("latin-1") for name, value in scope["headers"] if name == b"content-encoding"]
-    plain = _without_coding(body, ",".join(codings), limit_bytes)
+    plain = _without_coding(body, ",".join(codings), limit_bytes) if codings else body
     if isinstance(plain, Rebuff):
         return plain
     return _request_in(plain, route)

@@ -28,7 +28,7 @@ from demur.servers.gateway_parts import open_parts
 from demur.servers.gateway_rejected import RejectionDesk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Coroutine, Iterator
 
     import uvicorn
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     PageMaker = Callable[[GatewayParts], App]
     """Makes the pages for people of one worker; it is handed to workers, so it can be pickled."""
 
-__all__ = ["gateway_socket", "running_gateway", "serve_gateway", "serve_worker"]
+__all__ = ["gateway_socket", "run_on_loop", "running_gateway", "serve_gateway", "serve_worker"]
 
 _ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """What ends a gateway in good order; a terminal that is closed says SIGHUP, and its streams are on record too."""
@@ -151,7 +151,7 @@ def running_gateway(settings: GatewaySettings, *, pages: PageMaker | None = None
         try:
             with _figures_folder(settings) as folder:
                 serving = serve_worker(settings, sock, metrics_folder=folder, ready=ready, signals=False, pages=pages)
-                asyncio.run(serving)
+                run_on_loop(serving)
         except DemurError as exc:
             failed.append(exc)
         finally:
@@ -183,7 +183,7 @@ def serve_gateway(settings: GatewaySettings, *, started: Callable[[str], None], 
                 _announced(started, url, 1)
 
             with _figures_folder(settings) as folder:
-                asyncio.run(serve_worker(settings, sock, metrics_folder=folder, ready=ready, pages=pages))
+                run_on_loop(serve_worker(settings, sock, metrics_folder=folder, ready=ready, pages=pages))
             return
         from demur.servers.gateway_workers import GatewayWorkers
 
@@ -204,6 +204,17 @@ def _figures_folder(settings: GatewaySettings) -> Iterator[str]:
         return
     with tempfile.TemporaryDirectory(prefix="demur-figures-", ignore_cleanup_errors=True) as folder:
         yield folder
+
+
+def run_on_loop(serving: Coroutine[None, None, None]) -> None:
+    """Run a worker to its end, on the event loop that costs least of those that are installed."""
+    try:
+        import uvloop
+    except ModuleNotFoundError:
+        # There is none for Windows.
+        asyncio.run(serving)
+    else:
+        uvloop.run(serving)
 
 
 def settle_memory() -> None:

@@ -7,7 +7,6 @@ each is waited for.
 
 from __future__ import annotations
 
-import asyncio
 import multiprocessing
 import os
 import signal
@@ -120,7 +119,7 @@ def _work(
     settings: GatewaySettings, sock: socket.socket, folder: str, ready: Connection, pages: PageMaker | None
 ) -> None:
     """Be one worker."""
-    from demur.servers.gateway_run import log_to_stderr, serve_worker, settle_memory
+    from demur.servers.gateway_run import log_to_stderr, run_on_loop, serve_worker, settle_memory
 
     log_to_stderr(settings)
 
@@ -129,7 +128,7 @@ def _work(
         ready.send("")
 
     try:
-        asyncio.run(serve_worker(settings, sock, metrics_folder=folder, ready=tell, pages=pages))
+        run_on_loop(serve_worker(settings, sock, metrics_folder=folder, ready=tell, pages=pages))
     except DemurError as exc:
         ready.send(str(exc))
         sys.exit(2)
