@@ -12,6 +12,7 @@ from anthropic import Anthropic
 from openai import AzureOpenAI, OpenAI
 
 from demur.adapters.gateway_settings import (
+    Durability,
     GatewaySettings,
     ListenPart,
     MetricsPart,
@@ -103,7 +104,7 @@ def settings_for(
     made: dict[str, Any] = {
         "listen": ListenPart(port=0),
         "upstream": UpstreamPart(url=upstream) if isinstance(upstream, str) else upstream,
-        "store": StorePart(url=str(folder / "log")),
+        "store": StorePart(url=str(folder / "log"), durability=Durability.SYNC),
         "policy": PolicyPart(paths=(name,), reload_s=reload_s),
         "metrics": MetricsPart(folder=str(folder / "figures")),
     }

@@ -16,9 +16,11 @@ from tests.servers.test_gateway_streams import SEEN, Stub, guarded, load, phrase
 from demur.adapters.gateway_metrics import GAPS, RejectReason, gateway_families
 from demur.adapters.gateway_settings import (
     AuditorsPart,
+    Durability,
     FailurePart,
     LimitsPart,
     OnFailure,
+    StorePart,
     StreamWord,
     TimeoutsPart,
 )
@@ -190,6 +192,27 @@ def test_what_could_not_be_recorded_at_all_is_counted(tmp_path: Path) -> None:
     assert 'demur_fail_open_total{part="store"} 2\n' in figures
     assert 'demur_records_total{state="failed"} 2\n' in figures
     assert len(passports(tmp_path)) == 2
+    assert verified(tmp_path).faults == ()
+
+
+def test_an_answer_that_does_not_wait_is_on_record_in_the_end(tmp_path: Path) -> None:
+    """With `async` answers go on while the store is down, which shows in the figures; what they said is written later."""
+    store = StorePart(url=str(tmp_path / "log"), durability=Durability.ASYNC)
+    with serving(provider()) as url, gateway(tmp_path, url, store=store) as running:
+        with broken_store(tmp_path):
+            asked = 1
+            assert running.knock(CHAT, chat(HARMLESS)).status == 200
+            # Asking passes the time until the writer has met the failure.
+            while running.knock("/readyz", method="GET").status == 200:
+                pass
+            for _ in range(2):
+                assert running.knock(CHAT, chat(HARMLESS)).status == 200
+            figures = running.metrics()
+        while running.knock("/readyz", method="GET").status != 200:
+            pass
+        assert running.knock(CHAT, chat(HARMLESS)).status == 200
+    assert 'demur_gaps_total{phase="response",what="unrecorded"} 2\n' in figures
+    assert len(passports(tmp_path)) == asked + 1
     assert verified(tmp_path).faults == ()
 
 

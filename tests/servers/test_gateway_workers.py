@@ -46,7 +46,8 @@ def answered(started: Started) -> int:
 def test_figures_are_one_sum_over_workers_dead_or_alive(tmp_path: Path) -> None:
     """Every scrape is the sum over all workers; one that is killed keeps its counts, is replaced, and what it did is on record."""
     stub = Stub(pieces=(ANSWER,), content_type=b"application/json")
-    with serving(stub) as url, gateway_process(tmp_path, "--upstream", url, "--workers", "2") as started:
+    waits = {"DEMUR_GATEWAY_STORE_DURABILITY": "sync"}
+    with serving(stub) as url, gateway_process(tmp_path, "--upstream", url, "--workers", "2", **waits) as started:
         for _ in range(20):
             assert started.running.knock(CHAT, chat(HARMLESS)).status == 200
         assert {answered(started) for _ in range(10)} == {20}

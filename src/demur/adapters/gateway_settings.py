@@ -255,8 +255,8 @@ class StorePart:
     origin: Annotated[
         str, Setting("the log's name, as checkpoints and those who verify call it; empty: made when the log is")
     ] = ""
-    durability: Annotated[Durability, Setting("sync: an answer waits for its record; async: it does not")] = (
-        Durability.SYNC
+    durability: Annotated[Durability, Setting("async: only a denial waits for its record; sync: every answer does")] = (
+        Durability.ASYNC
     )
 
 

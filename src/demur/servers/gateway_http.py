@@ -55,6 +55,8 @@ _REBUFFS = {
 }
 _VERSIONS = ("1.1", "1.0")
 _NEVER = float("inf")
+_LINGER_S = 2.0
+"""How long is listened to a client that was refused before it had sent all."""
 
 
 class _UnsoundHeadError(ValueError):
@@ -71,7 +73,7 @@ class _GatewayProtocol(HttpToolsProtocol):
     def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 — uvicorn's own arguments
         super().__init__(*args, **kwargs)
         self.url = b""
-        self._in_head = self._offers_upgrade = False
+        self._in_head = self._offers_upgrade = self._lingers = False
         self._head_bytes = 0
         self._unsound: RejectReason | None = None
         self._timer: TimerHandle | None = None
@@ -115,9 +117,10 @@ class _GatewayProtocol(HttpToolsProtocol):
         if self._unsound is not None:
             raise _UnsoundHeadError
         self._offers_upgrade = self.parser.should_upgrade()
-        if not self._offers_upgrade:
+        # What stands behind the last request of a connection is not served.
+        if not self._offers_upgrade and not self.transport.is_closing():
             super().on_headers_complete()
-            line = RequestLine(self.cycle)
+            line = RequestLine(self.cycle, self._end)
             self._lines.append(line)
             self.scope["extensions"] = {LINE: line}  # type: ignore[dict-item]  # our own
 
@@ -129,11 +132,13 @@ class _GatewayProtocol(HttpToolsProtocol):
         # As uvicorn's own, but for its timer, which is made and thrown away for each request.
         self.server_state.total_requests += 1
         self.flow.resume_reading()
-        if not self._in_head:
+        if not self._in_head and not self._lingers:
             self._await_until(self.loop.time() + self.timeout_keep_alive)
 
     def on_message_complete(self) -> None:
-        if not self._offers_upgrade:
+        if self._lingers:
+            self.transport.close()
+        elif not self._offers_upgrade:
             super().on_message_complete()
             # What comes next is another request, even if it never becomes one.
             self.url = b""
@@ -173,8 +178,24 @@ class _GatewayProtocol(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 — uvicorn's sentence is plain text
         self._refuse(self._unsound or _reason_of(sys.exception()))
 
+    def _end(self) -> None:
+        """Close the connection; where the client is still sending, it hears its answer out first.
+
+        A socket that is closed with bytes unread is reset, and the answer that says why is lost on the client's side.
+        """
+        if self.cycle.more_body and self.transport.can_write_eof():
+            self._lingers = True
+            self.transport.write_eof()
+            self.flow.resume_reading()
+            self._await_until(self.loop.time() + _LINGER_S)
+        else:
+            self.transport.close()
+
     def _refuse(self, reason: RejectReason) -> None:
         self._deadline = _NEVER
+        if self._lingers:
+            self.transport.close()
+            return
         cycle: RequestResponseCycle | None = self.cycle  # None before the first request, whatever uvicorn declares
         rebuff = _REBUFFS.get(reason, _INVALID)
         busy = cycle is not None and cycle.response_started and not cycle.response_complete

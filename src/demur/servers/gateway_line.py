@@ -22,10 +22,11 @@ __all__ = ["RequestLine"]
 class RequestLine:
     """A client's connection, as long as one request of it is served; a `ClientLine`."""
 
-    __slots__ = ("_cycle", "told_of_end")
+    __slots__ = ("_cycle", "_end", "told_of_end")
 
-    def __init__(self, cycle: RequestResponseCycle) -> None:
-        self._cycle = cycle
+    def __init__(self, cycle: RequestResponseCycle, end: Callable[[], None]) -> None:
+        """Serve one request; `end` is called when an answer is the last one of its connection."""
+        self._cycle, self._end = cycle, end
         self.told_of_end: Callable[[], None] | None = None
         """Is called when the client goes away; whoever serves the request sets it, and takes it back."""
 
@@ -54,7 +55,7 @@ class RequestLine:
         cycle = self._cycle
         if cycle.flow.write_paused or cycle.response_started:
             return False
-        if cycle.disconnected:
+        if self.is_gone:
             return True
         headers = [*cycle.default_headers, *headers]
         if HEADER_RE.search(b"".join([name for name, _ in headers])):
@@ -73,7 +74,7 @@ class RequestLine:
         cycle.transport.write(b"".join((STATUS_LINE[status], lines, b"\r\n", shown)))
         cycle.message_event.set()
         if not cycle.keep_alive:
-            cycle.transport.close()
+            self._end()
         cycle.on_response()
         return True
 

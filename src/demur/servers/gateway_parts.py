@@ -218,10 +218,13 @@ def _writer(
     keys: SignerSource | None = None
     if settings.signing.mode is not SigningMode.NONE:
         keys = _OperatorsKey(Path(settings.signing.key_file)) if settings.signing.key_file else place.keys()
+    # Whoever wants no answer without its record has every answer wait for it.
+    closed = settings.failure.store is OnFailure.CLOSED
+    durability = Durability.SYNC if closed else Durability(settings.store.durability.value)
     return LogWriter(
         store,
         keys,
-        settings=WriterSettings(Durability(settings.store.durability.value)),
+        settings=WriterSettings(durability),
         disclosures=disclosures,
         anchor=AnchorFile(place.anchors) if place.anchors is not None else None,
     )
