@@ -25,7 +25,7 @@ from demur.model.verdict import Outcome
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["LogEvent", "SafeFormatter", "log_event", "set_up_log"]
+__all__ = ["LogEvent", "SafeFormatter", "is_logged", "log_event", "set_up_log"]
 
 _LOGGER = logging.getLogger("demur.gateway")
 _DIGEST_DIGITS = 16
@@ -145,9 +145,14 @@ _FIELDS: Mapping[str, Callable[[object], object]] = {
 
 def log_event(event: LogEvent, /, **fields: object) -> None:
     """Write one line, with the fields that may be written."""
-    level = _LEVELS.get(event, logging.INFO)
-    if _LOGGER.isEnabledFor(level):
+    if is_logged(event):
+        level = _LEVELS.get(event, logging.INFO)
         _LOGGER.log(level, event.value, extra={"demur_event": event, "demur_fields": fields})
+
+
+def is_logged(event: LogEvent) -> bool:
+    """Return whether an event would be written: whoever has to gather its fields can ask first."""
+    return _LOGGER.isEnabledFor(_LEVELS.get(event, logging.INFO))
 
 
 def _safe_fields(fields: Mapping[str, object]) -> dict[str, object]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from demur.adapters.gateway_settings import OtherPaths
 from demur.adapters.metrics import CONTENT_TYPE
 from demur.adapters.structured_log import LogEvent, log_event
-from demur.servers.asgi import ClientGoneError, HttpAnswer, header, json_answer
+from demur.servers.asgi import ClientGoneError, HttpAnswer, json_answer
 from demur.servers.gateway_answers import Rebuff, rebuff_answer
 from demur.servers.gateway_client import PatientSender
 from demur.servers.gateway_exchange import ServedExchange
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["GatewayApp"]
 
-_OVERRIDES = (b"x-http-method-override", b"x-http-method", b"x-method-override")
+_OVERRIDES = frozenset((b"x-http-method-override", b"x-http-method", b"x-method-override"))
 _SAY = ((b"allow", b"GET, HEAD"),)
 _BUSY = Rebuff(503, "overloaded", "Too many requests at once.", headers=((b"retry-after", b"1"),))
 _NO_KEY = Rebuff(401, "invalid_api_key", "The API key is missing or not known to this gateway.")
@@ -177,4 +177,5 @@ def _is_models(scope: Scope) -> bool:
 
 def _meant_methods(scope: Scope) -> set[str]:
     """Return the methods that a provider may act on: some servers let a header replace the request's own."""
-    return {scope["method"], *(word for name in _OVERRIDES if (word := header(scope, name).strip().upper()))}
+    named = [value for name, value in scope["headers"] if name in _OVERRIDES]
+    return {scope["method"], *(word for value in named if (word := value.decode("latin-1").strip().upper()))}

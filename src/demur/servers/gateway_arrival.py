@@ -29,8 +29,10 @@ _LIKE_ASCII = re.compile(rb"|utf-?8|(us-)?ascii|iso-?8859-\d+|latin-?\d|windows-
 
 def coding_of(answer: UpstreamAnswer) -> str:
     """Return the coding of an answer, empty where it is plain."""
-    named = b",".join(value for name, value in answer.headers if name == b"content-encoding")
-    coding = named.decode("latin-1").strip().lower()
+    found = [value for name, value in answer.headers if name == b"content-encoding"]
+    if not found:
+        return ""
+    coding = b",".join(found).decode("latin-1").strip().lower()
     return "" if coding == "identity" else coding
 
 
@@ -68,8 +70,8 @@ async def collected(answer: UpstreamAnswer, *, limit_bytes: int) -> tuple[bytes,
 
 def _is_in_ascii(answer: UpstreamAnswer) -> bool:
     """Return whether an answer names no charset that its text would have to be read by."""
-    kinds = (value for name, value in answer.headers if name == b"content-type")
-    return all(_LIKE_ASCII.fullmatch(named) for kind in kinds for named in _CHARSET.findall(kind))
+    named = [word for name, value in answer.headers if name == b"content-type" for word in _CHARSET.findall(value)]
+    return all(_LIKE_ASCII.fullmatch(word) for word in named)
 
 
 def _in_utf8(plain: bytes) -> bytes | None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from demur.adapters.structured_log import LogEvent, log_event
+from demur.adapters.structured_log import LogEvent, is_logged, log_event
 from demur.adapters.telemetry import ObservedExchange
 from demur.errors import DemurError, StoreError
 from demur.model.passport import Commitment, EnforcementGap
@@ -177,11 +177,19 @@ def _tell_everybody(parts: GatewayParts, dossier: Dossier, facts: ExchangeFacts)
     elif facts.causes:
         for cause in facts.causes:
             metrics.board.add("demur_declines_total", cause)
+    event = LogEvent.DENIED if dossier.blocked else LogEvent.EXCHANGE
+    if is_logged(event):
+        _log_exchange(event, dossier, facts)
+    if parts.telemetry is not None:
+        parts.telemetry.tell(_seen_by_traces(dossier, facts))
+
+
+def _log_exchange(event: LogEvent, dossier: Dossier, facts: ExchangeFacts) -> None:
     took_s = time.perf_counter() - dossier.began_s
     effect = max((one.effect for one in dossier.decisions), default=None)
     log_event(
-        LogEvent.DENIED if dossier.blocked else LogEvent.EXCHANGE,
-        shape=label,
+        event,
+        shape=dossier.route.label,
         status=dossier.status,
         upstream_status=dossier.upstream_status,
         took_ms=round(took_s * 1000, 3),
@@ -196,8 +204,6 @@ def _tell_everybody(parts: GatewayParts, dossier: Dossier, facts: ExchangeFacts)
         session=dossier.asker.session,
         trace=dossier.passport,
     )
-    if parts.telemetry is not None:
-        parts.telemetry.tell(_seen_by_traces(dossier, facts))
 
 
 def _seen_by_traces(dossier: Dossier, facts: ExchangeFacts) -> ObservedExchange:

@@ -37,6 +37,8 @@ _UNAUDITED = frozenset(("GET", "HEAD", "DELETE", "OPTIONS", "TRACE"))
 _CUTS = re.compile(r"[?#\0\r\n].*", re.DOTALL)
 """Where an escape, once taken off, ends the path: a query, a fragment, the end of a string, the end of a line."""
 _ODD = re.compile(r"[;%?#\0\r\n]")
+_PLAIN = re.compile(r"(?:/[A-Za-z0-9_-]+)+")
+"""What every server reads as it stands."""
 _PARAMETERS = re.compile(r";[^/]*")
 
 
@@ -69,6 +71,8 @@ def audited_route(method: str, path: str, *, prefix: str = "") -> AuditedRoute |
 
 def plain_path(path: str) -> str:
     """Return a path as a lenient server would read it: no escapes, no empty or dotted steps, no slash at the end."""
+    if _PLAIN.fullmatch(path):
+        return path
     return _in_steps(_unescaped(path).partition(";")[0])
 
 
