@@ -51,9 +51,7 @@ def reads_two_ways(plain: bytes, found: JsonObject) -> bool:
 def _stands_twice(plain: bytes, found: JsonObject) -> bool:
     """Return whether fewer names were read than are written; to count those that are written takes five times as long."""
     read = _names_in(found)
-    return (
-        len(_LIKE_A_NAME.findall(plain)) != read and len([colon for colon in _STRING.findall(plain) if colon]) != read
-    )
+    return len(_LIKE_A_NAME.findall(plain)) != read and len([colon for colon in _STRING.findall(plain) if colon]) != read
 
 
 def _names_in(found: object) -> int:
