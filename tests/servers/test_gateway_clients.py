@@ -81,6 +81,10 @@ def test_openai_responses(running: Running) -> None:
             model="gpt-x", input="And of Spain?", previous_response_id=first.id
         )
         assert again.headers["x-demur-session"] == raw.headers["x-demur-session"]
+        other = client.with_options(api_key="another-key").responses.with_raw_response.create(
+            model="gpt-x", input="And of Spain?", previous_response_id=first.id
+        )
+        assert other.headers["x-demur-session"] != raw.headers["x-demur-session"]
         with pytest.raises(openai.PermissionDeniedError):
             client.responses.create(model="gpt-x", input=ATTACK)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +26,7 @@ from tests.pipeline.guard_conformance import (
     make,
     parts,
 )
-from tests.servers.gatewaying import HARMLESS, Running, chat, gateway, passports, verified
+from tests.servers.gatewaying import HARMLESS, POLICY_FILE, Running, chat, gateway, passports, verified
 from tests.servers.serving import serving
 
 from demur.adapters.gateway_settings import AuditorsPart, FailurePart, LimitsPart, OnFailure, StreamingPart, StreamWord
@@ -46,13 +47,14 @@ AUDITOR = Path(__file__).with_name("phrase_auditor.py")
 
 @dataclass
 class Stub:
-    """A provider that sends what it is told, piece by piece; `hold` makes it wait before its last piece."""
+    """A provider that sends what it is told, piece by piece; the first time it waits for `begin`, and for `hold` before its last piece."""
 
     pieces: tuple[bytes, ...] = ()
     status: int = 200
     content_type: bytes = b"text/event-stream"
     cut: bool = False
     endless: bool = False
+    begin: threading.Event | None = None
     hold: threading.Event | None = None
     gone: threading.Event = field(default_factory=threading.Event)
     asked: list[bytes] = field(default_factory=list)
@@ -67,6 +69,8 @@ class Stub:
             if not message["more_body"]:
                 break
         self.asked.append(body)
+        if self.begin is not None and len(self.asked) == 1:
+            await asyncio.to_thread(self.begin.wait, 20)
         head = [(b"content-type", self.content_type)]
         await send({"type": "http.response.start", "status": self.status, "headers": head})
         last = len(self.pieces) - 1
@@ -167,6 +171,24 @@ def test_auto_passes_where_no_rule_withholds(tmp_path: Path) -> None:
     assert seen.coverage is not None
     assert seen.coverage.mode is StreamMode.PASSED
     assert [rule.id for rule in seen.decision.rules] == ["phrase"]
+
+
+def test_a_policy_that_changes_meanwhile_does_not_open_a_stream(tmp_path: Path) -> None:
+    """An exchange is held by the policy under which it was asked, though the one in force by then withholds nothing."""
+    stub = Stub(begin=threading.Event())
+    load(stub, phrase_case())
+    closed = '@id("closed") @decision("deny")\nforbid (principal, action == Action::"request", resource);'
+    with guarded(tmp_path, stub, reload_s=0.02) as running, ThreadPoolExecutor(1) as others:
+        heard = others.submit(listen, Shape.OPENAI_CHAT, running.url)
+        while not stub.asked:
+            pass
+        (tmp_path / "policies" / POLICY_FILE).write_text(f"{SEEN}\n{closed}", encoding="utf-8")
+        # Asking passes the time until the new policy is in force.
+        while running.knock("/v1/chat/completions", chat(HARMLESS)).status == 200:
+            pass
+        assert stub.begin is not None
+        stub.begin.set()
+        check_withheld(phrase_case(), heard.result(20), MESSAGE)
 
 
 def test_a_denial_that_came_too_late_is_a_gap(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from demur.adapters.gateway_settings import DenyStyle, OnFailure
 from demur.adapters.structured_log import LogEvent, log_event
 from demur.errors import SizeLimitError, UpstreamError, UpstreamTimeoutError
 from demur.model.claim import Phase
+from demur.model.exchange import Shape
 from demur.model.passport import Coverage, EnforcementGap, StreamMode
 from demur.pipeline.classify import classify, classify_once
 from demur.pipeline.passporting import Asker, plain_name, weigh
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from demur.adapters.api_keys import ClientKey
     from demur.adapters.upstream import Headers, UpstreamAnswer
     from demur.model.decision import Decision
+    from demur.model.exchange import Response
     from demur.servers.asgi import Receive, Scope
     from demur.servers.gateway_client import PatientSender
     from demur.servers.gateway_parts import GatewayParts
@@ -204,7 +206,7 @@ class ServedExchange:
         began = time.perf_counter()
         raw, plain = whole
         case.answer_text(raw, next(parts.salts), keep=parts.disclosures is not None)
-        if plain is None and parts.policy.holds:
+        if plain is None and case.holds:
             await self._rebuffed(_UNREADABLE)
             return
         case.response = read_answer(plain or b"", self._route.shape, status=answer.status)
@@ -215,7 +217,7 @@ class ServedExchange:
         case.decided(weighed, Coverage(StreamMode.WHOLE, 0 if plain is None else size, size))
         if plain is None:
             case.gap(Phase.RESPONSE, "unscanned")
-        parts.sessions.remember(case.response.id, case.asker.session)
+        self._remember(case.response)
         parts.metrics.added(Phase.RESPONSE, time.perf_counter() - began)
         if weighed.blocks:
             await self._denied(weighed.decision)
@@ -233,7 +235,7 @@ class ServedExchange:
         case = self._case
         passage.conclude()
         if case.response is not None:
-            self._parts.sessions.remember(case.response.id, case.asker.session)
+            self._remember(case.response)
         case.status = case.upstream_status
         if not await self._filed(durable=case.blocked):
             tail = cut_event(self._route.shape, _NO_RECORD.message)
@@ -301,6 +303,12 @@ class ServedExchange:
             # There is no record to put this gap on: it stands in the figures alone.
             parts.metrics.gaps((EnforcementGap(Phase.RESPONSE, "unrecorded"),))
         return not self._store_closed
+
+    def _remember(self, answer: Response) -> None:
+        """Take note of an answer that later requests may refer back to, as only one API lets them."""
+        if self._route.shape is Shape.OPENAI_RESPONSES:
+            owner = credential_of(self._headers)
+            self._parts.sessions.remember(answer.id, self._case.asker.session, owner=owner)
 
     @property
     def _store_closed(self) -> bool:

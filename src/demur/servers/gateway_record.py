@@ -66,6 +66,8 @@ class Dossier:
 
     route: AuditedRoute
     gate: PolicyGate
+    holds: bool
+    """Whether a rule of this gate could withhold an answer."""
     client: ClientKey | None
     request_bytes: bytes
     asked: Commitment
@@ -118,8 +120,9 @@ def open_dossier(
     """Return the dossier of an exchange that begins with this body."""
     asked, behind = commit(body, next(parts.salts))
     kept = [behind] if parts.disclosures is not None else []
-    gate = parts.policy.gate
-    return Dossier(route, gate, client, body, asked, kept, time.perf_counter(), time.time_ns(), traceparent=traceparent)
+    gate, holds = parts.policy.gate, parts.policy.holds
+    began = (time.perf_counter(), time.time_ns())
+    return Dossier(route, gate, holds, client, body, asked, kept, *began, traceparent=traceparent)
 
 
 async def file_exchange(parts: GatewayParts, dossier: Dossier, *, durable: bool) -> bool:

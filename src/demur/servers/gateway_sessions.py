@@ -45,16 +45,20 @@ class SessionNamer:
         if named:
             return self._safe(named)
         before = body.get("previous_response_id")
-        if isinstance(before, str) and before in self._answers:
-            return self._answers[before]
+        known = self._answers.get(self._answer_key(before, owner)) if isinstance(before, str) else None
+        if known is not None:
+            return known
         return f"derived-{self._hash(owner, *_conversation_opening(request))}"
 
-    def remember(self, answer_id: str | None, session: str) -> None:
-        """Take note of whose answer this was."""
+    def remember(self, answer_id: str | None, session: str, *, owner: bytes) -> None:
+        """Take note of whose answer this was: nobody else can refer back to it."""
         if answer_id:
-            self._answers[answer_id] = session
+            self._answers[self._answer_key(answer_id, owner)] = session
             if len(self._answers) > _REMEMBERED:
                 self._answers.popitem(last=False)
+
+    def _answer_key(self, answer_id: str, owner: bytes) -> str:
+        return self._hash(owner, answer_id.encode("utf-8", "surrogatepass"))
 
     def _of_headers(self, headers: Headers) -> str:
         for wanted in self._headers:

@@ -27,6 +27,7 @@ from demur.wire.sse import Decoder
 
 if TYPE_CHECKING:
     from demur.adapters.content_coding import BodyDecoder
+    from demur.adapters.gateway_settings import StreamingPart
     from demur.adapters.upstream import Headers, UpstreamAnswer
     from demur.model.exchange import Response, Shape
     from demur.pipeline.guard_values import GuardStep, ScanText
@@ -44,12 +45,11 @@ _NO_LENGTH = OUR_HEADERS | {b"content-length", b"content-encoding"}
 _CUT = "The provider broke the answer off."
 
 
-def guard_mode(parts: GatewayParts) -> tuple[GuardMode, int]:
-    """Return how streams pass now, and how long the window is."""
-    part = parts.settings.streaming
+def guard_mode(part: StreamingPart, *, holds: bool) -> tuple[GuardMode, int]:
+    """Return how a stream passes where a rule may withhold it or none can, and how long the window is."""
     if part.mode is not StreamWord.AUTO:
         return GuardMode(part.mode.value), part.window_chars
-    mode = GuardMode.WINDOW if parts.policy.holds else GuardMode.PASS
+    mode = GuardMode.WINDOW if holds else GuardMode.PASS
     return mode, max(part.window_chars, _LONGEST_PHRASE)
 
 
@@ -104,7 +104,7 @@ class StreamPassage:
         limits = parts.settings.limits
         self._parts, self._dossier, self._answer, self._out = parts, dossier, answer, out
         self._shape = dossier.route.shape
-        self._mode, window = guard_mode(parts)
+        self._mode, window = guard_mode(parts.settings.streaming, holds=dossier.holds)
         guarded = GuardLimits(event_bytes=limits.sse_line_bytes, stream_bytes=limits.decoded_bytes)
         self._guard = open_guard(self._shape, mode=self._mode, window_chars=window, limits=guarded)
         self._transcript = _Transcript(self._shape, limits.sse_line_bytes)
