@@ -284,13 +284,15 @@ def litellm(command: str, provider: int, folder: Path) -> Iterator[tuple[int, in
 
 
 @contextmanager
-def gateway(provider: int, folder: Path, *, name: str = "ours", tree: str = "") -> Iterator[tuple[int, int]]:
+def gateway(
+    provider: int, folder: Path, *, name: str = "ours", tree: str = "", **settings: str
+) -> Iterator[tuple[int, int]]:
     """Yield the port and the process of a gateway with all of it on; say how long it took to be ready."""
     port = free_port()
     flags = ["--upstream", f"http://127.0.0.1:{provider}", "--port", str(port), "--store", str(folder / name)]
     flags += ["--policy", "block-attacks", "--log-level", "warning"]
     more = {"PYTHONPATH": tree} if tree else {}
-    with running([sys.executable, "-c", COMMAND, "gateway", *flags], **more) as process:
+    with running([sys.executable, "-c", COMMAND, "gateway", *flags], **more, **settings) as process:
         took = until_ready(port, process)
         print(f"start to ready          {took:.2f} s ({name}; goal 2), {resident_mb(process.pid):.0f} MB")
         yield port, process.pid
@@ -322,6 +324,16 @@ def in_turns(args: argparse.Namespace, servers: dict[str, tuple[int, int]], scri
     if len(costs) > 1:
         print(f"ours over the other     {costs['ours'] / costs['other']:.2f} of its CPU a request")
     return Figures(costs["ours"], statistics.median(one.rate for one in rounds["ours"]))
+
+
+def beside(args: argparse.Namespace, provider: int, folder: Path, script: Path) -> None:
+    """Print what other settings cost: every answer waits for its record, and two workers."""
+    for name, settings in {
+        "waiting": {"DEMUR_GATEWAY_STORE_DURABILITY": "sync"},
+        "two workers": {"DEMUR_GATEWAY_LISTEN_WORKERS": "2"},
+    }.items():
+        with gateway(provider, folder, name=name, **settings) as (port, pid):
+            measured(f"demur gateway, {name}", port, pid, seconds=args.seconds, script=script)
 
 
 def soaked(port: int, pid: int, count: int, script: Path) -> None:
@@ -367,6 +379,7 @@ def main() -> None:
             print(f"ours to {name:<16}{rates:.3g} times the requests a second, {costs:.3g} times the CPU")
         print(f"goal 1000 µs            {ours.cpu_us / 1000:.2f} of it")
         first_tokens(provider, servers["ours"][0], 200)
+        beside(args, provider, folder, script)
         if args.soak:
             soaked(*servers["ours"], args.soak, script)
 
