@@ -18,6 +18,8 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from demur.cli.main import main as demur
 from demur.model.exchange import Choice, Finish, Request, TextPart, ToolCallPart
 from demur.pipeline.simulation import Call, Simulated, Simulator
@@ -82,7 +84,7 @@ class Scripted(Simulator):
         text, tools = self.say(call.request)
         calls = tuple(ToolCallPart(f"call_{at}", name, "{}") for at, name in enumerate(tools))
         choice = Choice(0, (TextPart(text), *calls), Finish.TOOL if calls else Finish.STOP)
-        return replace(simulated, response=replace(simulated.response, choices=(choice,), signals=()))
+        return replace(simulated, response=msgspec.structs.replace(simulated.response, choices=(choice,), signals=()))
 
 
 def scripted(request: Request) -> Said:

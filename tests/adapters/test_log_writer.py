@@ -15,7 +15,7 @@ from demur.adapters.anchors import AnchorFile, read_notes
 from demur.adapters.keys import KeyFolder
 from demur.adapters.log_location import log_place
 from demur.adapters.log_sealing import issued_at
-from demur.adapters.log_writer import Durability, LogWriter, Submission, WriterSettings
+from demur.adapters.log_writer import Durability, LogWriter, WriterSettings
 from demur.adapters.sqlite_log import SqliteLog
 from demur.errors import StoreError, UsageError
 from demur.model.claim import Claim, ClaimType, Phase
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from demur.adapters.log_location import LogPlace
+    from demur.adapters.log_receipts import Submission
 
 ASYNC = WriterSettings(Durability.ASYNC, interval_s=0.0, max_unsynced=8)
 
@@ -324,3 +325,70 @@ def test_a_checkpoint_that_cannot_be_anchored_is_told_at_closing(tmp_path: Path)
     store = place.open(read_only=True)
     assert store.frontier().size == 1
     store.close()
+
+
+def test_a_session_that_others_continue_goes_on_after_their_records(tmp_path: Path) -> None:
+    """Two writers take turns in one session and one of their own: what each remembers is dropped once the other has written."""
+    place = log_place(str(tmp_path))
+    gate = gate_in(tmp_path / "policy")
+    clock = ticking(0.001)
+    with writing(place, clock=clock) as one, writing(place, clock=clock) as two:
+        for turn in (one, one, two, one, two, two, two, one, one, one):
+            pending = [turn.submit(decided(gate, name)) for name in ("shared", f"own-{turn is one}", "shared")]
+            for each in pending:
+                each.receipt.result(timeout=30)
+    reader = place.open(read_only=True)
+    found = verify(reader.read(0, 30), Trust(ORIGIN, place.keys().public()), Evidence(tuple(reader.checkpoints())))
+    tail = reader.session_tail("shared")
+    reader.close()
+    assert (found.records, found.faults) == (30, ())
+    assert tail is not None
+    assert tail.seq == 19
+
+
+def test_a_rotation_in_a_batch_retires_the_key_that_signed_it(tmp_path: Path) -> None:
+    """Whoever puts its own rotation on record signs all that follows with the new key."""
+    place = log_place(str(tmp_path))
+    gate = gate_in(tmp_path / "policy")
+    clock = ticking(0.001)
+    with writing(place, clock=clock) as writer:
+        writer.submit(decided(gate)).receipt.result(timeout=30)
+        at = clock()
+        new = replace(place.keys().prepare_next(at).public, not_before=at)
+        writer.submit(KeyRotation(at, new)).receipt.result(timeout=30)
+        index = writer.submit(decided(gate)).receipt.result(timeout=30).index
+    reader = place.open(read_only=True)
+    sealed = open_sealed(next(reader.read(index, index + 1)))
+    found = verify(reader.read(0, 3), Trust(ORIGIN, place.keys().public()[:1]), Evidence(tuple(reader.checkpoints())))
+    reader.close()
+    assert (sealed.key_id, found.faults) == (new.key_id, ())
+
+
+def test_a_receipt_can_be_asked_for_at_any_time(tmp_path: Path) -> None:
+    """Asked before or after the record was settled, once or twice, a receipt says the same; what failed says why."""
+    gate = gate_in(tmp_path / "policy")
+    secret = Claim("quote", ClaimType.CATEGORY, "text of a user", Phase.REQUEST, "safety", sensitive=True)
+    bad = replace(decided(gate), phases=(replace(decided(gate).phases[0], claims=(secret,)),))
+    with writing(log_place(str(tmp_path))) as writer:
+        early, failed = writer.submit(decided(gate)), writer.submit(bad)
+        assert early.receipt is early.receipt
+        late = writer.submit(decided(gate))
+        writer.submit(decided(gate)).receipt.result(timeout=30)
+        assert late.settled
+        assert failed.settled
+    assert [each.receipt.result(timeout=30).seq for each in (early, late)] == [0, 1]
+    assert isinstance(failed.receipt.exception(timeout=30), UsageError)
+
+
+def test_a_record_that_is_settled_already_is_acknowledged_at_once(tmp_path: Path) -> None:
+    """Whoever waits only after the record was written does not wait for the next one."""
+    gate = gate_in(tmp_path / "policy")
+
+    async def talk() -> None:
+        with writing(log_place(str(tmp_path))) as writer:
+            first = writer.submit(decided(gate))
+            writer.submit(decided(gate)).receipt.result(timeout=30)
+            async with asyncio.timeout(30):
+                await first.acknowledged()
+
+    asyncio.run(talk())

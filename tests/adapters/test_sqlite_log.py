@@ -284,3 +284,46 @@ def test_a_tree_that_memory_grows_is_the_one_in_the_store(tmp_path: Path) -> Non
         assert all(tree.node(level, index) == digest for index, digest in store.level(level))
         assert sum(1 for _ in store.level(level)) == 9 >> level
     store.close()
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 63, 64, 65, 150])
+def test_a_batch_of_any_size_is_written_as_its_records_one_by_one(tmp_path: Path, size: int) -> None:
+    """Whether it takes one statement or several, filled or not, every table is as if each record had come alone."""
+    made = busy_log(size)
+    tables = []
+    for name, step in (("whole", size), ("single", 1)):
+        store = SqliteLog(tmp_path / f"{name}.db", origin=ORIGIN)
+        for start in range(0, size, step):
+            store.append(made.envelopes[start : start + step])
+        assert list(store.read(0, size)) == made.envelopes
+        names = ("records", "nodes", "rollup", "state", "retired_keys")
+        tables.append([store._db.execute(f"SELECT *, typeof(1) FROM {table}").fetchall() for table in names])  # noqa: S608 — ours
+        store.close()
+    assert tables[0] == tables[1]
+
+
+def test_a_batch_that_fails_half_way_leaves_nothing(tmp_path: Path) -> None:
+    """Where one row of many cannot be written, none of the batch is, and the log goes on once it can."""
+    made = busy_log(9)
+    store = SqliteLog(tmp_path / "log.db", origin=ORIGIN)
+    store.append(made.envelopes[:2])
+    before = store.frontier()
+    store._db.execute("INSERT INTO records VALUES (6, x'00', x'00', 'restart', '', NULL, NULL)")
+    with pytest.raises(StoreError, match="do not agree"):
+        store.append(made.envelopes[2:])
+    assert (store.frontier(), store._db.in_transaction) == (before, False)
+    assert [row.place for row in store.rows(0, None)] == [0, 1, 6]
+    store._db.execute("DELETE FROM records WHERE idx = 6")
+    assert store.append(made.envelopes[2:]) == range(2, 9)
+    assert store.frontier() == made.tree.frontier
+    store.close()
+
+
+def test_damaged_tails_are_told(tmp_path: Path) -> None:
+    """A row that no writer of ours can have made is an error with a way out, not a guess at the session's number."""
+    store = SqliteLog(tmp_path / "log.db", origin=ORIGIN)
+    store.append(busy_log(2).envelopes)
+    store._db.execute("UPDATE records SET seq = 'x' WHERE session = 'a'")
+    with pytest.raises(StoreError, match="damaged"):
+        store.session_tail("a")
+    store.close()

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
+import msgspec
 import pytest
 from tests.adapters.run_files import json_lines, questions
 
@@ -42,7 +43,9 @@ class Judge(Simulator):
         simulated = Simulator.answer(self, call)
         label = "unsafe" if "Never mind" in call.request.prompt else "safe"
         text = TextPart(json.dumps({"label": label, "reason": "by the label"}))
-        return replace(simulated, response=replace(simulated.response, choices=(Choice(0, (text,), Finish.STOP),)))
+        return replace(
+            simulated, response=msgspec.structs.replace(simulated.response, choices=(Choice(0, (text,), Finish.STOP),))
+        )
 
 
 def row(at: int, said: str, *, prompt: str = "What now?", tools: tuple[str, ...] = ()) -> dict[str, Any]:

@@ -34,6 +34,19 @@ def test_prose_code_and_names_are_no_salad(text: str) -> None:
     assert cues.salad(text) <= 1
 
 
+@pytest.mark.parametrize(
+    ("token", "odd"),
+    [
+        *((token, False) for token in ("e-mail", "don't", "USA", "PCs", "90s", "A", "(or", "so)", "x2Y", "Zürich,")),
+        *((token, True) for token in ("aB", "?", "a_b", "so)]", "don'-t", "a;b", "éA")),
+    ],
+)
+def test_a_token_is_odd_wherever_it_stands(token: str, *, odd: bool) -> None:
+    """What people type is no odd token, what nobody types is one, each counted alike in any place of the tail."""
+    tail = f"{token} and {token} or {token}"
+    assert cues.salad(f"{PROSE} aB {tail} aB") - cues.salad(f"{PROSE} aB so and so or so aB") == (3 if odd else 0)
+
+
 def test_only_the_last_line_counts() -> None:
     """A table above the last line is no salad."""
     assert cues.salad(SALAD + "\nThanks a lot for your help with this letter, it matters much to me and us") == 0

@@ -112,6 +112,10 @@ def test_the_store_keeps_the_port_of_the_record_stage(database: str) -> None:
     assert tail is not None
     assert (tail.seq, tail.leaf) == made.tails["a"]
     assert store.session_tail("nobody") is None
+    asked = ["nobody", "b", "{a,b}", "a", "NULL", 'q"', "\\"]
+    assert store.session_tails(asked) == {name: store.session_tail(name) for name in asked}
+    assert store.session_tails(["a"]) == {"a": tail}
+    assert store.session_tails([]) == {}
     row = store.row_of("a", 1)
     assert row is not None
     assert row.place == 2

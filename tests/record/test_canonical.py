@@ -55,11 +55,29 @@ def test_fractions_are_refused(text: str) -> None:
         read_exact(text)
 
 
-@pytest.mark.parametrize("text", [f'{{"a":{2**53}}}', f'{{"a":[{{"b":{-(2**53)}}}]}}', f'{{"a":[{2**80}]}}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'{{"a":{2**53}}}',
+        f'{{"a":[{{"b":{-(2**53)}}}]}}',
+        f'{{"a":[{2**80}]}}',
+        f'{{"a":[[[[[[{{"b":{2**53}}}]]]]]]}}',
+    ],
+)
 def test_integers_that_others_would_round_are_refused(text: str) -> None:
     """An integer beyond 2^53 - 1 never reaches a record."""
     with pytest.raises(ShapeError, match="beyond 2\\^53 - 1"):
         read_exact(text)
+
+
+@pytest.mark.parametrize("depth", range(8))
+@pytest.mark.parametrize("most", [2**53 - 1, 1 - 2**53])
+def test_exact_integers_are_read_at_any_depth(depth: int, most: int) -> None:
+    """However deep it stands, the largest exact integer is read as it is, and digits in a text are no integer."""
+    value: Any = {"a": most, "b": str(2**80)}
+    for _ in range(depth):
+        value = {"in": [value]}
+    assert read_exact(json.dumps(value)) == value
 
 
 def test_what_cannot_be_written() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -18,7 +17,7 @@ from securesystemslib.signer import (  # type: ignore[attr-defined]  # exported,
 from tests.record.logs import passport_of, phase_of, signer
 
 from demur.errors import ShapeError, UsageError
-from demur.model.claim import Claim, ClaimType, Phase
+from demur.model.claim import Claim, ClaimType, ClaimValue, Phase
 from demur.model.decision import Decision, Effect, FiredRule
 from demur.model.passport import (
     AuditorRun,
@@ -30,6 +29,7 @@ from demur.model.passport import (
     FaultKind,
     KeyRotation,
     LogEntry,
+    Passport,
     PhaseRecord,
     Restart,
     SigningMode,
@@ -40,9 +40,6 @@ from demur.record.canonical import canonical
 from demur.record.keys import KeyRing
 from demur.record.seal import PAYLOAD_TYPE, open_sealed, pre_authentication, seal, seal_refusal
 from demur.record.statement import read_statement, write_statement
-
-if TYPE_CHECKING:
-    from demur.model.passport import Passport
 
 AT = "2026-01-01T00:00:00Z"
 ENTRIES = [
@@ -237,3 +234,45 @@ def test_what_is_not_sealed() -> None:
         seal(Erasure(AT, (), "why"), signer())
     with pytest.raises(ShapeError, match="not in hex"):
         seal(KeyRotation(AT, replace(signer().public, ed25519="zz")), signer())
+
+
+def test_a_passport_at_its_place_is_the_same_otherwise() -> None:
+    """Placing changes number, time, link and stamp, and nothing else of any field."""
+    placed = full_passport().placed(8, AT, previous="9" * 64, signing=SigningMode.NONE)
+    assert placed == replace(full_passport(), seq=8, at=AT, previous="9" * 64, signing=SigningMode.NONE)
+
+
+@pytest.mark.parametrize(
+    ("value", "told", "apart"),
+    [
+        (True, True, False),
+        (1, True, True),
+        (True, 1, True),
+        (1, 1, False),
+        ("x", "x", False),
+        ("x", ["x"], True),
+        (("x",), ["x"], False),
+        ((), [], False),
+        (("x",), ["x", 1], True),
+        (0.5, {"__extn": {"fn": "decimal", "arg": "0.50"}}, False),
+        (0.5, {"__extn": {"fn": "decimal", "arg": "0.51"}}, True),
+        (0.5, {"__extn": {"fn": "ip", "arg": "0.5"}}, True),
+        (0.5, {"__extn": "0.5"}, True),
+        (0.5, {"arg": "0.5"}, True),
+        ("0.5", {"__extn": {"fn": "decimal", "arg": "0.5"}}, True),
+        (1, {"__extn": {"fn": "decimal", "arg": "1.0"}}, True),
+        (None, None, True),
+        ("x", None, True),
+    ],
+)
+def test_a_claim_stands_apart_unless_the_context_tells_it(value: ClaimValue, told: object, *, apart: bool) -> None:
+    """Only a value of the same type, and the same, is left to the context; either way the claim comes back as it was."""
+    claim = Claim("a.b", ClaimType.CATEGORY, value, Phase.REQUEST, "safety-checker")
+    phase = replace(phase_of(), claims=(claim,), context=json.dumps({"claims": {"a_b": told}}))
+    payload = write_statement(replace(passport_of(), phases=(phase,)))
+    (auditor,) = json.loads(payload)["predicate"]["phases"][0]["auditors"]
+    assert ("other_claims" in auditor, "claims" in auditor) == (apart, not apart)
+    entry = read_statement(payload)
+    assert isinstance(entry, Passport)
+    (back,) = entry.phases[0].claims
+    assert (back, type(back.value)) == (claim, type(value))

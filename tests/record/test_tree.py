@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from demur.errors import ShapeError, UsageError
 from demur.record.proof import consistency_proof, inclusion_proof, is_consistent, is_included, root_at
-from demur.record.tree import EMPTY_ROOT, Frontier, MemoryTree, grow, leaf_hash, node_hash
+from demur.record.tree import EMPTY_ROOT, Frontier, MemoryTree, grow, grow_all, leaf_hash, node_hash
 
 # Leaf inputs and roots at sizes 1 to 8 of the Certificate Transparency reference tests for RFC 6962, whose tree is
 # that of RFC 9162.
@@ -91,6 +91,24 @@ def test_growing_is_the_definition(size: int) -> None:
         assert nodes[0].hash == leaf
         assert len(frontier.roots) == frontier.size.bit_count()
     assert frontier.root() == naive_root(leaves)
+
+
+@given(st.integers(0, 70), st.integers(0, 70))
+def test_many_leaves_grow_as_one_by_one(before: int, more: int) -> None:
+    """A batch of leaves leaves the same state, and completes the same nodes in the same order, as its leaves in turn."""
+    start = MemoryTree(numbered(before)).frontier
+    frontier, made = start, list[tuple[int, int, bytes]]()
+    for leaf in numbered(before + more)[before:]:
+        frontier, nodes = grow(frontier, leaf)
+        made += [(node.level, node.index, node.hash) for node in nodes]
+    assert grow_all(start, numbered(before + more)[before:]) == (frontier, made)
+
+
+@pytest.mark.parametrize("size", [0, 1, 2046, 2047, 2048, 4093, 4094, 16375, 16376, 16377, 50_000])
+def test_a_leaf_of_any_length_is_hashed_whole(size: int) -> None:
+    """In however many pieces it is hashed, a leaf has the hash of its prefix and its bytes."""
+    data = bytes(number % 251 for number in range(size))
+    assert leaf_hash(data) == sha256(b"\x00" + data).digest()
 
 
 @given(st.data(), st.integers(1, 130))

@@ -41,3 +41,15 @@ def test_what_cannot_be_told_is_not_guessed(text: str) -> None:
 def test_any_text_is_taken(text: str) -> None:
     """Whatever the text, the answer is one of the twelve or None."""
     assert language_of(text) in {None, "en", "de", "fr", "es", "it", "pt", "ru", "zh", "ja", "ko", "ar", "hi"}
+
+
+@given(st.lists(st.sampled_from(["the", "La", "un", "e", "42", "x1is", "der_und", "it's", "?", "\n"]), max_size=30))
+def test_a_sign_beyond_ascii_changes_nothing(words: list[str]) -> None:
+    """The words of a plain text are those that are found where a sign that is no letter makes it other than plain."""
+    text = " ".join(words)
+    assert language_of(text) == language_of(f"{text} …")
+
+
+def test_no_count_runs_into_the_next() -> None:
+    """A text that folds to more small words than it has characters still counts for its own language alone."""
+    assert language_of("\u1e99" * 2000) == "es"

@@ -7,6 +7,7 @@ import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from hypothesis import strategies as st
 
 from demur.errors import ShapeError
@@ -84,7 +85,7 @@ def check_deltas(codec: Codec, body: JsonObject) -> None:
 def check_errors_in_stream(codec: Codec, body: JsonObject, *, error: JsonObject) -> None:
     """An error in mid-stream keeps what had arrived, is not complete, and streams as itself."""
     failure, answer = codec.read_response(error), codec.read_response(body)
-    cut_off = [*codec.write_stream(replace(answer, complete=False))]
+    cut_off = [*codec.write_stream(msgspec.structs.replace(answer, complete=False))]
     broken = streamed(codec, [*cut_off, *codec.write_stream(failure)])
     assert broken.choices[0].parts == answer.choices[0].parts
     assert (broken.error, broken.complete) == (failure.error, False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import anthropic as sdk
@@ -10,6 +9,7 @@ import pytest
 from anthropic.types import Message as SdkMessage
 from anthropic.types import RawMessageStreamEvent
 from hypothesis import given, settings
+from msgspec.structs import replace
 from pydantic import TypeAdapter
 from tests.wire import laws
 from tests.wire.loopback import answering

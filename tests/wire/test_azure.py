@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import openai as sdk
 import pytest
 from hypothesis import given, settings
+from msgspec.structs import replace
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from tests.wire import laws
 from tests.wire.loopback import answering

@@ -9,6 +9,7 @@ import boto3
 import botocore.config
 import botocore.exceptions
 import botocore.session
+import msgspec
 import pytest
 from botocore.validate import ParamValidator
 from hypothesis import given, settings
@@ -192,7 +193,7 @@ def test_flags_alone_are_written_as_a_trace() -> None:
     choice = Choice(0, (TextPart("no"),), Finish.CONTENT_FILTER, "guardrail_intervened")
     stop = Signal(SignalKind.FILTER_STOP, "stopReason", "guardrail_intervened", choice=0)
     response = Response("", (choice,), (stop, flag), usage=Usage(1, 2))
-    body = bedrock.write_response(replace(response, signals=(stop, flag, foreign)))
+    body = bedrock.write_response(msgspec.structs.replace(response, signals=(stop, flag, foreign)))
     assert body["trace"]["guardrail"]["inputAssessment"]["g"] == {
         "contentPolicy": {"filters": [{"type": "HATE", "confidence": "LOW", "action": "BLOCKED"}]}
     }
@@ -214,11 +215,13 @@ def test_parts_are_read_for_what_they_are() -> None:
 def test_an_edited_text_stays_edited() -> None:
     """What was kept of a wrapped text never undoes a change of it."""
     response = bedrock.read_response(BODIES["cited"])
-    edited = replace(response, choices=(replace(response.choices[0], parts=(TextPart("-"),)),))
+    edited = msgspec.structs.replace(
+        response, choices=(msgspec.structs.replace(response.choices[0], parts=(TextPart("-"),)),)
+    )
     assert bedrock.write_response(edited)["output"]["message"]["content"] == [{"text": "-"}]
     request = bedrock.read_request(REQUESTS["tools"])
     last = Message("user", tuple(ToolResultPart("t1", "-") for _ in request.messages[-1].parts))
-    written = bedrock.write_request(replace(request, messages=(*request.messages[:-1], last)))
+    written = bedrock.write_request(msgspec.structs.replace(request, messages=(*request.messages[:-1], last)))
     assert {str(b["toolResult"]["content"]) for b in written["messages"][-1]["content"]} == {"[{'text': '-'}]"}
 
 

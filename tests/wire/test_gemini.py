@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from google import genai
 from google.genai import errors, types
 from hypothesis import given, settings
+from msgspec.structs import replace
 from tests.wire import laws
 from tests.wire.loopback import answering
 

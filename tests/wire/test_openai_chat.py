@@ -298,3 +298,13 @@ def test_bad_bodies_name_the_path(given: JsonObject, message: str) -> None:
     """A field of the wrong kind is named by its path."""
     with pytest.raises(ShapeError, match=message):
         CODEC.read_response(given)
+
+
+@pytest.mark.parametrize("role", ["user", "system", "assistant", "developer", "tool", ""])
+@pytest.mark.parametrize("text", ["hello", "", '{"a": 1}'])
+def test_a_turn_is_read_alike_however_it_is_spelt(role: str, text: str) -> None:
+    """A role and a text, which are read at a glance, come to what they do with an empty field beside them."""
+    plain = {"model": "m", "messages": [{"role": role, "content": text}], "top_p": 1}
+    beside = {"model": "m", "messages": [{"role": role, "content": text, "name": None}], "top_p": 1}
+    assert CODEC.read_request(plain) == CODEC.read_request(beside)
+    assert CODEC.read_request(plain).rest == b'{"top_p":1}'

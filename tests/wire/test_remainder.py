@@ -50,6 +50,14 @@ def test_a_list_comes_back_whole_where_its_words_are_the_same() -> None:
     assert restore({"content": [{"text": "edited"}]}, rest) == {"content": [{"text": "edited"}]}
 
 
+def test_an_empty_text_is_no_word() -> None:
+    """A list that was written with an empty text before its items comes back as it was."""
+    body = {"output": [{"type": None, "text": "a"}, {"type": "input_image"}]}
+    written = {"output": [{"type": "input_text", "text": ""}, *body["output"]]}
+    rest = unread(body, written)
+    assert restore(written, rest) == body
+
+
 def test_null_and_empty_say_nothing() -> None:
     """Null and empty strings are not kept; zero, false and empty containers are."""
     kept = unread({"a": None, "b": "", "c": 0, "d": False, "e": {}, "f": []}, {})

@@ -6,8 +6,9 @@ a batch is written as if it stood in the row. Rows keep their order and their se
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from demur.adapters.row_measures import latency_of_row, usage_of_row
 from demur.errors import UsageError

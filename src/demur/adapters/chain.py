@@ -17,6 +17,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from msgspec import structs
+
 from demur.model.audit import Audit, Problem, Stated, Subject, Turn
 from demur.model.claim import Phase, Vocabulary, flat_name
 from demur.model.passport import AuditorStatus
@@ -35,6 +37,7 @@ MOST_THREADS = 16
 LONG_CHARS = 65_536
 """Of texts that are looked at in a thread: more would hold up every other exchange."""
 Conclude = Callable[[Phase, Sequence[Turn]], Audit]
+_OK, _ERROR = AuditorStatus.OK, AuditorStatus.ERROR
 _T = TypeVar("_T")
 
 
@@ -78,13 +81,13 @@ class Link:
         """The name that it goes on record by."""
         return self.settings.name
 
-    def in_thread(self, subject: Subject) -> bool:
+    def in_thread(self, phase: Phase, *, long: bool) -> bool:
         """Return whether it is asked in a thread: it may wait, or has long texts to go through without a pause."""
-        return self.blocking or (self.port.straight(subject.phase) and _is_long(subject))
+        return self.blocking or (long and self.port.straight(phase))
 
-    def in_place(self, subject: Subject) -> bool:
+    def in_place(self, phase: Phase, *, long: bool) -> bool:
         """Return whether it is asked without a task."""
-        return not self.blocking and self.port.straight(subject.phase) and not _is_long(subject)
+        return not self.blocking and not long and self.port.straight(phase)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,11 +153,12 @@ class Chain:
         turns: dict[str, Turn] = {}
         calls: dict[asyncio.Future[Stated], _OpenCall] = {}
         in_place: list[Link] = []
+        long = _is_long(subject)
         for link in stage:
             problem = self._passed_over(link, left_s)
             if problem is not None:
                 turns[link.name] = _turn_of(link, subject.phase, AuditorStatus.SKIPPED, Stated(problems=(problem,)))
-            elif link.in_place(subject):
+            elif link.in_place(subject.phase, long=long):
                 in_place.append(link)
             else:
                 self._start(link, subject, left_s=left_s, calls=calls, turns=turns)
@@ -168,11 +172,8 @@ class Chain:
                 await self._collect(calls, subject.phase, turns)
         finally:
             # Only where the audit itself was cancelled is anything left.
-            for future in calls:
-                self._abandon(future)
-            for link in stage:
-                if link.name not in turns and link.breaker is not None:
-                    link.breaker.given_up()
+            if len(turns) < len(stage):
+                self._give_up(calls, [link for link in stage if link.name not in turns])
         return [turns[link.name] for link in stage]
 
     def _passed_over(self, link: Link, left_s: float) -> Problem | None:
@@ -200,7 +201,7 @@ class Chain:
         since, loop = self._clock(), asyncio.get_running_loop()
         limit_s = min(link.settings.timeout_s, left_s)
         call = _OpenCall(link, since, loop.time() + limit_s, left_s < link.settings.timeout_s)
-        if not link.in_thread(subject):
+        if not link.in_thread(subject.phase, long=_is_long(subject)):
             calls[loop.create_task(link.port.ask_later(subject))] = call
         elif link.threads.acquire(blocking=False):
             calls[_in_thread(link, subject)] = call
@@ -233,13 +234,13 @@ class Chain:
             link.breaker.succeeded()
         elif link.breaker is not None:
             link.breaker.failed(self._clock())
-        status = AuditorStatus.ERROR if stated.problems else AuditorStatus.OK
-        turn = _turn_of(link, phase, status, stated, took_s)
-        if turn.failed or took_s <= link.settings.timeout_s:
-            return turn
-        # No timer runs while a method keeps the event loop busy, so that such an answer is there before its time is up.
-        slow = Problem("overran", "it took longer than its time limit; declare what does not await `blocking: true`")
-        return replace(turn, problems=(slow,))
+        if stated.problems:
+            return _turn_of(link, phase, _ERROR, stated, took_s)
+        if took_s > link.settings.timeout_s:
+            # No timer runs while a method keeps the event loop busy, so that such an answer is there before its time is up.
+            slow = "it took longer than its time limit; declare what does not await `blocking: true`"
+            stated = structs.replace(stated, problems=(Problem("overran", slow),))
+        return _turn_of(link, phase, _OK, stated, took_s)
 
     def _timed_out(self, future: asyncio.Future[Stated], call: _OpenCall, phase: Phase) -> Turn:
         if call.link.breaker is not None:
@@ -249,6 +250,13 @@ class Chain:
         code = "out_of_budget" if call.out_of_budget else "timeout"
         stated = Stated(problems=(Problem(code, why),))
         return _turn_of(call.link, phase, AuditorStatus.TIMEOUT, stated, self._clock() - call.since)
+
+    def _give_up(self, calls: Iterable[asyncio.Future[Stated]], links: Iterable[Link]) -> None:
+        for future in calls:
+            self._abandon(future)
+        for link in links:
+            if link.breaker is not None:
+                link.breaker.given_up()
 
     def _abandon(self, future: asyncio.Future[Stated]) -> None:
         """Cancel a call without waiting for it: one that ignores cancellation would hold up all others."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -18,10 +17,10 @@ from demur.model.decision import Effect
 from demur.model.passport import DeclineCause, Erasure, KeyRotation, LogEntry, Passport
 from demur.record.interface import RecordStore, SessionTail
 from demur.record.seal import open_sealed
-from demur.record.tree import Frontier, Node, grow
+from demur.record.tree import Frontier, grow_all
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
 __all__ = [
@@ -44,6 +43,8 @@ __all__ = [
 
 _OPENING = b'{"payload":"'
 _HOUR_CHARS = len("2026-01-31T12")
+_EFFECT_WORDS = {effect: effect.word for effect in Effect}
+_FAILED = {DeclineCause.PROVIDER_ERROR}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +75,6 @@ class StoredRow(NamedTuple):
         place, payload, rest, *others = columns
         return cls(place, joined(stored_bytes(payload), stored_bytes(rest)), *others)
 
-    def columns(self, payload: bytes) -> tuple[object, ...]:
-        """Return what a store writes: the payload apart, then the rest of the envelope, byte for byte."""
-        encoded = (len(payload) + 2) // 3 * 4
-        parts = (payload, self.envelope[len(_OPENING) + encoded :]) if payload else parted(self.envelope)
-        return (self.place, *parts, *self[2:])
-
 
 class RateKey(NamedTuple):
     """What passports are counted by."""
@@ -97,10 +92,11 @@ class Growth:
     """All that a batch adds to a store; the rows as they are written."""
 
     frontier: Frontier
-    rows: tuple[tuple[object, ...], ...]
-    nodes: tuple[Node, ...]
-    counts: Counter[RateKey]
-    retired: tuple[tuple[str, int], ...]
+    rows: list[tuple[object, ...]]
+    nodes: list[tuple[int, int, bytes]]
+    counts: dict[RateKey, int]
+    retired: list[tuple[str, int]]
+    tails: dict[str, SessionTail]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,11 +123,11 @@ class HeldLog(Protocol):
     def frontier(self) -> Frontier:
         """Return the state of the tree."""
 
-    def session_tail(self, session: str) -> SessionTail | None:
-        """Return the last passport of a session."""
+    def session_tails(self, sessions: Collection[str]) -> dict[str, SessionTail | None]:
+        """Return the last passport of each session; None where it has none."""
 
-    def take_tails(self, tails: Mapping[str, SessionTail | None]) -> None:
-        """Take tails as known that were read while the log stood as it does now."""
+    def take(self, tails: Mapping[str, SessionTail | None], keys: Collection[str] = ()) -> None:
+        """Take tails as known, and keys as in force, that were so while the log stood as it does now."""
 
     def is_retired(self, key_id: str) -> bool:
         """Whether a rotation on record has retired this key."""
@@ -164,6 +160,9 @@ class LogStore(RecordStore, Protocol):
 
     def row_of(self, session: str, seq: int | None = None) -> StoredRow | None:
         """Return a session's record of this number, its last where none is given."""
+
+    def session_tails(self, sessions: Collection[str]) -> dict[str, SessionTail | None]:
+        """Return the last passport of each session, asked for at once; None where it has none."""
 
     def level(self, level: int) -> Iterator[tuple[int, bytes]]:
         """Yield the nodes of a level: number and hash."""
@@ -221,42 +220,47 @@ def entry_kind(entry: LogEntry) -> str:
 
 def rate_key(passport: Passport) -> RateKey:
     """Return what a passport is counted by."""
-    effect = max((phase.decision.effect for phase in passport.phases), default=Effect.ALLOW)
+    effect = max([phase.decision.effect for phase in passport.phases], default=Effect.ALLOW)
     causes = set(passport.causes)
-    failed = causes == {DeclineCause.PROVIDER_ERROR}
+    failed = causes == _FAILED
     return RateKey(
         passport.at[:_HOUR_CHARS],
         passport.model_served or passport.model_asked,
-        effect.word,
-        ",".join(sorted(causes)),
+        _EFFECT_WORDS[effect],
+        ",".join(sorted(causes)) if causes else "",
         passport.upstream_status is not None and not failed,
     )
 
 
 def grown(lines: Sequence[Line], held: HeldLog) -> Growth:
     """Return what these records add to a log at this state."""
-    frontier = held.frontier()
-    tails: dict[str, SessionTail] = {}
+    before = held.frontier()
+    last = held.session_tails({line.entry.session: None for line in lines if isinstance(line.entry, Passport)})
     rows: list[tuple[object, ...]] = []
-    nodes: list[Node] = []
     retired: list[tuple[str, int]] = []
-    counts: Counter[RateKey] = Counter()
-    for line in lines:
-        index, entry = frontier.size, line.entry
+    counts: dict[RateKey, int] = {}
+    for index, line in enumerate(lines, before.size):
+        entry = line.entry
         _refuse_retired(line, held.is_retired, retired)
         session = seq = None
         if isinstance(entry, Passport):
             session, seq = entry.session, entry.seq
-            _refuse_stray(entry, tails.get(session) or held.session_tail(session))
-            tails[session] = SessionTail(seq, line.leaf.hex(), entry.at)
-            counts[rate_key(entry)] += 1
+            _refuse_stray(entry, last[session])
+            last[session] = SessionTail(seq, line.leaf.hex(), entry.at)
+            key = rate_key(entry)
+            counts[key] = counts.get(key, 0) + 1
         elif isinstance(entry, KeyRotation) and line.key_id is not None:
             retired.append((line.key_id, index))
-        row = StoredRow(index, line.envelope, entry_kind(entry), entry.at, session, seq)
-        rows.append(row.columns(line.payload))
-        frontier, made = grow(frontier, line.leaf)
-        nodes += made
-    return Growth(frontier, tuple(rows), tuple(nodes), counts, tuple(retired))
+        rows.append((index, *_parts_of(line), entry_kind(entry), entry.at, session, seq))
+    frontier, nodes = grow_all(before, [line.leaf for line in lines])
+    tails = {session: tail for session, tail in last.items() if tail is not None}
+    return Growth(frontier, rows, nodes, counts, retired, tails)
+
+
+def _parts_of(line: Line) -> tuple[bytes, bytes]:
+    """Return what a store writes of an envelope: the payload apart, then the rest of it, byte for byte."""
+    encoded = (len(line.payload) + 2) // 3 * 4
+    return (line.payload, line.envelope[len(_OPENING) + encoded :]) if line.payload else parted(line.envelope)
 
 
 def _refuse_stray(passport: Passport, tail: SessionTail | None) -> None:
@@ -268,5 +272,5 @@ def _refuse_stray(passport: Passport, tail: SessionTail | None) -> None:
 
 def _refuse_retired(line: Line, is_retired: Callable[[str], bool], newly: Sequence[tuple[str, int]]) -> None:
     key_id = line.key_id
-    if key_id is not None and (key_id in dict(newly) or is_retired(key_id)):
+    if key_id is not None and ((newly and key_id in dict(newly)) or is_retired(key_id)):
         raise UsageError(f"the key `{key_id}` was retired by a rotation", hint="seal with the key that replaced it")

@@ -20,13 +20,14 @@ from demur.record.seal import seal_payload
 from demur.record.tree import leaf_hash
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from demur.adapters.log_growth import HeldLog
     from demur.record.keys import Signer
 
 __all__ = ["LineSealer", "SignerSource", "issued_at", "utc_now"]
 
+_UTC_CHARS = len("2026-01-31T12:00:00.000000")
 _CLOCK_SLACK = timedelta(seconds=2)
 """Clocks of several gateways differ; a larger step back is kept, for verification to show."""
 
@@ -43,7 +44,7 @@ class SignerSource(Protocol):
 
 def utc_now() -> str:
     """Return the time as records write it."""
-    return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    return datetime.now(UTC).isoformat(timespec="microseconds")[:_UTC_CHARS] + "Z"
 
 
 def issued_at(now: str, tail: SessionTail | None) -> str:
@@ -65,6 +66,11 @@ class LineSealer:
     def _mode(self) -> SigningMode:
         return SigningMode.NONE if self.signer is None else SigningMode.ED25519
 
+    @property
+    def key_ids(self) -> tuple[str, ...]:
+        """The key that signs; none where records are stamped as unsigned."""
+        return () if self.signer is None else (self.signer.public.key_id,)
+
     def line(self, entry: LogEntry) -> Line:
         """Return an entry, sealed as it stands."""
         mode = self._mode
@@ -74,23 +80,17 @@ class LineSealer:
         return Line(envelope, leaf_hash(envelope), entry, key_id, payload)
 
     def lines(
-        self,
-        entries: Sequence[LogEntry],
-        tail_of: Callable[[str], SessionTail | None],
-        *,
-        seen: dict[str, SessionTail | None],
-    ) -> list[Line | DemurError]:
-        """Return each entry sealed after the tail before it, or why it cannot be; `seen` takes the tails looked up."""
-        tails: dict[str, SessionTail | None] = {}
+        self, entries: Sequence[LogEntry], tails: Mapping[str, SessionTail | None]
+    ) -> tuple[list[Line | DemurError], dict[str, SessionTail | None]]:
+        """Return each entry sealed after the tail before it, or why it cannot be, and the tails that they leave."""
+        left = dict(tails)
         sealed: list[Line | DemurError] = []
         for entry in entries:
-            if isinstance(entry, Passport) and entry.session not in tails:
-                tails[entry.session] = seen[entry.session] = tail_of(entry.session)
             try:
-                sealed.append(self._next_line(entry, tails))
+                sealed.append(self._next_line(entry, left))
             except DemurError as exc:
                 sealed.append(exc)
-        return sealed
+        return sealed, left
 
     def _next_line(self, entry: LogEntry, tails: dict[str, SessionTail | None]) -> Line:
         if not isinstance(entry, Passport):
@@ -98,7 +98,7 @@ class LineSealer:
         tail = tails[entry.session]
         seq, previous = (0, None) if tail is None else (tail.seq + 1, tail.leaf)
         at = issued_at(self._clock(), tail)
-        line = self.line(replace(entry, seq=seq, previous=previous, at=at, signing=self._mode))
+        line = self.line(entry.placed(seq, at, previous=previous, signing=self._mode))
         tails[entry.session] = SessionTail(seq, line.leaf.hex(), at)
         return line
 

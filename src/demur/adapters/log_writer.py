@@ -9,17 +9,16 @@ be tried again for those who no longer do.
 
 from __future__ import annotations
 
-import asyncio
 import threading
 import time
 from collections import deque
-from concurrent.futures import Future
-from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from demur.adapters.log_growth import Line
+from demur.adapters.log_held import LeftState
+from demur.adapters.log_receipts import Bell, Receipt, Submission
 from demur.adapters.log_sealing import LineSealer, utc_now
 from demur.adapters.structured_log import LogEvent, log_event
 from demur.errors import DemurError, ShapeError, StoreError
@@ -27,7 +26,7 @@ from demur.model.passport import LogEntry, Passport, Restart
 from demur.record.checkpoint import Checkpoint, issue_checkpoint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from demur.adapters.anchors import AnchorFile
     from demur.adapters.log_growth import LogStore
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from demur.record.interface import DisclosureStore, SessionTail
     from demur.record.tree import Frontier
 
-__all__ = ["Durability", "LogWriter", "Receipt", "Submission", "WriterSettings"]
+__all__ = ["Durability", "LogWriter", "WriterSettings"]
 
 _PATIENT = 5
 """How many intervals records wait that nobody waits for: a batch costs as much for one record as for many."""
@@ -63,55 +62,6 @@ class WriterSettings:
     max_batch: int = 1000
     checkpoint_records: int = 1000
     checkpoint_s: float = 60.0
-
-
-@dataclass(frozen=True, slots=True)
-class Receipt:
-    """Where a record stands, once it is durable."""
-
-    index: int
-    leaf: str
-    seq: int | None
-
-
-class _Bell:
-    """Wakes those who wait on event loops, once a batch and loop: a wake-up each would cost more than the record does."""
-
-    def __init__(self) -> None:
-        self._due: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
-
-    def note(self, waiter: asyncio.Future[None]) -> None:
-        """Take note of one whose record is settled; called by whoever settles it."""
-        loop = waiter.get_loop()
-        if _is_running_here(loop):
-            _wake([waiter])
-        else:
-            self._due.setdefault(loop, []).append(waiter)
-
-    def ring(self) -> None:
-        """Wake all that were noted."""
-        due, self._due = self._due, {}
-        for loop, waiters in due.items():
-            # A loop that was closed meanwhile has nobody left to wake.
-            with suppress(RuntimeError):
-                loop.call_soon_threadsafe(_wake, waiters)
-
-
-@dataclass(frozen=True, slots=True)
-class Submission:
-    """A record on its way: when it is durable, and whether the answer must wait for that."""
-
-    receipt: Future[Receipt]
-    must_wait: bool
-    bell: _Bell = field(default_factory=_Bell, repr=False, compare=False)
-
-    async def acknowledged(self) -> None:
-        """Return once the answer may be given; raise where the record cannot be kept."""
-        if self.must_wait:
-            waiter = asyncio.get_running_loop().create_future()
-            self.receipt.add_done_callback(lambda _: self.bell.note(waiter))
-            await waiter
-            self.receipt.result()
 
 
 @dataclass(slots=True)
@@ -148,7 +98,8 @@ class LogWriter:
         self._unanchored: StoreError | None = None
         self._in_flight: list[_Queued] = []
         self._changed = threading.Condition()
-        self._bell = _Bell()
+        self._bell = Bell()
+        self._left = LeftState()
         self._closing = False
         self._last_commit = self._last_checkpoint_at = time.monotonic()
         self._frontier = store.frontier()
@@ -181,8 +132,7 @@ class LogWriter:
                 raise StoreError("the writer is closed", hint="submit before closing it")
             at_stake = self._unsynced >= self._settings.max_unsynced or self._failure is not None
             must_wait = durable or at_stake or self._settings.durability is Durability.SYNC
-            submission = Submission(Future(), must_wait, self._bell)
-            submission.receipt.set_running_or_notify_cancel()
+            submission = Submission(must_wait=must_wait, bell=self._bell)
             self._unsynced += not must_wait
             self._awaited += must_wait
             self._queue.append(_Queued(entry, tuple(disclosures), submission))
@@ -231,10 +181,10 @@ class LogWriter:
         """Tell everybody who is left; nobody is, unless the store or the thread itself failed."""
         with self._changed:
             self._closing = True
-            left = {id(item): item for item in (*self._in_flight, *self._queue) if not item.submission.receipt.done()}
+            left = {id(item): item for item in (*self._in_flight, *self._queue) if not item.submission.settled}
         self._given_up = len(left)
         for item in left.values():
-            _fail(item, self._failure or StoreError("the writer stopped on a fault of its own"))
+            item.submission.settle(self._failure or StoreError("the writer stopped on a fault of its own"))
         self._bell.ring()
 
     def _next_batch(self) -> list[_Queued]:
@@ -264,9 +214,10 @@ class LogWriter:
     def _write(self, batch: list[_Queued]) -> None:
         try:
             self._keep_disclosures(batch)
-            before = [(item, self._found(item)) for item in batch]
+            before = [(item, self._found(item)) for item in batch if item.tried is not None]
             done: list[tuple[_Queued, Receipt | DemurError]] = [(item, at) for item, at in before if at is not None]
-            done += self._append([item for item, at in before if at is None])
+            there = {id(item) for item, _ in done}
+            done += self._append([item for item in batch if id(item) not in there])
         except DemurError as exc:
             self._put_back(batch, exc if isinstance(exc, StoreError) else StoreError(exc.what, hint=exc.hint))
             return
@@ -274,10 +225,7 @@ class LogWriter:
         with self._changed:
             self._unsynced -= sum(not item.submission.must_wait for item in batch)
         for item, outcome in done:
-            if isinstance(outcome, DemurError):
-                _fail(item, outcome)
-            else:
-                item.submission.receipt.set_result(outcome)
+            item.submission.settle(outcome)
 
     def _put_back(self, batch: list[_Queued], failure: StoreError) -> None:
         self._failure = failure
@@ -286,7 +234,7 @@ class LogWriter:
             self._queue.extendleft(reversed(again))
         for item in batch:
             if item.submission.must_wait:
-                _fail(item, failure)
+                item.submission.settle(failure)
 
     def _keep_disclosures(self, batch: Sequence[_Queued]) -> None:
         """Keep texts before the records that speak of them: a text without its record is swept by its age."""
@@ -298,23 +246,34 @@ class LogWriter:
 
     def _append(self, batch: Sequence[_Queued]) -> list[tuple[_Queued, Receipt | DemurError]]:
         entries = [item.entry for item in batch]
-        tails: dict[str, SessionTail | None] = {}
-        before = self._store.frontier()
-        sealed = self._sealer.lines(entries, self._store.session_tail, seen=tails)
+        before = self._left.expected() or self._store.frontier()
+        tails = self._tails_of({entry.session: None for entry in entries if isinstance(entry, Passport)}, before)
+        sealed, left = self._sealer.lines(entries, tails)
         with self._store.exclusive() as held:
             # Where nobody has written since, what was read then holds now, and is not looked up again.
-            if held.frontier() == before:
-                held.take_tails(tails)
-            stale = any(held.session_tail(session) != tail for session, tail in tails.items())
-            if self._sealer.renew(held) or stale:
-                sealed = self._sealer.lines(entries, held.session_tail, seen={})
+            found = held.frontier()
+            if found == before:
+                held.take(tails, self._left.keys(found))
+            now = held.session_tails(tails)
+            if self._sealer.renew(held) or now != tails:
+                sealed, left = self._sealer.lines(entries, now)
             for item, line in zip(batch, sealed, strict=True):
                 item.tried = line if isinstance(line, Line) else None
             places = iter(held.append([line for line in sealed if isinstance(line, Line)]))
             frontier = held.frontier()
+            # A rotation in the batch retires the very key that signed it.
+            keys = [key_id for key_id in self._sealer.key_ids if not held.is_retired(key_id)]
+        self._left.leave(left, keys, before=found, after=frontier)
         self._frontier = frontier
         outcomes = (_receipt(line, next(places)) if isinstance(line, Line) else line for line in sealed)
         return list(zip(batch, outcomes, strict=True))
+
+    def _tails_of(self, sessions: Collection[str], frontier: Frontier) -> dict[str, SessionTail | None]:
+        """Return the sessions' tails in the log at this state, asking only for those that we have not written ourselves."""
+        known = self._left.tails(frontier)
+        unknown = [session for session in sessions if session not in known]
+        found = self._store.session_tails(unknown) if unknown else {}
+        return {session: known[session] if session in known else found[session] for session in sessions}
 
     def _found(self, item: _Queued) -> Receipt | None:
         """Return where an entry stands that was tried before: the failure may have come after the commit."""
@@ -360,20 +319,3 @@ class LogWriter:
 
 def _receipt(line: Line, index: int) -> Receipt:
     return Receipt(index, line.leaf.hex(), line.entry.seq if isinstance(line.entry, Passport) else None)
-
-
-def _is_running_here(loop: asyncio.AbstractEventLoop) -> bool:
-    try:
-        return asyncio.get_running_loop() is loop
-    except RuntimeError:
-        return False
-
-
-def _wake(waiters: Sequence[asyncio.Future[None]]) -> None:
-    for waiter in waiters:
-        if not waiter.done():
-            waiter.set_result(None)
-
-
-def _fail(item: _Queued, error: DemurError) -> None:
-    item.submission.receipt.set_exception(error)

@@ -7,12 +7,13 @@ state, so that it can be sent to other processes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
+from msgspec.structs import replace
 
 from demur.adapters.row_measures import MEASURE_FIELDS, measures_of, usage_of_row
 from demur.errors import InputError, ShapeError

@@ -10,7 +10,8 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from demur.adapters.log_growth import Bookkeeping, Line, Presence, RateKey, StoredRow, grown, line_of
+from demur.adapters.log_growth import Bookkeeping, Presence, RateKey, StoredRow, line_of
+from demur.adapters.log_held import HeldState
 from demur.adapters.log_schema import migrations, steps_from
 from demur.adapters.postgres_link import PostgresLink
 from demur.errors import ShapeError, StoreError, UsageError
@@ -19,7 +20,9 @@ from demur.record.interface import SessionTail
 from demur.record.tree import Frontier
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Sequence
+
+    from demur.adapters.log_growth import Growth
 
 __all__ = ["PostgresLog"]
 
@@ -142,7 +145,11 @@ class PostgresLog:
 
     def session_tail(self, session: str) -> SessionTail | None:
         """Return the last passport of a session; None where it has none."""
-        return _stored_tail(self._db, session)
+        return self.session_tails([session])[session]
+
+    def session_tails(self, sessions: Collection[str]) -> dict[str, SessionTail | None]:
+        """Return the last passport of each session, asked for at once; None where it has none."""
+        return _stored_tails(self._db, [*sessions]) if sessions else {}
 
     def add_checkpoint(self, size: int, note: bytes) -> None:
         """Keep a signed checkpoint; a later one of the same size that carries more signatures replaces the earlier."""
@@ -176,43 +183,29 @@ class PostgresLog:
         self._db.close()
 
 
-class _HeldPostgres:
-    """The log inside the sequencing transaction; what was looked up once is not looked up again."""
+class _HeldPostgres(HeldState):
+    """The log inside the sequencing transaction."""
 
     def __init__(self, db: PostgresLink, *, here: bool) -> None:
+        super().__init__()
         self._db = db
         self.here = here
-        self._tails: dict[str, SessionTail | None] = {}
 
-    def frontier(self) -> Frontier:
-        """Return the state of the tree."""
+    def _read_frontier(self) -> Frontier:
         return _stored_frontier(self._db)
 
-    def session_tail(self, session: str) -> SessionTail | None:
-        """Return the last passport of a session."""
-        if session not in self._tails:
-            self._tails[session] = _stored_tail(self._db, session)
-        return self._tails[session]
+    def _read_tails(self, sessions: Sequence[str]) -> dict[str, SessionTail | None]:
+        return _stored_tails(self._db, sessions)
 
-    def take_tails(self, tails: Mapping[str, SessionTail | None]) -> None:
-        """Take tails as known that were read while the log stood as it does now."""
-        self._tails.update(tails)
-
-    def is_retired(self, key_id: str) -> bool:
-        """Whether a rotation on record has retired this key."""
+    def _read_retired(self, key_id: str) -> bool:
         return self._db.one("SELECT 1 FROM demur.retired_keys WHERE key_id = ?", key_id) is not None
 
-    def append(self, lines: Sequence[Line]) -> range:
-        """Append these; return their leaf indices."""
-        growth = grown(lines, self)
-        self._tails.clear()
+    def _write(self, growth: Growth) -> None:
         self._db.copy("demur.records (idx, payload, rest, kind, at, session, seq)", growth.rows)
-        nodes = ((node.level, node.index, node.hash) for node in growth.nodes)
-        self._db.copy("demur.nodes (level, idx, hash)", nodes, short=(0,))
+        self._db.copy("demur.nodes (level, idx, hash)", growth.nodes, short=(0,))
         self._db.insert("demur.rollup AS r", [(*key, n) for key, n in growth.counts.items()], otherwise=_COUNTED)
         self._db.insert("demur.retired_keys", growth.retired)
         self._db.ask("UPDATE demur.state SET frontier = ?", growth.frontier.to_bytes())
-        return range(growth.frontier.size - len(lines), growth.frontier.size)
 
     def join(self) -> Presence:
         """Count a writer in; those who died without a word are found where nobody else is alive."""
@@ -237,13 +230,15 @@ def _stored_frontier(db: PostgresLink) -> Frontier:
     return Frontier.from_bytes(bytes(state))
 
 
-def _stored_tail(db: PostgresLink, session: str) -> SessionTail | None:
-    row = db.one(
-        "SELECT seq, hash, at FROM demur.records r JOIN demur.nodes n ON n.level = 0 AND n.idx = r.idx "
-        "WHERE session = ? ORDER BY seq DESC LIMIT 1",
-        session,
+def _stored_tails(db: PostgresLink, sessions: Sequence[str]) -> dict[str, SessionTail | None]:
+    rows = db.ask(
+        "SELECT name, seq, hash, at FROM unnest(CAST(? AS text[])) AS asked (name) CROSS JOIN LATERAL "
+        "(SELECT seq, hash, at FROM demur.records r JOIN demur.nodes n ON n.level = 0 AND n.idx = r.idx "
+        "WHERE session = name ORDER BY seq DESC LIMIT 1) AS last",
+        [*sessions],
     )
-    return None if row is None else SessionTail(row[0], bytes(row[1]).hex(), row[2])
+    found: dict[str, SessionTail | None] = dict.fromkeys(sessions)
+    return found | {name: SessionTail(seq, bytes(digest).hex(), at) for name, seq, digest, at in rows}
 
 
 def _note_signatures(note: bytes) -> int:

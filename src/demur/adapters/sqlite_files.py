@@ -8,20 +8,26 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 from contextlib import contextmanager, suppress
+from functools import lru_cache
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from demur.errors import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-__all__ = ["WriterPresence", "connect_sqlite", "immediate", "sqlite_failure"]
+__all__ = ["WriterPresence", "connect_sqlite", "immediate", "insert_many", "sqlite_failure"]
 
 _PAGE_BYTES = 16384
 """Seven ordinary records fill a page; at 4,096 one would, and half of the file were air."""
 _BUSY_S = 30.0
+_RETRY_S = 0.005
+_AT_ONCE = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+"""Rows that one statement inserts, some of them empty: few statements a batch, and few forms of them to keep ready."""
 _FULL_HINT = "make room on the disk; nothing of this batch was written"
 
 
@@ -63,7 +69,7 @@ def connect_sqlite(path: Path, *, read_only: bool, timeout_s: float = _BUSY_S) -
             connection = _connected(uri + "&immutable=1", timeout_s)
         if not read_only:
             connection.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
-            connection.execute("PRAGMA journal_mode = WAL")
+            _write_ahead(connection, timeout_s)
             connection.execute("PRAGMA synchronous = FULL")
     except sqlite3.Error as exc:
         raise sqlite_failure(exc, path) from exc
@@ -87,6 +93,39 @@ def _make_private(path: Path) -> None:
 
 def _connected(uri: str, timeout_s: float) -> sqlite3.Connection:
     return sqlite3.connect(uri, uri=True, isolation_level=None, timeout=timeout_s, check_same_thread=False)
+
+
+def _write_ahead(connection: sqlite3.Connection, timeout_s: float) -> None:
+    """Turn on the write-ahead log; of two that do so at once the engine refuses one, whatever its patience."""
+    until = time.monotonic() + timeout_s
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as exc:
+            if exc.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() >= until:
+                raise
+            time.sleep(_RETRY_S)
+        else:
+            return
+
+
+def insert_many(db: sqlite3.Connection, into: str, rows: Sequence[Sequence[object]], *, otherwise: str = "") -> None:
+    """Insert rows, whose first value is never None, many at a time; `otherwise` says what to do about one that is there.
+
+    The driver lets the interpreter go three times a statement: a row each would have a batch wait for other threads row by row.
+    """
+    for start in range(0, len(rows), _AT_ONCE[-1]):
+        batch = rows[start : start + _AT_ONCE[-1]]
+        size, width = next(size for size in _AT_ONCE if size >= len(batch)), len(batch[0])
+        values = [*chain.from_iterable(batch), *[None] * (width * (size - len(batch)))]
+        db.execute(_insertion(into, width, rows=size, otherwise=otherwise), values)
+
+
+@lru_cache(maxsize=64)
+def _insertion(into: str, width: int, *, rows: int, otherwise: str) -> str:
+    """Return the statement; where a row fails it ends the transaction, else every page would be copied in case one does."""
+    values = ", ".join([f"({', '.join('?' * width)})"] * rows)
+    return f"INSERT OR ROLLBACK INTO {into} SELECT * FROM (VALUES {values}) WHERE column1 IS NOT NULL {otherwise}"  # noqa: S608 — names are ours, values go apart
 
 
 @contextmanager

@@ -9,32 +9,40 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from demur.adapters.log_growth import (
     Bookkeeping,
-    Line,
     Presence,
     RateKey,
     StoredRow,
-    grown,
     line_of,
     stored_bytes,
 )
+from demur.adapters.log_held import HeldState
 from demur.adapters.log_schema import migrations, steps_from
-from demur.adapters.sqlite_files import WriterPresence, connect_sqlite, immediate, sqlite_failure
+from demur.adapters.sqlite_files import WriterPresence, connect_sqlite, immediate, insert_many, sqlite_failure
 from demur.errors import ShapeError, StoreError, UsageError
 from demur.record.checkpoint import read_checkpoint
 from demur.record.interface import SessionTail
 from demur.record.tree import Frontier
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Sequence
     from pathlib import Path
+
+    from demur.adapters.log_growth import Growth
 
 __all__ = ["SqliteLog"]
 
 _FETCH = 256
+_MOST_ASKED = 256
+"""Sessions in one question; a power of two, as are the smaller ones, so that there are few forms of it to keep ready."""
+_TAILS = msgspec.json.Decoder(list[tuple[int, int, str, str]])
+_COUNTED_ON = "ON CONFLICT (hour, model, decision, causes, answered) DO UPDATE SET n = n + excluded.n"
 _TABLES = frozenset({"checkpoints", "nodes", "records", "retired_keys", "rollup", "state"})
 
 
@@ -162,8 +170,12 @@ class SqliteLog:
 
     def session_tail(self, session: str) -> SessionTail | None:
         """Return the last passport of a session; None where it has none."""
+        return self.session_tails([session])[session]
+
+    def session_tails(self, sessions: Collection[str]) -> dict[str, SessionTail | None]:
+        """Return the last passport of each session, asked for at once; None where it has none."""
         with self._told():
-            return _tail(self._db, session)
+            return _tails(self._db, [*sessions])
 
     def add_checkpoint(self, size: int, note: bytes) -> None:
         """Keep a signed checkpoint; a later one of the same size that carries more signatures replaces the earlier."""
@@ -203,46 +215,29 @@ class SqliteLog:
         self._db.close()
 
 
-class _HeldSqlite:
-    """The log inside one `BEGIN IMMEDIATE`; what was looked up once is not looked up again."""
+class _HeldSqlite(HeldState):
+    """The log inside one `BEGIN IMMEDIATE`."""
 
     def __init__(self, db: sqlite3.Connection, presence: WriterPresence) -> None:
+        super().__init__()
         self._db, self._presence = db, presence
-        self._tails: dict[str, SessionTail | None] = {}
 
-    def frontier(self) -> Frontier:
-        """Return the state of the tree."""
+    def _read_frontier(self) -> Frontier:
         return _frontier(self._db)
 
-    def session_tail(self, session: str) -> SessionTail | None:
-        """Return the last passport of a session."""
-        if session not in self._tails:
-            self._tails[session] = _tail(self._db, session)
-        return self._tails[session]
+    def _read_tails(self, sessions: Sequence[str]) -> dict[str, SessionTail | None]:
+        return _tails(self._db, sessions)
 
-    def take_tails(self, tails: Mapping[str, SessionTail | None]) -> None:
-        """Take tails as known that were read while the log stood as it does now."""
-        self._tails.update(tails)
-
-    def is_retired(self, key_id: str) -> bool:
-        """Whether a rotation on record has retired this key."""
+    def _read_retired(self, key_id: str) -> bool:
         return self._db.execute("SELECT 1 FROM retired_keys WHERE key_id = ?", (key_id,)).fetchone() is not None
 
-    def append(self, lines: Sequence[Line]) -> range:
-        """Append these; return their leaf indices."""
-        growth = grown(lines, self)
-        self._tails.clear()
+    def _write(self, growth: Growth) -> None:
         db = self._db
-        db.executemany("INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?)", growth.rows)
-        db.executemany("INSERT INTO nodes VALUES (?, ?, ?)", ((n.level, n.index, n.hash) for n in growth.nodes))
-        db.executemany(
-            "INSERT INTO rollup VALUES (?, ?, ?, ?, ?, ?) "
-            "ON CONFLICT (hour, model, decision, causes, answered) DO UPDATE SET n = n + excluded.n",
-            ((*key, n) for key, n in growth.counts.items()),
-        )
-        db.executemany("INSERT INTO retired_keys VALUES (?, ?)", growth.retired)
+        insert_many(db, "records", growth.rows)
+        insert_many(db, "nodes", growth.nodes)
+        insert_many(db, "rollup", [(*key, n) for key, n in growth.counts.items()], otherwise=_COUNTED_ON)
+        insert_many(db, "retired_keys", growth.retired)
         db.execute("UPDATE state SET frontier = ?", (growth.frontier.to_bytes(),))
-        return range(growth.frontier.size - len(lines), growth.frontier.size)
 
     def join(self) -> Presence:
         """Count a writer in; those who died without a word are found where nobody else is alive."""
@@ -271,13 +266,35 @@ def _frontier(db: sqlite3.Connection) -> Frontier:
     return Frontier.from_bytes(stored_bytes(db.execute("SELECT frontier FROM state").fetchone()[0]))
 
 
-def _tail(db: sqlite3.Connection, session: str) -> SessionTail | None:
-    row = db.execute(
-        "SELECT seq, hash, at FROM records JOIN nodes ON nodes.level = 0 AND nodes.idx = records.idx "
-        "WHERE session = ? ORDER BY seq DESC LIMIT 1",
-        (session,),
-    ).fetchone()
-    return None if row is None else SessionTail(row[0], stored_bytes(row[1]).hex(), row[2])
+def _tails(db: sqlite3.Connection, sessions: Sequence[str]) -> dict[str, SessionTail | None]:
+    """Return the sessions' tails; the answer comes as one row, since the interpreter is let go once a row."""
+    found: dict[str, SessionTail | None] = dict.fromkeys(sessions)
+    for start in range(0, len(sessions), _MOST_ASKED):
+        asked = sessions[start : start + _MOST_ASKED]
+        size = 1 << (len(asked) - 1).bit_length()
+        (text,) = db.execute(_tails_query(size), [*asked, *[None] * (size - len(asked))]).fetchone()
+        for number, seq, leaf, at in _read_tails(text):
+            found[asked[number]] = SessionTail(seq, leaf, at)
+    return found
+
+
+def _read_tails(text: str) -> list[tuple[int, int, str, str]]:
+    try:
+        return _TAILS.decode(text)
+    except msgspec.ValidationError as exc:
+        raise StoreError("a session's last record is damaged", hint="see `demur passport verify`") from exc
+
+
+@lru_cache
+def _tails_query(size: int) -> str:
+    """Return the question for so many sessions by number; one that is NULL has no records."""
+    asked = ", ".join(f"({number}, ?)" for number in range(size))
+    return (
+        f"WITH asked (number, name) AS (VALUES {asked}) "  # noqa: S608 — numbers and marks, values go apart
+        "SELECT json_group_array(json_array(number, seq, lower(hex(hash)), at)) FROM asked CROSS JOIN records "
+        "ON session = name AND seq = (SELECT max(seq) FROM records WHERE session = name) "
+        "JOIN nodes ON nodes.level = 0 AND nodes.idx = records.idx"
+    )
 
 
 def _signatures(note: bytes) -> int:

@@ -10,8 +10,9 @@ work for one frame is bounded, whatever the text repeats.
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,8 +31,7 @@ _ENDS = (". ", "? ", "! ", "\n")
 _NONE: Spans = []
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(msgspec.Struct, frozen=True):
     """A view, the text behind it, and what the pack finds there: spans by group, and by class of either domain."""
 
     view: str

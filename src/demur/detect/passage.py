@@ -29,8 +29,8 @@ MIN_SENTENCE = 12
 DENSE = 2.5
 """How many characters of Latin script one of Chinese, Japanese or Korean is worth."""
 
-_MARK = re.compile(r"[.!?\n]")
-_AFTER_STOP = frozenset(" \n\"')]")
+_STOP = re.compile(r"[.!?\n](?:(?<!\.)|(?<![0-9]\.)(?=[ \n\"')\]]))")
+"""A mark that ends a sentence: first the mark alone, to which a search skips, then what makes a full stop one."""
 _QUOTED = re.compile('"[^"\\n\\0]{4,400}"')
 _FENCE = "```"
 _FIRST_ITEM = re.compile(r" ?(?:-|[0-9]{1,2}[.)])")
@@ -83,12 +83,8 @@ def take_passage(view: str) -> Passage:
 def sentence_starts(text: str) -> list[int]:
     """Return where the sentences of a passage start; a full stop ends one only before white space or a closing mark."""
     starts, last, size = [0], 0, len(text)
-    for found in _MARK.finditer(text):
+    for found in _STOP.finditer(text):
         end = found.end()
-        if text[end - 1] == "." and (
-            end >= size or text[end] not in _AFTER_STOP or (end > 1 and "0" <= text[end - 2] <= "9")
-        ):
-            continue
         if end - last >= MIN_SENTENCE and end < size:
             starts.append(end)
         last = end

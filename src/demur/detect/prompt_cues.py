@@ -11,15 +11,22 @@ search.
 from __future__ import annotations
 
 import re
-from itertools import pairwise
+from itertools import islice, pairwise
 
 __all__ = ["has_code", "has_placeholder", "is_shouted", "lacks_function_words", "salad", "shouted_run", "you_density"]
 
-_PLAIN = bytes(code for code in range(128) if chr(code) not in "[]{}()<>\\^$|@#~=*_`%;+&/!?")
-_HUMP = re.compile("[a-z][A-Z]")
+_ODD_PLACES = "[]{}()<>\\^$|@#~=*_`%;+&/!?"
+_SHAPES = bytes(
+    ord("A" if char.isupper() else "a" if char.islower() else "!" if char in _ODD_PLACES else ".")
+    for char in map(chr, range(128))
+).ljust(256, b".")
+"""ASCII capitals, small letters and odd places by one letter each; every other byte of UTF-8 is a full stop."""
 _TAIL = 260
 _LINE = 1500
-_ASIDE = re.compile(r"`[^`]{1,80}`|\b\w{1,60}\([\w, .]{0,80}\)|\([\w ,.;:/-]{1,200}\)|\[[\w ,.;:/-]{1,200}\]")
+_ASIDE = re.compile(r"`[^`]{1,80}`|\([\w ,.;:/-]{1,200}\)|\[[\w ,.;:/-]{1,200}\]")
+_ASIDE_OR_CALL = re.compile(rf"\b\w{{1,60}}\([\w, .]{{0,80}}\)|{_ASIDE.pattern}")
+"""A search for calls stops at every word, one for the others only at their first mark: it is made where there may be a call."""
+_CALL = re.compile(r"\((?<=\w\()")
 _NAME = re.compile(r"^(?:Mc|Mac|i|e|[A-Z][a-z]+)[A-Z][a-z]+s?$|^[a-z]+[A-Z][A-Za-z]*\(|.*(?:GPT|ML|SQL|DB|OS|PC|TV)s?$")
 _TAG = re.compile(r"<+/?\w{1,40}>+|\]\(|http|<br")
 _HASHTAG = re.compile(r"[(\"']?[#@]\w{2}")
@@ -38,6 +45,8 @@ _MOST_DOLLARS = 5
 _MOST_DIGITS = 7
 _SHORTEST_POWER = 5
 _EDGE_LEFT, _EDGE_RIGHT = "\"'(*-", ".,;:!?\"')*-"
+_UNUSUAL = re.compile(rf"(?<!\S)(?!(?=[A-Za-z0-9])[A-Z0-9]*[a-z0-9]*(?:['-][a-z0-9]+)*[{_EDGE_RIGHT}]?(?!\S))\S+")
+"""Tokens worth a closer look, which would say of all others, nearly all of prose, that they are not odd."""
 
 _FUNCTION = re.compile(
     r"\b(?:the|of|to|an?|and|in|for|that|is|are|with|on|how|your?|it|this|from|by|or|as|at|be|their|without|what|can|i|my|"
@@ -47,33 +56,33 @@ _FUNCTION_TAIL = 85
 _FEW = 3
 
 _PLACEHOLDER = re.compile(r"\[[A-Za-z][^\]\n]{0,40}\]|\{\{?[A-Za-z][^}\n]{0,40}\}")
-_CAPITALS = re.compile(r"\b[A-Z]{4,}\b")
-_RUN = re.compile(r"(?:\b[A-Z][A-Z']+\b[ ,]+){4,}")
+# The first letter stands before the look back at what is no word's letter: so the search skips to capitals.
+_CAPITALS = re.compile(r"[A-Z](?<!\w.)[A-Z]{3,}\b")
+_RUN = re.compile(r"[A-Z](?<!\w.)[A-Z']+\b[ ,]+(?:\b[A-Z][A-Z']+\b[ ,]+){3,}")
 
 
 def salad(raw: str) -> int:
     """Return how many odd tokens stand among the last fourteen of a prompt that starts as prose."""
     line = raw.rstrip()[-_LINE:].rsplit("\n", 1)[-1].lstrip()
-    tail = line[-_TAIL:]
-    if len(tail.encode("ascii", "ignore").translate(None, _PLAIN)) <= 1 and len(_HUMP.findall(tail)) <= 1:
+    shape = line[-_TAIL:].encode("utf-8", "surrogatepass").translate(_SHAPES)
+    if shape.count(b"!") <= 1 and shape.count(b"aA") <= 1:
         return 0
-    line = _ASIDE.sub("", line)
+    line = (_ASIDE_OR_CALL if _CALL.search(line) else _ASIDE).sub("", line)
     tokens = line.split()
     if len(line) not in _SALAD_LENGTHS or len(tokens) < _MIN_TOKENS or line.count("$") > _MOST_DOLLARS:
         return 0
-    if sum(map(str.isdigit, line[-120:])) > _MOST_DIGITS or sum(map(_is_odd, tokens[:_HEAD_TOKENS])) > 1:
+    odd = _count_odd(tokens[_HEAD_TOKENS:][-_TAIL_TOKENS:])
+    if odd and (sum(map(str.isdigit, line[-120:])) > _MOST_DIGITS or _count_odd(tokens[:_HEAD_TOKENS]) > 1):
         return 0
-    return sum(map(_is_odd, tokens[_HEAD_TOKENS:][-_TAIL_TOKENS:]))
+    return odd
+
+
+def _count_odd(tokens: list[str]) -> int:
+    return sum(map(_is_odd, _UNUSUAL.findall(" ".join(tokens))))
 
 
 def _is_odd(token: str) -> bool:
     """Return whether a token looks like nothing that people type."""
-    word = token[:-1] if token[-1] in _EDGE_RIGHT else token
-    # Nearly every token of prose ends here; the rest of the reading would say the same, at ten times the cost.
-    return not (word.isalpha() and (word.islower() or word.istitle())) and _is_odd_on_a_closer_look(token)
-
-
-def _is_odd_on_a_closer_look(token: str) -> bool:
     if any(map(str.isdigit, token)) or _TAG.search(token) or _HASHTAG.match(token):
         return False
     core = token.strip(_EDGE_RIGHT).lstrip(_EDGE_LEFT)
@@ -95,7 +104,11 @@ def lacks_function_words(view: str, raw: str) -> bool:
     if len(text) not in _BARE_LENGTHS or text.endswith((".", "?", "!")) or "\n" in raw.rstrip()[-90:]:
         return False
     head, tail = text[:-_FUNCTION_TAIL], text[-_FUNCTION_TAIL:]
-    return tail.count(",") < _FEW and len(_FUNCTION.findall(tail)) <= _FEW and len(_FUNCTION.findall(head)) > 1
+    return tail.count(",") < _FEW and not _has_function_words(tail, _FEW + 1) and _has_function_words(head, 2)
+
+
+def _has_function_words(text: str, least: int) -> bool:
+    return next(islice(_FUNCTION.finditer(text), least - 1, None), None) is not None
 
 
 def has_placeholder(raw: str) -> bool:

@@ -7,8 +7,9 @@ this margin is positive; the probability grows with it.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -23,8 +24,7 @@ _EXTREME = 30.0
 _OFTEN = 3
 
 
-@dataclass(frozen=True, slots=True)
-class PromptScore:
+class PromptScore(msgspec.Struct, frozen=True):
     """How far a text is above the threshold, the probability, and the weight of every feature that is there."""
 
     margin: float

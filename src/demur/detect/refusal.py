@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from operator import mul
 from typing import TYPE_CHECKING
 
 from demur.detect.passage import take_passage
@@ -19,7 +20,7 @@ from demur.model.text import Span
 from demur.model.verdict import Cause, Finding, Outcome, Reason, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from demur.detect.lexicon import ClassHit
     from demur.detect.refusal_cues import Features
@@ -66,8 +67,7 @@ class RefusalDetector:
         """Return the verdict on a text's view, with findings in the original."""
         passage = take_passage(view.text)
         features = self.reader.read(passage)
-        weights = self.pack.weights
-        linear = self.pack.bias + sum(weights[k] * value for k, value in features.values.items())
+        linear = self.pack.bias + _weighed(self.pack.weights, features.values)
         score = self.probability(linear)
         outcome = self.outcome(linear, score, self._partial(linear, features))
         reason = reason_of(self.pack, features.values) if outcome in _DECLINING else None
@@ -93,20 +93,20 @@ class RefusalDetector:
         return Outcome.PARTIAL if partial > head.instead_of_complied else Outcome.COMPLIED
 
     def _partial(self, linear: float, features: Features) -> float:
-        weights, head = self.pack.partial_weights, self.pack.partial
-        near = sum(weight * band for weight, band in zip(head.bands, bands(linear), strict=True))
-        return sigmoid(head.bias + near + sum(weights[k] * value for k, value in features.values.items()))
+        head = self.pack.partial
+        near = sum(map(mul, head.bands, bands(linear)))
+        return sigmoid(head.bias + near + _weighed(self.pack.partial_weights, features.values))
 
     def _findings(self, features: Features, view: NormalText, start: int) -> tuple[Finding, ...]:
         """Return the phrases that moved the score, in the order of the text, then what the shape of the answer added.
 
         The weights add up to the linear score, but for what was too little to tell; above 0 is refused.
         """
-        pack = self.pack
+        pack, weights, hits = self.pack, self.pack.weights, features.hits
         added: dict[ClassHit, float] = {}
-        for feature, hit in features.hits.items():
-            added[hit] = added.get(hit, 0.0) + pack.weights[feature]
-        shape = pack.bias + sum(pack.weights[k] * v for k, v in features.values.items() if k not in features.hits)
+        for feature, hit in hits.items():
+            added[hit] = added.get(hit, 0.0) + weights[feature]
+        shape = pack.bias + sum([weights[k] * value for k, value in features.values.items() if k not in hits])
         found = [
             Finding(
                 view.text[start + hit[0] : start + hit[1]].replace("\n", " "),
@@ -118,6 +118,12 @@ class RefusalDetector:
             if abs(weight) >= _WORTH_TELLING
         ]
         return (*found, Finding("length, lists, what follows what", "shape", round(shape, 4), Span(0, 0)))
+
+
+def _weighed(weights: Sequence[float], values: Mapping[int, float]) -> float:
+    """Return the sum of the features' values, each times its weight."""
+    products: Iterator[float] = map(mul, map(weights.__getitem__, values), values.values())
+    return sum(products)
 
 
 _DECLINING = frozenset({Outcome.REFUSED, Outcome.PARTIAL, Outcome.UNSURE})

@@ -15,7 +15,7 @@ import math
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, compress
 from typing import TYPE_CHECKING
 
 from demur.detect.passage import items as list_items
@@ -39,6 +39,14 @@ LABEL_FROM = 40
 """A speaker's label this far in is a turn of its own."""
 LENGTHS = (60, 150, 300, 600, 1200)
 _CUE = {name: i for i, name in enumerate(CUES)}
+_ROLES = (
+    *("apology", "core", "declining", "direct", "gated", "guarded", "helping", "idiom"),
+    *("instead", "kindly", "label", "moral", "opinion", "refusing", "strong", "turn"),
+)
+_APOLOGY, _CORE, _DECLINING, _DIRECT, _GATED, _GUARDED, _HELPING, _IDIOM = (1 << bit for bit in range(8))
+_INSTEAD, _KINDLY, _LABEL, _MORAL, _OPINION, _REFUSING, _STRONG, _TURN = (1 << bit for bit in range(8, 16))
+_ANY, _OPENING, _AFTER_TURN, _QUOTED = map(int, Zone)
+"""A bit for each role, in the order of `_ROLES`: all that a class, a sentence or a passage plays is one number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,33 +69,33 @@ class Reader:
 
     def strong_in(self, text: str) -> bool:
         """Return whether a phrase that refuses by itself stands in a text."""
-        strong = self.roles["strong"]
-        return any(strong[hit[2]] for hit in self.pack.lexicon.find(text.replace("\n", " ")))
+        return any(self.masks[hit[2]] & _STRONG for hit in self.pack.lexicon.find(text.replace("\n", " ")))
 
     @cached_property
-    def roles(self) -> dict[str, tuple[bool, ...]]:
-        """Which classes play each role."""
-        names = {role for c in self.pack.classes for role in c.roles}
-        return {role: self.pack.having(role) for role in names}
+    def masks(self) -> tuple[int, ...]:
+        """The roles that each class plays, as bits."""
+        return tuple(sum(1 << bit for bit, role in enumerate(_ROLES) if role in c.roles) for c in self.pack.classes)
 
     @cached_property
     def role_arrays(self) -> dict[str, NDArray[np.bool_]]:
         """Which classes play each role, for columns."""
         import numpy as np
 
-        return {role: np.array(holds) for role, holds in self.roles.items()}
+        names = {role for c in self.pack.classes for role in c.roles}
+        return {role: np.array(self.pack.having(role)) for role in names}
 
     @cached_property
     def members(self) -> dict[str, tuple[int, ...]]:
-        """The indexes of the classes that play each role."""
-        return {role: tuple(i for i, has in enumerate(holds) if has) for role, holds in self.roles.items()}
+        """The first feature of each class that plays a role."""
+        names = {role for c in self.pack.classes for role in c.roles}
+        return {role: tuple(4 * i for i, has in enumerate(self.pack.having(role)) if has) for role in names}
 
 
 class _Reading:
     """One passage on its way to features; each method adds what the next ones need."""
 
     def __init__(self, reader: Reader, passage: Passage) -> None:
-        self.pack, self.roles, self.members, self.passage = reader.pack, reader.roles, reader.members, passage
+        self.pack, self.masks, self.members, self.passage = reader.pack, reader.masks, reader.members, passage
         self.text = passage.text
         self.chars = len(self.text)
         self.values: dict[int, float] = {}
@@ -99,8 +107,10 @@ class _Reading:
     def features(self) -> Features:
         """Return the features of the passage."""
         found = self.pack.lexicon.find(self.text.replace("\n", " "))
-        declining = self.roles["declining"]
-        if not any(declining[hit[2]] for hit in found):
+        self.played = 0
+        for hit in found:
+            self.played |= self.masks[hit[2]]
+        if not self.played & _DECLINING:
             return Features({self.cue_base + _CUE["nothing_refusing"]: 1.0}, {})
         self._sentences()
         self._guard(found)
@@ -119,20 +129,24 @@ class _Reading:
         self.starts = starts
         self.lengths = [b - a for a, b in zip(starts, [*starts[1:], self.chars], strict=True)]
 
+    def _playing(self, role: int, hits: list[ClassHit]) -> list[ClassHit]:
+        """Return the hits of the classes that play a role."""
+        return [hit for hit in hits if self.masks[hit[2]] & role] if self.played & role else []
+
     def _guard(self, found: list[ClassHit]) -> None:
         """Keep the hits that mean what they say."""
-        roles = self.roles
-        core = any(roles["core"][c] for _, _, c in found)
-        idioms = [(start, end) for start, end, c in found if roles["idiom"][c]]
-        kindly = [(start, end) for start, end, c in found if roles["kindly"][c]]
-        opinions = [start for start, _, c in found if roles["opinion"][c]]
+        core = self.played & _CORE
+        idioms = [(start, end) for start, end, _ in self._playing(_IDIOM, found)]
+        kindly = [(start, end) for start, end, _ in self._playing(_KINDLY, found)]
+        opinions = [start for start, _, _ in self._playing(_OPINION, found)]
         self.disclaimed = False
         self.hits: list[ClassHit] = []
         for hit in found:
             start, end, c = hit
-            if (roles["gated"][c] and not core) or (roles["apology"][c] and _overlaps(kindly, start, end)):
+            mask = self.masks[c]
+            if (mask & _GATED and not core) or (mask & _APOLOGY and _overlaps(kindly, start, end)):
                 continue
-            if roles["guarded"][c]:
+            if mask & _GUARDED:
                 if _overlaps(idioms, start, end):
                     continue
                 at = bisect_left(opinions, start)
@@ -146,59 +160,52 @@ class _Reading:
 
     def _zones(self) -> None:
         """Set the zoned features, and what each sentence is."""
-        roles, limit = self.roles, quotation_limit(self.passage)
-        quoted = sorted((a, b) for a, b in quotations(self.text) if b - a < limit)
-        quote_starts, quote_ends = [a for a, _ in quoted], list(accumulate((b for _, b in quoted), max))
-        turns = [start for start, _, c in self.hits if roles["turn"][c] or (roles["label"][c] and start > LABEL_FROM)]
+        limit = quotation_limit(self.passage)
+        quoted = sorted([(a, b) for a, b in quotations(self.text) if b - a < limit])
+        quote_starts, quote_ends = [a for a, _ in quoted], list(accumulate([b for _, b in quoted], max))
+        turns = [start for start, _, _ in self._playing(_TURN, self.hits)]
+        turns += [start for start, _, _ in self._playing(_LABEL, self.hits) if start > LABEL_FROM]
         self.turn = min(turns, default=self.chars + 1)
-        count = len(self.starts)
-        self.refusing, self.strong, self.direct = [False] * count, [False] * count, [False] * count
-        self.moral, self.helping = [False] * count, [False] * count
+        self.sentences = [0] * len(self.starts)
         self.first_refusal = self.chars
         for hit in self.hits:
             start, _, c = hit
             at = bisect_right(quote_starts, start) - 1
             if at >= 0 and start < quote_ends[at]:
-                self._zone(c, Zone.QUOTED, hit)
+                self._set(4 * c + _QUOTED, hit)
                 continue
             sentence = self._sentence_of(start)
-            self._zone(c, Zone.ANY, hit)
+            self._set(4 * c + _ANY, hit)
             if start < OPENING_CHARS and sentence < OPENING_SENTENCES:
-                self._zone(c, Zone.OPENING, hit)
+                self._set(4 * c + _OPENING, hit)
             if start > self.turn:
-                self._zone(c, Zone.AFTER_TURN, hit)
-            self._mark(sentence, c, start)
+                self._set(4 * c + _AFTER_TURN, hit)
+            self.sentences[sentence] |= self.masks[c]
+            if self.masks[c] & _REFUSING and start < self.first_refusal:
+                self.first_refusal = start
 
-    def _zone(self, c: int, zone: Zone, hit: ClassHit) -> None:
-        feature = 4 * c + zone
+    def _set(self, feature: int, hit: ClassHit) -> None:
         if feature not in self.values:
             self.values[feature] = 1.0
             self.set_by[feature] = hit
 
-    def _mark(self, sentence: int, c: int, start: int) -> None:
-        roles = self.roles
-        if roles["refusing"][c]:
-            self.refusing[sentence] = True
-            self.first_refusal = min(self.first_refusal, start)
-        self.strong[sentence] |= roles["strong"][c]
-        self.direct[sentence] |= roles["direct"][c]
-        self.moral[sentence] |= roles["moral"][c]
-        self.helping[sentence] |= roles["helping"][c]
-
     def _alternatives(self) -> None:
         """See what "instead, …" stands for: after a refusing opening, what follows it is no help with the request."""
-        instead = [self._sentence_of(start) for start, _, c in self.hits if self.roles["instead"][c]]
-        self.strong_opening = any(self.strong[:OPENING_SENTENCES])
-        self.moral_opening = any(self.moral[:OPENING_SENTENCES])
+        opening = 0
+        for mask in self.sentences[:OPENING_SENTENCES]:
+            opening |= mask
+        self.strong_opening, self.moral_opening = bool(opening & _STRONG), bool(opening & _MORAL)
+        instead = [self._sentence_of(start) for start, _, _ in self._playing(_INSTEAD, self.hits)]
         self.alternative = bool(instead) and (self.strong_opening or self.moral_opening)
+        self.refusing = [mask & _REFUSING > 0 for mask in self.sentences]
+        self.declining = [mask & (_REFUSING | _MORAL) > 0 for mask in self.sentences]
         if instead and self.strong_opening:
             first = min(instead)
-            self.moral[first:] = [True] * (len(self.moral) - first)
-        self.declining = [r or m for r, m in zip(self.refusing, self.moral, strict=True)]
+            self.declining[first:] = [True] * (len(self.declining) - first)
 
     def _content(self, from_sentence: int) -> float:
         pairs = zip(self.lengths[from_sentence:], self.declining[from_sentence:], strict=True)
-        return sum(size for size, declining in pairs if not declining) * self.passage.density
+        return sum([size for size, declining in pairs if not declining]) * self.passage.density
 
     def _cues(self) -> None:
         items = list_items(self.text)
@@ -221,8 +228,8 @@ class _Reading:
 
     def _cues_of_sentences(self) -> None:
         total = max(self.chars, 1)
-        refusing = sum(n for n, r in zip(self.lengths, self.refusing, strict=True) if r) / total
-        declining = sum(n for n, d in zip(self.lengths, self.declining, strict=True) if d) / total
+        refusing = sum(compress(self.lengths, self.refusing)) / total
+        declining = sum(compress(self.lengths, self.declining)) / total
         count = sum(self.declining)
         self.share, self.content = declining, self._content(0)
         self._cue("nothing_refusing", holds=not count)
@@ -232,7 +239,7 @@ class _Reading:
         self._cue("declining_sentences>=2", holds=count >= 2)  # noqa: PLR2004
         self._cue("declining_sentences>=4", holds=count >= 4)  # noqa: PLR2004
         self._cue("ends_refusing", holds=self.refusing[-1])
-        self._cue("ends_helping", holds=self.helping[-1])
+        self._cue("ends_helping", holds=self.sentences[-1] & _HELPING > 0)
         self._cue("moral_opening", holds=self.moral_opening and not any(self.refusing))
         self._cue("content<150", holds=self.content < 150)  # noqa: PLR2004
         self._cue("content>300", holds=self.content > 300)  # noqa: PLR2004
@@ -246,7 +253,7 @@ class _Reading:
         self._cue("content_after_refusal>200", holds=refused and self._content(last + 1) > 200)  # noqa: PLR2004
         self._cue("list_after_refusal", holds=refused and len(items) >= 2 and items[-1] > self.first_refusal)  # noqa: PLR2004
         self._cue("turn_after_refusal", holds=self.first_refusal < self.turn < self.chars)
-        turns = (start for start, _, c in self.hits if self.roles["turn"][c] and start > self.first_refusal)
+        turns = [start for start, _, _ in self._playing(_TURN, self.hits) if start > self.first_refusal]
         turn = min(turns, default=None)
         if turn is not None:
             sentence = self._sentence_of(turn)
@@ -255,24 +262,27 @@ class _Reading:
             self._cue("content_after_turn>100", holds=after > 100)  # noqa: PLR2004
             self._cue("content_after_turn>300", holds=after > 300)  # noqa: PLR2004
         self._cue("strong_opening&list", holds=self.strong_opening and len(items) >= 2)  # noqa: PLR2004
-        self._cue("strong_late", holds=any(self.direct[-2:]) and not self.strong_opening)
+        late = any(mask & _DIRECT for mask in self.sentences[-2:])
+        self._cue("strong_late", holds=late and not self.strong_opening)
         self._cue("alternative_without_refusal", holds=self.alternative and not self.strong_opening)
         self._cue("alternative_list", holds=self.alternative and len(items) >= 2)  # noqa: PLR2004
 
     def _cues_of_short(self, items: int) -> None:
         """A short answer without a sign of help in it."""
         size = self.chars * self.passage.density
-        helped = self._has("unplain", Zone.ANY) or self._has("unplain_opening", Zone.OPENING)
-        plain = items < 2 and not helped  # noqa: PLR2004
-        cannot = self._has("cannot", Zone.ANY)
-        self._cue("strong_short", holds=plain and size < 200 and self.strong_opening)  # noqa: PLR2004
-        self._cue("cannot_short", holds=plain and size < 260 and cannot)  # noqa: PLR2004
-        self._cue("cannot_very_short", holds=plain and size < 130 and cannot)  # noqa: PLR2004
-        incapable = self._has("incapable", Zone.OPENING) and not self._has("need_input", Zone.ANY)
-        self._cue("incapable_short", holds=plain and size < 220 and incapable and self.turn > self.chars)  # noqa: PLR2004
+        if size >= 260 or items >= 2:  # noqa: PLR2004 — the longest of the cues
+            return
+        if self._has("unplain", _ANY) or self._has("unplain_opening", _OPENING):
+            return
+        cannot = self._has("cannot", _ANY)
+        self._cue("strong_short", holds=size < 200 and self.strong_opening)  # noqa: PLR2004
+        self._cue("cannot_short", holds=cannot)
+        self._cue("cannot_very_short", holds=size < 130 and cannot)  # noqa: PLR2004
+        incapable = self._has("incapable", _OPENING) and not self._has("need_input", _ANY)
+        self._cue("incapable_short", holds=size < 220 and incapable and self.turn > self.chars)  # noqa: PLR2004
 
-    def _has(self, role: str, zone: Zone) -> bool:
-        return any(4 * c + zone in self.values for c in self.members[role])
+    def _has(self, role: str, zone: int) -> bool:
+        return any(feature + zone in self.values for feature in self.members[role])
 
     def _cues_of_disclaimer(self) -> None:
         if self.disclaimed:

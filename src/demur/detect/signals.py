@@ -24,18 +24,18 @@ _REFUSALS = frozenset({SignalKind.REFUSAL_FIELD, SignalKind.REFUSAL_STOP})
 def signals_of(response: Response, choice: Choice | None) -> tuple[Signal, ...]:
     """Return the signals about one choice: its own, and those about the whole response."""
     index = None if choice is None else choice.index
-    return tuple(s for s in response.signals if s.choice is None or s.choice == index)
+    return tuple([s for s in response.signals if s.choice is None or s.choice == index])
 
 
 def verdict_by_signals(response: Response, choice: Choice | None) -> Verdict | None:
     """Return the verdict where the structure alone decides, None where the text must be read."""
     signals = signals_of(response, choice)
     blocking = {s.kind for s in signals if s.blocked}
-    if blocking & _FILTERS:
+    if not blocking.isdisjoint(_FILTERS):
         return Verdict(Outcome.FILTERED, 1.0, Reason.SAFETY, Cause.PROVIDER_FILTER, signals=signals)
-    if blocking & _REFUSALS:
+    if not blocking.isdisjoint(_REFUSALS):
         return Verdict(Outcome.REFUSED, 1.0, Reason.SAFETY, Cause.PROVIDER_REFUSAL, signals=signals)
-    if response.error is not None or SignalKind.ERROR in blocking:
+    if response.error is not None or (blocking and SignalKind.ERROR in blocking):
         return Verdict(Outcome.FAILED, 0.0, None, Cause.PROVIDER_ERROR, signals=signals)
     if choice is not None and choice.text.strip():
         return None
@@ -53,4 +53,4 @@ def _without_text(response: Response, choice: Choice | None, signals: tuple[Sign
 
 def refusal_text(choice: Choice) -> str:
     """Return what a provider's refusal field says, one part a line."""
-    return "\n".join(p.text for p in choice.parts if isinstance(p, RefusalPart))
+    return "\n".join([p.text for p in choice.parts if isinstance(p, RefusalPart)])

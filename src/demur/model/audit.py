@@ -3,7 +3,8 @@
 Laws: an auditor's failure is a value, never an exception: whoever timed out, erred or was passed over stands in `troubles`
 with its failure mode, and where it let the exchange through also in `gaps`; `stated` holds every claim under the auditor
 that made it, `claims` what a policy is to read; `unsound` names what was stated but cannot be read, so that a policy need not
-take it for absent; a failure that is closed makes the whole one `must_deny`.
+take it for absent; a failure that is closed makes the whole one `must_deny`. What is made anew in every phase of every exchange
+is a struct, which takes a tenth of the time.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from demur.model.decision import Effect
 from demur.model.passport import AuditorRun, AuditorStatus
@@ -26,6 +29,7 @@ __all__ = ["MOST_VERSION_CHARS", "Audit", "FailureMode", "Problem", "Stated", "S
 
 MOST_VERSION_CHARS = 128
 """Of an auditor's version, which is in every record."""
+_OK = AuditorStatus.OK
 
 
 class FailureMode(StrEnum):
@@ -64,8 +68,7 @@ class Problem:
     what: str
 
 
-@dataclass(frozen=True, slots=True)
-class Stated:
+class Stated(msgspec.Struct, frozen=True):
     """What an auditor answered: the claims that are sound, and what is wrong with the rest.
 
     `unsound` are the names of the claims that are not, each with the reason.
@@ -79,8 +82,7 @@ class Stated:
     unsound: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(msgspec.Struct, frozen=True):
     """One auditor's turn; `mode` is the failure mode that is in force should it have failed."""
 
     auditor: str
@@ -95,7 +97,7 @@ class Turn:
     @property
     def failed(self) -> bool:
         """Whether the turn did not end well."""
-        return self.status is not AuditorStatus.OK
+        return self.status is not _OK
 
     @property
     def run(self) -> AuditorRun:
@@ -117,8 +119,7 @@ class Trouble:
     mode: FailureMode | None
 
 
-@dataclass(frozen=True, slots=True)
-class Audit:
+class Audit(msgspec.Struct, frozen=True):
     """What the auditors of one phase came to; `unsound` are flat names, each with the reason, as `Ask.unsound` takes them."""
 
     phase: Phase

@@ -2,7 +2,8 @@
 
 Laws: text that people read is in `TextPart`, what a model refuses with in `RefusalPart`, what it thinks in
 `ThinkingPart`; everything that we do not read is kept as `OpaquePart`, byte for byte as JSON. `finish_raw` is the
-provider's own word, `finish` ours. A response cut off mid-stream is a value (`complete=False`), not an error.
+provider's own word, `finish` ours. A response cut off mid-stream is a value (`complete=False`), not an error. What is made anew
+in every exchange is a struct, which takes a fifth of the time (`msgspec.structs.replace` changes one).
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
+
+import msgspec
 
 if TYPE_CHECKING:
     from demur.model.verdict import Signal
@@ -57,29 +60,25 @@ class Finish(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class TextPart:
+class TextPart(msgspec.Struct, frozen=True, gc=False):
     """Text for the reader."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class RefusalPart:
+class RefusalPart(msgspec.Struct, frozen=True, gc=False):
     """The text of a provider's own refusal field or part."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class ThinkingPart:
+class ThinkingPart(msgspec.Struct, frozen=True, gc=False):
     """Reasoning that the provider shows apart from the answer; never judged as the answer."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCallPart:
+class ToolCallPart(msgspec.Struct, frozen=True, gc=False):
     """A tool that the model wants called; `arguments` is JSON as the provider sent it."""
 
     id: str
@@ -87,16 +86,14 @@ class ToolCallPart:
     arguments: str
 
 
-@dataclass(frozen=True, slots=True)
-class ToolResultPart:
+class ToolResultPart(msgspec.Struct, frozen=True, gc=False):
     """What a tool answered."""
 
     call_id: str
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class OpaquePart:
+class OpaquePart(msgspec.Struct, frozen=True, gc=False):
     """A part that we do not read (an image, a file, a kind from the future); `body` is its JSON."""
 
     kind: str
@@ -106,8 +103,7 @@ class OpaquePart:
 Part = TextPart | RefusalPart | ThinkingPart | ToolCallPart | ToolResultPart | OpaquePart
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(msgspec.Struct, frozen=True):
     """One turn of a conversation. `role` is `system`, `developer`, `user`, `assistant` or `tool`."""
 
     role: str
@@ -120,8 +116,7 @@ class Message:
         return join_text(self.parts)
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(msgspec.Struct, frozen=True):
     """What was asked. A provider's separate system field is a leading `system` message here.
 
     `rest` is the JSON object of all top-level fields that are not spelled out here, so that writing the same shape
@@ -140,8 +135,7 @@ class Request:
         return "\n".join(m.text for m in self.messages if m.role == "user" and m.text)
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(msgspec.Struct, frozen=True, gc=False):
     """Tokens, as the provider counted them."""
 
     input_tokens: int
@@ -158,8 +152,7 @@ class ProviderError:
     inner_code: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(msgspec.Struct, frozen=True):
     """One of the answers in a response."""
 
     index: int
@@ -173,8 +166,7 @@ class Choice:
         return join_text(self.parts)
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+class Response(msgspec.Struct, frozen=True):
     """What came back: choices, or an error, and all that the provider itself says about it."""
 
     model: str
@@ -189,8 +181,7 @@ class Response:
     rest: bytes = b"{}"
 
 
-@dataclass(frozen=True, slots=True)
-class Exchange:
+class Exchange(msgspec.Struct, frozen=True):
     """One request to a model and its response; logs often hold only one of the two."""
 
     shape: Shape | None

@@ -170,6 +170,28 @@ class Passport:
     signing: SigningMode = SigningMode.ED25519
     attestation: str | None = None
 
+    def placed(self, seq: int, at: str, *, previous: str | None, signing: SigningMode) -> Passport:
+        """Return the passport at its place in its session: numbered, timed, linked, and stamped with how it is signed."""
+        return Passport(
+            self.session,
+            seq,
+            at,
+            self.model_asked,
+            self.model_served,
+            self.config_digest,
+            self.policy_digest,
+            self.request,
+            self.response,
+            self.phases,
+            self.causes,
+            self.finish_reasons,
+            self.upstream_status,
+            self.gaps,
+            previous,
+            signing,
+            self.attestation,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class PublicKey:

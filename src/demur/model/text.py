@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+import msgspec
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -28,8 +30,7 @@ class Span:
         return text[self.start : self.end]
 
 
-@dataclass(frozen=True, slots=True)
-class NormalText:
+class NormalText(msgspec.Struct, frozen=True):
     """A normalised text with the original offsets of each of its characters.
 
     `starts[i]` and `ends[i]` bound the original characters behind `text[i]`. Both are None where the two texts have

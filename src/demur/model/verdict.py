@@ -69,6 +69,9 @@ class Outcome(StrEnum):
     UNSURE = "unsure"
 
 
+_ABSTENTIONS = frozenset({Outcome.REFUSED, Outcome.FILTERED})
+
+
 class Reason(StrEnum):
     """Why a model declined: it should not, it cannot, or neither is said."""
 
@@ -104,4 +107,4 @@ class Verdict:
     @property
     def abstained(self) -> bool:
         """Whether this is an abstention: refused or filtered."""
-        return self.outcome in (Outcome.REFUSED, Outcome.FILTERED)
+        return self.outcome in _ABSTENTIONS

@@ -20,7 +20,7 @@ from demur.model.exchange import OpaquePart, RefusalPart, TextPart, ToolResultPa
 from demur.wire.document import parse_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from demur.model.exchange import Message, Request
 
@@ -44,9 +44,11 @@ _LONGEST_WORD = 64
 _WORDS = (TextPart, RefusalPart, ToolResultPart)
 
 
-def asked_words(request: Request) -> str:
-    """Return all words of a request that auditors must see, turns and parts one a line."""
-    said = [words_of_turn(message) for message in request.messages if message.role not in _OPERATOR]
+def asked_words(request: Request, turns: Sequence[tuple[Message, str]] | None = None) -> str:
+    """Return all words of a request that auditors must see, turns and parts one a line; `turns` have the words of each."""
+    if turns is None:
+        turns = [(message, words_of_turn(message)) for message in request.messages]
+    said = [words for message, words in turns if message.role not in _OPERATOR]
     if request.rest != b"{}":
         said += _words_beside(request.rest)
     return "\n".join(filter(None, said))

@@ -32,9 +32,9 @@ def conclude(phase: Phase, turns: Sequence[Turn]) -> Audit:
     """Return what the turns of one phase came to."""
     stated = tuple([claim for turn in turns for claim in turn.claims])
     runs = tuple([turn.run for turn in turns])
-    failed = [turn for turn in turns if turn.failed]
-    if not failed and not any(turn.problems or turn.unsound for turn in turns):
+    if not [turn for turn in turns if turn.problems or turn.unsound or turn.failed]:
         return Audit(phase, merge_claims(stated), stated, runs)
+    failed = [turn for turn in turns if turn.failed]
     return Audit(
         phase,
         merge_claims(stated),

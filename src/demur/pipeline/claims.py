@@ -12,7 +12,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, TypeGuard
+from typing import TYPE_CHECKING, TypeGuard
+
+import msgspec
 
 from demur.errors import UsageError
 from demur.model.audit import Problem, Stated
@@ -36,9 +38,17 @@ _CERTAIN = 1.0
 _TYPES = {kind.value: kind for kind in ClaimType}
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}(\.[A-Za-z_][A-Za-z0-9_]{0,99}){0,4}")
 """What a policy can write after `context.claims.`, dots being read as underscores."""
+_PLAINLY: dict[ClaimType, type | None] = {
+    **dict.fromkeys(ClaimType),
+    **dict.fromkeys((ClaimType.BOOLEAN, ClaimType.CONFORMITY), bool),
+    **dict.fromkeys((ClaimType.CATEGORY, ClaimType.POLICY_VIOLATION), str),
+    ClaimType.CATEGORY_LIST: tuple,
+    ClaimType.SCORE_NORMALIZED: float,
+}
+"""Of which type a value is that may be kept as it is; of the other scores none, for they are made floats."""
 
 
-class ClaimRow(NamedTuple):
+class ClaimRow(msgspec.Struct, frozen=True):
     """A claim as it was returned, unchecked; `sensitive` is None where its maker did not say."""
 
     name: object
@@ -85,12 +95,12 @@ class Wordbook:
         unsound: dict[str, str] = {}
         for number, row in enumerate(rows):
             made = row if isinstance(row, Problem) else self._checked(phase, row, surplus=number >= MOST_CLAIMS)
-            if isinstance(made, Problem):
+            if isinstance(made, Claim):
+                claims.append(made)
+            elif isinstance(made, Problem):
                 problems.append(made)
             elif isinstance(made, _Unsound):
                 unsound.setdefault(made.name, made.why)
-            elif made is not None:
-                claims.append(made)
             if number >= MOST_CLAIMS + MOST_UNSOUND:
                 break
         said = (*problems, *_problems_of(unsound)) if unsound else tuple(problems)
@@ -99,11 +109,14 @@ class Wordbook:
     def _checked(self, phase: Phase, row: ClaimRow, *, surplus: bool) -> Claim | Problem | _Unsound | None:
         name, value = row.name, row.value
         spec = self._by_name[phase].get(name) if type(name) is str and not surplus else None
-        if spec is not None and row.type is None and row.confidence is _CERTAIN and _is_plainly(value, spec.type):
-            # What most rows are: a declared claim whose value is kept as it is.
-            return Claim(
-                spec.name, spec.type, value, phase, self.auditor, _CERTAIN, spec.sensitive or row.sensitive is True
-            )
+        if spec is not None:
+            if value is None:
+                return None
+            kind = spec.type
+            if row.type is None and row.confidence is _CERTAIN and _is_plainly(value, kind):
+                # What most rows are: a declared claim whose value is kept as it is.
+                sensitive = spec.sensitive or row.sensitive is True
+                return Claim(spec.name, kind, value, phase, self.auditor, _CERTAIN, sensitive)
         if not is_claim_name(row.name):
             return Problem("invalid_claim", "a claim whose name is no name")
         if surplus:
@@ -246,14 +259,15 @@ def _sound(value: object, kind: ClaimType) -> ClaimValue:
     raise ValueError("no value of a claim")
 
 
-def _is_plainly(value: object, kind: ClaimType) -> TypeGuard[bool | float | str]:
+def _is_plainly(value: object, kind: ClaimType) -> TypeGuard[bool | float | str | tuple[str, ...]]:
     """Return whether a value is sound for its type at a glance, and kept as it is."""
+    if type(value) is not _PLAINLY[kind]:
+        return False
     if type(value) is float:
-        return kind is ClaimType.SCORE_NORMALIZED and 0.0 <= value <= 1.0
-    if type(value) is bool:
-        return cedar_kind(kind) is CedarKind.BOOL
-    is_word = type(value) is str and value.isascii() and len(value) <= _MOST_TEXT_CHARS
-    return is_word and cedar_kind(kind) is CedarKind.TEXT
+        return 0.0 <= value <= 1.0
+    if type(value) is str:
+        return value.isascii() and len(value) <= _MOST_TEXT_CHARS
+    return type(value) is bool or value == ()
 
 
 def _short(text: str) -> str:

@@ -59,7 +59,7 @@ def classify_text(response: Response | None, *, judge: TextJudge | None = None) 
         return Verdict(Outcome.FAILED, 0.0, None, Cause.PROVIDER_ERROR), ""
     judge = judge or default_judge()
     choices: tuple[Choice | None, ...] = response.choices or (None,)
-    return _together([(_classify_choice(response, choice, judge), _text_of(choice)) for choice in choices])
+    return _together([_classify_choice(response, choice, judge) for choice in choices])
 
 
 _LAST = Once(classify_text)
@@ -75,25 +75,29 @@ def judge_text(text: str, judge: TextJudge) -> Verdict:
     return judge.judge(text) if text.strip() else Verdict(Outcome.EMPTY, 0.0)
 
 
-def _text_of(choice: Choice | None) -> str:
-    return "" if choice is None else choice.text or refusal_text(choice)
-
-
-def _classify_choice(response: Response, choice: Choice | None, judge: TextJudge) -> Verdict:
+def _classify_choice(response: Response, choice: Choice | None, judge: TextJudge) -> tuple[Verdict, str]:
+    """Return the verdict on a choice, and its text."""
     structural = verdict_by_signals(response, choice)
-    if choice is not None and choice.finish_raw in judge.stops and not (structural and structural.abstained):
-        return Verdict(Outcome.FILTERED, 1.0, Reason.OTHER, Cause.PROVIDER_FILTER, signals=signals_of(response, choice))
+    if choice is None:
+        return structural or judge_text("", judge), ""
+    text = choice.text
+    shown = text or refusal_text(choice)
+    if choice.finish_raw in judge.stops and not (structural and structural.abstained):
+        signals = signals_of(response, choice)
+        return Verdict(Outcome.FILTERED, 1.0, Reason.OTHER, Cause.PROVIDER_FILTER, signals=signals), shown
     if structural is None:
-        read = judge_text(choice.text if choice else "", judge)
-        return replace(read, signals=signals_of(response, choice))
-    if structural.cause is Cause.PROVIDER_REFUSAL and choice is not None:
-        said = judge.judge(refusal_text(choice) or choice.text)
-        return replace(structural, reason=said.reason or structural.reason)
-    return structural
+        read, signals = judge_text(text, judge), signals_of(response, choice)
+        return (read if read.signals == signals else replace(read, signals=signals)), shown
+    if structural.cause is Cause.PROVIDER_REFUSAL:
+        said = judge.judge(refusal_text(choice) or text)
+        return replace(structural, reason=said.reason or structural.reason), shown
+    return structural, shown
 
 
 def _together(judged: list[tuple[Verdict, str]]) -> tuple[Verdict, str]:
     """Return one verdict for all choices of a response, with the text of the choice that decided."""
+    if len(judged) == 1:
+        return judged[0]
     abstained = [(verdict, text) for verdict, text in judged if verdict.abstained]
     if not abstained or len(abstained) == len(judged):
         return judged[0]

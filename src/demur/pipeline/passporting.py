@@ -7,8 +7,10 @@ before anything is sealed, and a phase that cannot be written without them is le
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from demur.errors import DemurError
 from demur.model.audit import FailureMode, Problem, Turn
@@ -54,8 +56,7 @@ def plain_name(text: str) -> str:
     return text[:_LONGEST_NAME].encode("utf-8", "backslashreplace").decode()
 
 
-@dataclass(frozen=True, slots=True)
-class Asker:
+class Asker(msgspec.Struct, frozen=True):
     """Who asks which model: what a policy sees besides the claims."""
 
     session: str
@@ -63,8 +64,7 @@ class Asker:
     labels: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Weighed:
+class Weighed(msgspec.Struct, frozen=True):
     """What the auditors of one phase stated and what the policy made of it; `context` is the JSON evaluated."""
 
     audit: Audit
@@ -86,7 +86,7 @@ def weigh(gate: PolicyGate, audit: Audit, *, asker: Asker) -> Weighed:
     """Return what a policy decides over an audit; a failure that is closed denies whatever the policy says."""
     ask = Ask(audit.phase, audit.claims, asker.session, asker.model, asker.labels, unsound=dict(audit.unsound))
     decision, context = gate.decide_on_record(ask)
-    if audit.floor > decision.effect or audit.denials:
+    if audit.troubles or audit.denials:
         effect = max(decision.effect, audit.floor)
         decision = Decision(effect, decision.rules, (*decision.errors, *audit.denials))
     return Weighed(audit, decision, context)
@@ -121,8 +121,10 @@ def scanned_response(due: ScanText, known: Response | None = None) -> Response:
     head = known or Response("")
     by_index = {choice.index: choice for choice in head.choices}
     indices = sorted({*due.choices, *by_index})
-    choices = tuple(replace(by_index.get(i) or Choice(i, ()), parts=tuple(_strand_parts(due, i))) for i in indices)
-    return replace(head, choices=choices)
+    choices = tuple(
+        msgspec.structs.replace(by_index.get(i) or Choice(i, ()), parts=tuple(_strand_parts(due, i))) for i in indices
+    )
+    return msgspec.structs.replace(head, choices=choices)
 
 
 def _strand_parts(due: ScanText, choice: int) -> Iterator[Part]:

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from demur.detect.adversarial import SUFFIX, UNNAMED, attack_score, distinct_attacks
 from demur.detect.frames import find_evidence
 from demur.detect.harm import harm_categories, harm_score
@@ -65,8 +67,7 @@ _KINDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Judged:
+class _Judged(msgspec.Struct, frozen=True):
     """One window of one reading, judged."""
 
     method: str
@@ -112,8 +113,10 @@ class PromptDetector:
             yield _Judged(method, normal, offset, evidence, attack, harm)
 
     def _verdict(self, attack: _Judged, harm: _Judged, families: set[str]) -> PromptVerdict:
-        named = families - {UNNAMED} or families
         chosen = [judged for judged, found in ((attack, attack.attack), (harm, harm.harm)) if found.flagged]
+        if not chosen:
+            return PromptVerdict(adversarial=False, score=attack.attack.probability, harm_score=harm.harm.probability)
+        named = families - {UNNAMED} or families
         return PromptVerdict(
             adversarial=attack.attack.flagged,
             score=attack.attack.probability,

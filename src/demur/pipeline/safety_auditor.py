@@ -114,10 +114,10 @@ class RefusalAuditor(ClaimsAuditor):
             return _TOO_LONG
         verdict, _ = found
         return {
-            "refusal_outcome": verdict.outcome.value,
+            "refusal_outcome": str(verdict.outcome),
             "refusal_score": verdict.score,
-            "refusal_reason": verdict.reason.value if verdict.reason else None,
-            "refusal_cause": next((cause.value for cause in causes_of(verdict, blocked=False)), None),
+            "refusal_reason": str(verdict.reason) if verdict.reason else None,
+            "refusal_cause": next(map(str, causes_of(verdict, blocked=False)), None),
         }
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from demur.model.exchange import Message, Shape, TextPart
 from demur.model.verdict import Outcome
 from demur.pipeline.prompts import default_prompt_judge, prompt_text
@@ -91,7 +93,7 @@ class Simulator:
         plan = _plan(topic, scenario.rule_for(topic, prompt, dice=dice), dice)
         shape = _shape(call, scenario.dialect, plan.way)
         response = build_reply(plan, self._asked(call, shape, plan), dice=dice)
-        response = response if call.usage else replace(response, usage=None)
+        response = response if call.usage else msgspec.structs.replace(response, usage=None)
         fault = scenario.fault_for(dice)
         truth = _truth(call, plan, dice=dice, shape=shape, topic=topic, scenario=scenario.name, fault=fault)
         return Simulated(shape, response, truth, self._piece_chars(scenario, plan))

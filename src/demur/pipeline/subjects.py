@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 __all__ = ["Handed", "handed_to", "read_subject", "subject_of_request", "subject_of_response"]
 
 _FINISHES = {finish.value: finish for finish in Finish}
+_REQUEST, _RESPONSE = Phase.REQUEST, Phase.RESPONSE
 _METADATA = ("model_id", "session_id", "user_id")
 
 
@@ -51,15 +52,12 @@ class Handed(dict[str, object]):
     """The mapping that a method is handed, and the value that it was made of, for auditors that know our own."""
 
     __slots__ = ("source",)
-
-    def __init__(self, fields: Mapping[str, object], source: Request | Response | None = None) -> None:
-        super().__init__(fields)
-        self.source = source
+    source: Request | Response | None
 
 
 def subject_of_request(request: Request, *, metadata: Mapping[str, str] | None = None, trace: str = "") -> Subject:
     """Return what auditors of the request phase are asked about."""
-    return Subject(Phase.REQUEST, _request_fields(request), None, metadata or {}, trace, request)
+    return Subject(_REQUEST, _request_fields(request), None, metadata or {}, trace, request)
 
 
 def subject_of_response(
@@ -67,18 +65,24 @@ def subject_of_response(
 ) -> Subject:
     """Return what auditors of the response phase are asked about."""
     asked = None if request is None else _request_fields(request)
-    return Subject(Phase.RESPONSE, asked, _response_fields(response), metadata or {}, trace, request, response)
+    return Subject(_RESPONSE, asked, _response_fields(response), metadata or {}, trace, request, response)
 
 
 def handed_to(subject: Subject) -> Handed:
     """Return the mapping for one method: its own copy, so that no auditor writes into another's."""
-    fields: dict[str, object] = {"metadata": dict(subject.metadata), "claims": dict(subject.claims)}
-    if subject.phase is Phase.REQUEST:
-        return Handed(fields | dict(subject.input or {"prompt": ""}), subject.asked)
-    if subject.phase is Phase.RESPONSE:
-        fields["prompt"] = (subject.input or {}).get("prompt", "")
-        return Handed(fields | dict(subject.output or {"content": ""}), subject.answered)
-    return Handed({**fields, **(subject.input or {}), **(subject.output or {})})
+    handed = Handed(metadata=dict(subject.metadata), claims=dict(subject.claims))
+    if subject.phase is _REQUEST:
+        handed.source = subject.asked
+        handed.update(subject.input or {"prompt": ""})
+    elif subject.phase is _RESPONSE:
+        handed.source = subject.answered
+        handed["prompt"] = (subject.input or {}).get("prompt", "")
+        handed.update(subject.output or {"content": ""})
+    else:
+        handed.source = None
+        handed.update(subject.input or {})
+        handed.update(subject.output or {})
+    return handed
 
 
 def read_subject(phase: Phase, data: Mapping[str, Any], *, trace: str = "") -> Subject:
@@ -99,12 +103,12 @@ def read_subject(phase: Phase, data: Mapping[str, Any], *, trace: str = "") -> S
 
 
 def _request_fields(request: Request) -> dict[str, object]:
-    messages = [{"role": message.role, "content": _turn_text(message)} for message in request.messages]
-    return {"prompt": asked_words(request), "messages": messages, "model": request.model}
+    turns = [(message, words_of_turn(message)) for message in request.messages]
+    messages = [{"role": message.role, "content": _turn_text(message, said)} for message, said in turns]
+    return {"prompt": asked_words(request, turns), "messages": messages, "model": request.model}
 
 
-def _turn_text(message: Message) -> str:
-    said = words_of_turn(message)
+def _turn_text(message: Message, said: str) -> str:
     return "\n".join(filter(None, (message.text, said))) if message.role == "assistant" else said
 
 
@@ -112,9 +116,9 @@ def _response_fields(response: Response) -> dict[str, object]:
     choices = [_choice_fields(choice) for choice in response.choices]
     first = choices[0] if choices else {}
     return {
-        "content": "\n\n".join(choice.text for choice in response.choices if choice.text),
-        "thinking": "\n\n".join(filter(None, map(_thinking_of, response.choices))),
-        "refusal": "\n\n".join(filter(None, map(refusal_text, response.choices))) or None,
+        "content": _of_all(choices, "content"),
+        "thinking": _of_all(choices, "thinking"),
+        "refusal": _of_all(choices, "refusal") or None,
         "finish_reason": first.get("finish_reason"),
         "finish_raw": first.get("finish_raw"),
         "tool_calls": [call for choice in response.choices for call in _calls(choice)],
@@ -126,20 +130,24 @@ def _response_fields(response: Response) -> dict[str, object]:
     }
 
 
+def _of_all(choices: list[dict[str, object]], field: str) -> str:
+    return "\n\n".join([str(choice[field]) for choice in choices if choice[field]])
+
+
 def _choice_fields(choice: Choice) -> dict[str, object]:
     return {
         "index": choice.index,
         "content": choice.text,
         "thinking": _thinking_of(choice),
         "refusal": refusal_text(choice) or None,
-        "finish_reason": choice.finish.value if choice.finish else choice.finish_raw,
+        "finish_reason": str(choice.finish) if choice.finish else choice.finish_raw,
         "finish_raw": choice.finish_raw,
-        "tool_calls": list(_calls(choice)),
+        "tool_calls": _calls(choice),
     }
 
 
 def _thinking_of(choice: Choice) -> str:
-    return "\n".join(part.text for part in choice.parts if isinstance(part, ThinkingPart))
+    return "\n".join([part.text for part in choice.parts if isinstance(part, ThinkingPart)])
 
 
 def _calls(choice: Choice) -> list[dict[str, str]]:

@@ -11,10 +11,10 @@ an error.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec.structs import replace
 
 from demur.errors import InputError
 from demur.model.exchange import Choice, OpaquePart, ProviderError, Response, Shape, TextPart, ToolResultPart
@@ -35,6 +35,12 @@ __all__ = ["read_answer"]
 
 _FAILED = 400
 _SEVERAL = 2
+_PLAIN_ANSWER = frozenset(
+    {"id", "object", "created", "model", "choices", "usage", "system_fingerprint", "service_tier"}
+)
+_PLAIN_CHOICE = frozenset({"index", "message", "finish_reason", "logprobs"})
+_PLAIN_MESSAGE = frozenset({"role", "content"})
+_PLAIN_ROLES = ("assistant", None)
 _NO_LIMITS = GuardLimits(event_bytes=2**40, text_chars=2**40, choices=2**40, strands=2**40)
 """A body is whole, and was limited when it was gathered."""
 
@@ -50,12 +56,34 @@ def read_answer(body: bytes, shape: Shape, *, status: int) -> Response:
         response = read_bare_response(found, status) if is_chat else CODECS[shape].read_response(found, status=status)
     except (InputError, RecursionError):
         return _bare_text(body, shape, status)
-    response = replace(response, choices=tuple(map(_with_one_text, response.choices)))
-    left = _left_over(found, response, shape)
+    if any(len(choice.parts) >= _SEVERAL for choice in response.choices):
+        response = replace(response, choices=tuple(map(_with_one_text, response.choices)))
+    left = [] if is_chat and _is_plain_chat(found) else _left_over(found, response, shape)
     if not left:
         return response
     first, *others = response.choices or (Choice(0, ()),)
     return replace(response, choices=(replace(first, parts=(*first.parts, *map(TextPart, left))), *others))
+
+
+def _is_plain_chat(found: dict[str, Any]) -> bool:
+    """Return whether an answer has no field but those that most have: a text, all of which is read, and no other words.
+
+    To find the same by gathering every string costs as much as reading the answer.
+    """
+    choices = found.get("choices")
+    return (
+        isinstance(choices, list)
+        and found.keys() <= _PLAIN_ANSWER
+        and all(choice.keys() <= _PLAIN_CHOICE and _is_plain_message(choice.get("message")) for choice in choices)
+    )
+
+
+def _is_plain_message(message: object) -> bool:
+    if not isinstance(message, dict) or message.get("role") not in _PLAIN_ROLES:
+        return False
+    return isinstance(message.get("content"), str) and all(
+        name in _PLAIN_MESSAGE or not value for name, value in message.items()
+    )
 
 
 def _left_over(found: dict[str, Any], response: Response, shape: Shape) -> list[str]:

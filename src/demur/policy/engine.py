@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from math import isqrt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import cedarpy
 from cedarpy import pst
@@ -53,8 +53,7 @@ class ParsedPolicy:
         return self.source.error(what, at=at, hint=hint)
 
 
-@dataclass(frozen=True, slots=True)
-class CedarRequest:
+class CedarRequest(NamedTuple):
     """What Cedar is asked, whole: who, in which phase, of which model, the context as JSON, and the principal's labels."""
 
     principal: str

@@ -16,8 +16,8 @@ Cedar was asked before, to the letter, it is not asked again: a bounded number o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping  # noqa: TC003 — who builds an `Ask` by its hints looks them up when it runs
+from dataclasses import replace
 from functools import lru_cache
 from hashlib import sha256
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -50,13 +50,15 @@ _RESERVED = frozenset({"claims", "invalid"})
 _LONG_MAX = 2**53 - 1
 _DEFAULT_DENY = FiredRule(DEFAULT_RULE, Effect.DENY, "no permit applies")
 _NOTHING_FIRED = Decision(Effect.ALLOW, (), ())
+_JSON = msgspec.json.Encoder()
+_WORDLESS = (bool, dict)
+"""What a claim is in the context that is no text: yes or no, and a score."""
 _MOST_KEPT = 2048
 _LONGEST_KEPT = 1024
 """Answers of Cedar's that are kept a gate, and characters of a context that has one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(msgspec.Struct, frozen=True):
     """What is known in one phase: claims with their types, or a mapping of names to values; whose, and to which model.
 
     `unsound` names claims that were stated but could not be read, with the reason: to leave them out would make them
@@ -68,8 +70,8 @@ class Ask:
     session: str = ""
     model: str = ""
     labels: tuple[str, ...] = ()
-    extras: Mapping[str, Extra] = field(default_factory=dict)
-    unsound: Mapping[str, str] = field(default_factory=dict)
+    extras: Mapping[str, Extra] = {}
+    unsound: Mapping[str, str] = {}
 
 
 class _Recorded(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,6 +103,7 @@ class PolicyGate:
     __slots__ = (
         "_asked",
         "_by_key",
+        "_declared",
         "_kept",
         "_needed",
         "_permits",
@@ -126,6 +129,7 @@ class PolicyGate:
         self._needed = {phase: _needed_in(rules, phase) for phase in Phase}
         self._permits = frozenset(rule.key for rule in rules if rule.effect is Effect.ALLOW)
         self._sees = frozenset(name for rule in rules for name in rule.sees)
+        self._declared = {spec.flat: spec.type for spec in (vocabulary.specs if vocabulary else ())}
         self._private = frozenset(spec.flat for spec in (vocabulary.specs if vocabulary else ()) if spec.sensitive)
         self._asked = RuleEngine({rule.key: rule.tree for rule in rules})
         self._kept = lru_cache(_MOST_KEPT)(self._asked.answer)
@@ -138,7 +142,7 @@ class PolicyGate:
     def decide_on_record(self, ask: Ask) -> tuple[Decision, str]:
         """Return what is to be done, and what was evaluated for it as the JSON of `context_of`."""
         made = self._recorded(ask)
-        return self._decided(ask, made), msgspec.json.encode(made).decode()
+        return self._decided(ask, made), _JSON.encode(made).decode()
 
     @property
     def kept(self) -> int:
@@ -196,42 +200,39 @@ class PolicyGate:
         values: dict[str, CedarValue] = {}
         errors = {flat_name(name): _unicode(why) for name, why in ask.unsound.items()}
         for name, value, made in _stated(ask.claims):
-            if value is None or (name not in self._read and self._is_sensitive(name, made)):
+            # What carries a text enters the record only where a rule reads it.
+            carries = name in self._private or (made is not None and made.sensitive)
+            if value is None or (carries and name not in self._read):
                 continue
+            declared = self._declared.get(name) or (made.type if made else None)
             try:
-                coerced = self._coerced(name, value, made)
+                coerced = cedar_value(value, declared) if declared else unlabelled_value(value)
             except ValueError as exc:
                 errors[name] = str(exc)
                 continue
-            if values.setdefault(name, coerced) != coerced:
+            held = values.setdefault(name, coerced)
+            if held is not coerced and held != coerced:
                 errors[name] = "stated twice, with different values"
-        return {name: values[name] for name in sorted(values) if name not in errors}, dict(sorted(errors.items()))
-
-    def _coerced(self, name: str, value: object, made: Claim | None) -> CedarValue:
-        spec = self.vocabulary.find(name) if self.vocabulary else None
-        declared = spec.type if spec else made.type if made else None
-        return cedar_value(value, declared) if declared else unlabelled_value(value)
-
-    def _is_sensitive(self, name: str, made: Claim | None) -> bool:
-        """Return whether a claim carries a text: then it enters the record only where a rule reads it."""
-        return name in self._private or (made is not None and made.sensitive)
+        sound: dict[str, object] = {name: values[name] for name in sorted(values) if name not in errors}
+        return sound, dict(sorted(errors.items())) if errors else errors
 
     def _decided(self, ask: Ask, made: _Recorded) -> Decision:
         """Return the decision by the claims that can matter; where one of them may quote, Cedar's answer is not kept."""
         needed = self._needed[ask.phase]
         claims = {name: value for name, value in made.claims.items() if name in needed}
-        quoted = {flat_name(c.name) for c in ask.claims if c.sensitive} if isinstance(ask.claims, tuple) else ()
-        keep = not any(name in quoted or self._may_quote(name, value) for name, value in claims.items())
+        quoted = (
+            {flat_name(c.name) for c in ask.claims if c.sensitive} if isinstance(ask.claims, tuple) else frozenset()
+        )
+        keep = quoted.isdisjoint(claims) and not any(map(self._may_quote, claims, claims.values()))
         return self._decide(made, claims, keep=keep)
 
     def _may_quote(self, name: str, value: object) -> bool:
         """Return whether a claim may hold a user's text: it is declared so, or is a text that nobody has declared."""
-        texts = not isinstance(value, bool | dict)
-        return name in self._private or (texts and (self.vocabulary is None or self.vocabulary.find(name) is None))
+        return name in self._private or (name not in self._declared and not isinstance(value, _WORDLESS))
 
     def _decide(self, asked: _Recorded, claims: Mapping[str, object], *, keep: bool = False) -> Decision:
         given = {**asked.extras, "claims": claims, "invalid": sorted(asked.errors)}
-        context = msgspec.json.encode(given).decode()
+        context = _JSON.encode(given).decode()
         # Whom no rule looks at is left out, so that what is asked of all sessions alike is asked once.
         sees = self._sees
         request = CedarRequest(
@@ -250,7 +251,7 @@ class PolicyGate:
 
     def _touched(self, request: CedarRequest, asked: _Recorded) -> frozenset[str]:
         """Return the keys of the rules whose scope fits and that read a claim whose value is not sound."""
-        fitting = self._scopes.answer(replace(request, context="{}")).held
+        fitting = self._scopes.answer(request._replace(context="{}")).held
         return frozenset(rule.key for rule in self.rules if rule.key in fitting and rule.reads & asked.errors.keys())
 
     def _combined(self, answer: Answer, unsound: frozenset[str], errors: Mapping[str, str]) -> Decision:
@@ -280,9 +281,9 @@ def _strongest_first(rules: Iterable[FiredRule]) -> tuple[FiredRule, ...]:
 def _stated(
     given: tuple[Claim, ...] | Mapping[str, ClaimValue],
 ) -> Iterable[tuple[str, object, Claim | None]]:
-    if isinstance(given, Mapping):
-        return ((flat_name(name), value, None) for name, value in given.items())
-    return ((flat_name(claim.name), claim.value, claim) for claim in given)
+    if isinstance(given, tuple):
+        return [(flat_name(claim.name), claim.value, claim) for claim in given]
+    return [(flat_name(name), value, None) for name, value in given.items()]
 
 
 def _checked(made: _Recorded) -> _Recorded:
@@ -311,7 +312,7 @@ def _extras(given: Mapping[str, Extra]) -> dict[str, object]:
 
 def _unicode(text: str) -> str:
     """Return a text that JSON can carry: half a surrogate pair is written out, so that two such texts stay two."""
-    return text.encode("utf-8", "backslashreplace").decode()
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
 def _policy_digest(sources: Iterable[PolicySource], default: Default) -> str:

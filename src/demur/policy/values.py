@@ -31,6 +31,8 @@ CedarValue: TypeAlias = bool | int | str | list[str] | dict[str, dict[str, str]]
 """What a claim is in the context: a boolean, a text, a set of texts, or a decimal as Cedar's JSON writes it."""
 _STEP: Final = Decimal("0.0001")
 _PLACES: Final = 4
+_HALF_STEPS: Final = 20_000
+_NEAR: Final = 1e-9
 _FAR: Final = Decimal("922337203685477.5807")
 _RANGES: Final[Mapping[ClaimType, tuple[Decimal, Decimal]]] = {
     ClaimType.SCORE_BINARY: (Decimal(0), Decimal(1)),
@@ -72,10 +74,9 @@ def score_range(declared: ClaimType) -> tuple[Decimal, Decimal]:
 
 def cedar_value(value: object, declared: ClaimType) -> CedarValue:
     """Return a value as Cedar's JSON; raise `ValueError` with the reason where the declared type does not allow it."""
-    if type(value) is float and 0.0 <= value <= 1.0 and declared is ClaimType.SCORE_NORMALIZED:
-        text = _rounded_text(value)
-        if text is not None:
-            return _decimal_json(text)
+    plainly = _at_a_glance(value, declared)
+    if plainly is not None:
+        return plainly
     match _KINDS[declared]:
         case CedarKind.BOOL:
             if not isinstance(value, bool):
@@ -86,13 +87,24 @@ def cedar_value(value: object, declared: ClaimType) -> CedarValue:
         case CedarKind.TEXTS:
             if not isinstance(value, list | tuple):
                 raise ValueError(f"{_kind_of_thing(value)} is not a list of texts")  # noqa: TRY004 — as above
-            return sorted({_unicode_text(element) for element in value})
+            return sorted({_unicode_text(element) for element in value}) if value else []
         case CedarKind.DECIMAL:
             score = _quantised(value, binary=declared is ClaimType.SCORE_BINARY)
             low, high = _RANGES[declared]
             if not low <= score <= high or (declared is ClaimType.SCORE_BINARY and score not in (low, high)):
                 raise ValueError(f"{score.normalize():f} is outside {low} to {high}")
             return decimal_value(score)
+
+
+def _at_a_glance(value: object, declared: ClaimType) -> CedarValue | None:
+    """Return what the commonest values become, sooner than by every rule; None for all others."""
+    if type(value) is float:
+        score = declared is ClaimType.SCORE_NORMALIZED and 0.0 <= value <= 1.0
+        text = _rounded_text(value) if score else None
+        return _decimal_json(text) if text is not None else None
+    if type(value) is bool:
+        return value if declared is ClaimType.BOOLEAN else None
+    return value if type(value) is str and declared is ClaimType.CATEGORY and value.isascii() else None
 
 
 def unlabelled_value(value: object) -> CedarValue:
@@ -134,17 +146,14 @@ def _decimal_json(digits: str) -> dict[str, dict[str, str]]:
 def _rounded_text(score: float) -> str | None:
     """Return a score from 0 to 1 as `decimal_value` writes it, an order of magnitude sooner; None where it cannot be sure.
 
-    The shortest digits that stand for a float (its `repr`) lie on the same side of every half step as the float itself, for a
-    half step between the two would be shorter still; so that rounding either comes to the same, but for a tie among the digits.
+    A float and the shortest digits that stand for it (its `repr`) differ by far less than `_NEAR` half steps, so that away from
+    a half step both are rounded alike. Near one the digits decide, and stand for themselves where they are few enough.
     """
+    if _NEAR < score * _HALF_STEPS % 1.0 < 1.0 - _NEAR:
+        text = f"{score:.4f}".rstrip("0")
+        return text + "0" if text[-1] == "." else text
     digits = repr(score)
-    places = len(digits) - 2
-    if digits[0] == "-" or "e" in digits or (places == _PLACES + 1 and digits[-1] == "5"):
-        return None
-    if places <= _PLACES:
-        return digits
-    text = f"{score:.4f}".rstrip("0")
-    return text + "0" if text[-1] == "." else text
+    return digits if len(digits) <= _PLACES + 2 and digits[0] != "-" and "e" not in digits else None
 
 
 def _quantised(value: object, *, binary: bool) -> Decimal:

@@ -6,7 +6,7 @@ score that decided is a decimal string by then and two writers of floats can dif
 
 from __future__ import annotations
 
-import re
+from typing import Annotated, Any
 
 import msgspec
 
@@ -17,7 +17,8 @@ __all__ = ["JsonValue", "as_object", "canonical", "is_canonical", "read_exact", 
 JsonValue = None | bool | int | str | list["JsonValue"] | dict[str, "JsonValue"]
 
 _MAX_EXACT = 2**53 - 1
-_LONG = re.compile(r"[0-9]{16}")
+_DEEPEST = 4
+"""Objects and lists inside each other that the quick reader takes: a context of ours has as many."""
 
 
 class _FractionError(Exception):
@@ -28,7 +29,17 @@ def _no_fraction(literal: str) -> float:
     raise _FractionError(literal)
 
 
+def _exact_object() -> Any:  # noqa: ANN401 — the type of a type
+    """Return what an object without fractions and inexact integers is to the decoder."""
+    exact: Any = None | bool | Annotated[int, msgspec.Meta(ge=-_MAX_EXACT, le=_MAX_EXACT)] | str
+    plain = exact
+    for _ in range(_DEEPEST - 1):
+        exact = plain | list[exact] | dict[str, exact]
+    return dict[str, exact]
+
+
 _READER = msgspec.json.Decoder(float_hook=_no_fraction)
+_EXACT: msgspec.json.Decoder[dict[str, JsonValue]] = msgspec.json.Decoder(_exact_object())
 _SORTED = msgspec.json.Encoder(order="sorted")
 _AS_GIVEN = msgspec.json.Encoder()
 
@@ -45,11 +56,13 @@ def canonical(value: object) -> bytes:
 
 def read_exact(text: str | bytes) -> dict[str, JsonValue]:
     """Return the JSON object, refusing what the canonical form cannot hold."""
-    value = read_object(text)
-    # An integer beyond 2^53 has sixteen digits: the walk through the value is spared where no such run is in its text.
-    if _LONG.search(text if isinstance(text, str) else text.decode("latin-1")):
+    try:
+        return _EXACT.decode(text)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        # Nested deeper than usual, or wrong: to say what is wrong takes a walk through the value.
+        value = read_object(text)
         _refuse_inexact(value)
-    return value
+        return value
 
 
 def read_object(text: str | bytes) -> dict[str, JsonValue]:

@@ -33,7 +33,12 @@ if TYPE_CHECKING:
 __all__ = ["gap_form", "phase_form", "read_gap", "read_phase"]
 
 _EFFECTS = {effect.word: effect for effect in Effect}
+_WORDS = {effect: word for word, effect in _EFFECTS.items()}
 _ABSENT: Final = object()
+_Stated = tuple[dict[ClaimType, list[str]], list[ClaimForm]]
+"""What an auditor stated: by type the names whose values the context holds, and the others."""
+_SAID_PLAINLY = frozenset({bool, int, str})
+"""The types of claims that stand in a context as they are."""
 
 
 def phase_form(phase: PhaseRecord, session: str, *, model: str) -> PhaseForm:
@@ -43,9 +48,9 @@ def phase_form(phase: PhaseRecord, session: str, *, model: str) -> PhaseForm:
     return PhaseForm(
         phase=phase.phase,
         context=msgspec.Raw(canonical(_less_known(context, _ordinary_context(phase.phase, session, model=model)))),
-        decision=phase.decision.effect.word,
+        decision=_WORDS[phase.decision.effect],
         auditors=_auditor_forms(phase, claims_in(context)),
-        rules=tuple(RuleForm(rule.id, rule.effect.word, rule.reason, rule.place) for rule in phase.decision.rules),
+        rules=tuple([RuleForm(rule.id, _WORDS[rule.effect], rule.reason, rule.place) for rule in phase.decision.rules]),
         errors=phase.decision.errors,
         coverage=None if seen is None else CoverageForm(seen.mode, seen.scanned_bytes, seen.total_bytes, seen.strands),
     )
@@ -84,7 +89,7 @@ def read_gap(form: GapForm) -> EnforcementGap:
 
 def _ordinary_context(phase: Phase, session: str, *, model: str) -> dict[str, JsonValue]:
     """Return what a context holds besides its claims in the ordinary case."""
-    return {"principal": session, "action": phase.value, "resource": model, "labels": [], "extras": {}, "errors": {}}
+    return {"principal": session, "action": phase, "resource": model, "labels": [], "extras": {}, "errors": {}}
 
 
 def _less_known(context: dict[str, JsonValue], frame: dict[str, JsonValue]) -> dict[str, JsonValue]:
@@ -92,12 +97,12 @@ def _less_known(context: dict[str, JsonValue], frame: dict[str, JsonValue]) -> d
     said = dict(context)
     for key, known in frame.items():
         value = said.get(key, _ABSENT)
-        if value is None:
-            raise ShapeError("a member of the context is null", hint="leave out what is not known")
-        if value is _ABSENT:
-            said[key] = None
-        elif value == known:
+        if value == known:
             del said[key]
+        elif value is None:
+            raise ShapeError("a member of the context is null", hint="leave out what is not known")
+        elif value is _ABSENT:
+            said[key] = None
     return said
 
 
@@ -108,53 +113,53 @@ def _restored(said: dict[str, JsonValue], frame: dict[str, JsonValue]) -> dict[s
 
 def _as_evaluated(value: JsonValue) -> ClaimValue:
     """Return what a claim was when the context says this of it; None where that cannot be told."""
-    match value:
-        case {"__extn": {"fn": "decimal", "arg": str(digits)}}:
-            return _number(digits, "the context")
-        case bool() | int() | str():
-            return value
-        case list() if all(isinstance(item, str) for item in value):
-            return tuple(str(item) for item in value)
-        case _:
-            return None
+    if isinstance(value, dict):
+        call = value.get("__extn")
+        digits = call.get("arg") if isinstance(call, dict) and call.get("fn") == "decimal" else None
+        return _number(digits, "the context") if isinstance(digits, str) else None
+    if isinstance(value, list):
+        texts = [item for item in value if isinstance(item, str)]
+        return tuple(texts) if len(texts) == len(value) else None
+    return value
 
 
 def _in_context(claim: Claim, evaluated: dict[str, JsonValue]) -> bool:
     """Whether the context tells all of a claim, its auditor and type aside; True and 1 are not the same value."""
-    if claim.value is None or claim.sensitive or claim.confidence != 1.0:
+    stated = claim.value
+    if stated is None or claim.sensitive or claim.confidence != 1.0:
         return False
-    value = _as_evaluated(evaluated.get(flat_name(claim.name)))
-    return type(value) is type(claim.value) and value == claim.value
+    told, kind = evaluated.get(flat_name(claim.name)), type(stated)
+    if kind in _SAID_PLAINLY and type(told) is kind:
+        return told == stated
+    value = _as_evaluated(told)
+    return type(value) is kind and value == stated
 
 
 def _auditor_forms(phase: PhaseRecord, evaluated: dict[str, JsonValue]) -> tuple[AuditorForm, ...]:
     withheld: dict[str, list[Commitment]] = {}
     for item in reversed(phase.withheld):
         withheld.setdefault(item.claim, []).append(item.commitment)
-    plain: dict[str, dict[ClaimType, list[str]]] = {run.auditor: {} for run in phase.auditors}
-    apart: dict[str, list[ClaimForm]] = {run.auditor: [] for run in phase.auditors}
+    stated: dict[str, _Stated] = {run.auditor: ({}, []) for run in phase.auditors}
     for claim in phase.claims:
-        if claim.auditor not in apart or claim.phase is not phase.phase:
+        turn = stated.get(claim.auditor)
+        if turn is None or claim.phase is not phase.phase:
             hint = "record the turn of every auditor, each in its phase"
             raise UsageError(f"the claim `{claim.name}` is of no auditor that ran in this phase", hint=hint)
-        if _in_context(claim, evaluated):
-            plain[claim.auditor].setdefault(claim.type, []).append(claim.name)
+        plain, apart = turn
+        if not _in_context(claim, evaluated):
+            apart.append(_claim_form(claim, _next_commitment(claim, withheld)))
+        elif claim.type in plain:
+            plain[claim.type].append(claim.name)
         else:
-            apart[claim.auditor].append(_claim_form(claim, _next_commitment(claim, withheld)))
+            plain[claim.type] = [claim.name]
     if any(withheld.values()):
         raise UsageError("a value is withheld that no claim has", hint="let `withhold` make both")
-    return tuple(
-        AuditorForm(
-            run.auditor,
-            run.version,
-            run.status,
-            run.took_us,
-            run.failure_mode,
-            {kind: tuple(names) for kind, names in plain[run.auditor].items()},
-            tuple(apart[run.auditor]),
-        )
-        for run in phase.auditors
-    )
+    return tuple([_auditor_form(run, *stated[run.auditor]) for run in phase.auditors])
+
+
+def _auditor_form(run: AuditorRun, plain: dict[ClaimType, list[str]], apart: list[ClaimForm]) -> AuditorForm:
+    claims = {kind: tuple(names) for kind, names in plain.items()}
+    return AuditorForm(run.auditor, run.version, run.status, run.took_us, run.failure_mode, claims, tuple(apart))
 
 
 def _next_commitment(claim: Claim, withheld: dict[str, list[Commitment]]) -> Commitment | None:
@@ -178,16 +183,10 @@ def _claims_of(run: AuditorForm, phase: Phase, *, evaluated: dict[str, JsonValue
 def _claim_form(claim: Claim, withheld: Commitment | None) -> ClaimForm:
     if claim.sensitive and claim.value is not None:
         raise UsageError(f"the sensitive claim `{claim.name}` still has its value", hint="withhold it before sealing")
-    real = repr(claim.value) if isinstance(claim.value, float) else None
-    return ClaimForm(
-        name=claim.name,
-        type=claim.type,
-        value=None if isinstance(claim.value, float) else claim.value,
-        real=real,
-        confidence=None if claim.confidence == 1.0 else repr(claim.confidence),
-        sensitive=claim.sensitive,
-        withheld=None if withheld is None else CommitmentForm(withheld.digest, withheld.size_bytes),
-    )
+    value, real = (None, repr(claim.value)) if isinstance(claim.value, float) else (claim.value, None)
+    confidence = None if claim.confidence == 1.0 else repr(claim.confidence)
+    behind = None if withheld is None else CommitmentForm(withheld.digest, withheld.size_bytes)
+    return ClaimForm(claim.name, claim.type, value, real, confidence, claim.sensitive, behind)
 
 
 def _claim(form: ClaimForm, phase: Phase, *, auditor: str) -> Claim:

@@ -15,13 +15,26 @@ from typing import TYPE_CHECKING
 from demur.errors import ShapeError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
-__all__ = ["EMPTY_ROOT", "HASH_BYTES", "Frontier", "MemoryTree", "Node", "NodeReader", "grow", "leaf_hash", "node_hash"]
+__all__ = [
+    "EMPTY_ROOT",
+    "HASH_BYTES",
+    "Frontier",
+    "MemoryTree",
+    "Node",
+    "NodeReader",
+    "grow",
+    "grow_all",
+    "leaf_hash",
+    "node_hash",
+]
 
 HASH_BYTES = 32
 EMPTY_ROOT = sha256(b"").digest()
 _SIZE_BYTES = 8
+_QUIET_BYTES, _QUIET_PIECES = 2047, 8
+"""A longer piece is hashed with the interpreter let go: where other threads want it, that costs more than the hash of a record."""
 
 NodeReader = Callable[[int, int], bytes]
 """Gives the hash of the perfect subtree number `index` on `level` (level 0: leaves)."""
@@ -29,7 +42,12 @@ NodeReader = Callable[[int, int], bytes]
 
 def leaf_hash(data: bytes) -> bytes:
     """Return the hash of a leaf, set apart from inner nodes by its prefix."""
-    return sha256(b"\x00" + data).digest()
+    if len(data) > _QUIET_PIECES * _QUIET_BYTES:
+        return sha256(b"\x00" + data).digest()
+    hashed = sha256(b"\x00" + data[: _QUIET_BYTES - 1])
+    for start in range(_QUIET_BYTES - 1, len(data), _QUIET_BYTES):
+        hashed.update(data[start : start + _QUIET_BYTES])
+    return hashed.digest()
 
 
 def node_hash(left: bytes, right: bytes) -> bytes:
@@ -78,15 +96,23 @@ class Frontier:
 
 def grow(frontier: Frontier, leaf: bytes) -> tuple[Frontier, tuple[Node, ...]]:
     """Return the state after one more leaf hash, and the nodes which that completed, the leaf first."""
-    size, roots = frontier.size, list(frontier.roots)
-    level, index, total = 0, size, leaf
-    nodes = [Node(0, size, leaf)]
-    while index & 1:
-        total = node_hash(roots.pop(), total)
-        level, index = level + 1, index >> 1
-        nodes.append(Node(level, index, total))
-    roots.append(total)
-    return Frontier(size + 1, tuple(roots)), tuple(nodes)
+    frontier, nodes = grow_all(frontier, (leaf,))
+    return frontier, tuple(Node(*node) for node in nodes)
+
+
+def grow_all(frontier: Frontier, leaves: Sequence[bytes]) -> tuple[Frontier, list[tuple[int, int, bytes]]]:
+    """Return the state after these leaf hashes, and level, number and hash of the nodes which they completed, in order."""
+    roots = list(frontier.roots)
+    nodes: list[tuple[int, int, bytes]] = []
+    for index, leaf in enumerate(leaves, frontier.size):
+        level, place, total = 0, index, leaf
+        nodes.append((0, index, leaf))
+        while place & 1:
+            total = node_hash(roots.pop(), total)
+            level, place = level + 1, place >> 1
+            nodes.append((level, place, total))
+        roots.append(total)
+    return Frontier(frontier.size + len(leaves), tuple(roots)), nodes
 
 
 class MemoryTree:

@@ -12,6 +12,8 @@ from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from demur.adapters.auditor_config import ChainSettings, load_class, read_chain
 from demur.adapters.breaker import Breaker
 from demur.adapters.chain import Chain, Link
@@ -144,7 +146,7 @@ class _RemotePort:
         problems = (*answer.problems, *stated.problems)
         told = dict.fromkeys(filter(is_claim_name, answer.unsound), "not sound, the auditor itself says")
         unsound = {**told, **dict(stated.unsound)}
-        return replace(
+        return structs.replace(
             stated,
             problems=problems,
             version=answer.version,

@@ -20,8 +20,8 @@ __all__ = ["is_other_charset", "reads_two_ways"]
 
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"(\s*+:)?', re.DOTALL)
 """A string of JSON, and the colon after it where it is a name."""
-_LIKE_A_NAME = re.compile(rb'"\s*+:')
-"""How every name ends, and now and then a text has it too: there are as many names at most."""
+_QUOTE_AND_COLON = re.compile(rb'"\s*+:')
+"""How every name ends, and now and then a text has it too."""
 _READ_NAMES = frozenset(
     {
         *("messages", "input", "instructions", "system", "prompt", "model", "stream", "metadata", "conversation", "n"),
@@ -31,6 +31,7 @@ _READ_NAMES = frozenset(
 _TURNS = ("messages", "input", "system")
 _WITHIN = ("content", "output")
 """Where turns have parts; what a tool was given (`input`) has names of the tool's own."""
+_NESTED = (dict, list)
 _CHARSET = re.compile(r'charset\s*=\s*"?([^";,\s]*)', re.IGNORECASE)
 _OURS = frozenset({"utf-8", "utf8", "us-ascii", "ascii", ""})
 
@@ -49,9 +50,19 @@ def reads_two_ways(plain: bytes, found: JsonObject) -> bool:
 
 
 def _stands_twice(plain: bytes, found: JsonObject) -> bool:
-    """Return whether fewer names were read than are written; to count those that are written takes five times as long."""
-    read = _names_in(found)
-    return len(_LIKE_A_NAME.findall(plain)) != read and len([colon for colon in _STRING.findall(plain) if colon]) != read
+    """Return whether fewer names were read than are written.
+
+    There are as many names as a colon follows a quote, at most, and that is soon counted; to tell names from texts takes long.
+    """
+    read, most = _names_in(found), len(_QUOTE_AND_COLON.findall(plain))
+    if most == read or most - _escaped_in(plain) == read:
+        return False
+    return len([colon for colon in _STRING.findall(plain) if colon]) != read
+
+
+def _escaped_in(plain: bytes) -> int:
+    """Return how many quotes before a colon end no name (JSON in a text): after one backslash; after several they might."""
+    return plain.count(b'\\":') - plain.count(b'\\\\":')
 
 
 def _names_in(found: object) -> int:
@@ -62,7 +73,7 @@ def _names_in(found: object) -> int:
             count += len(each)
             met += each.values()
         elif isinstance(each, list):
-            met += each
+            met += [item for item in each if isinstance(item, _NESTED)]
     return count
 
 

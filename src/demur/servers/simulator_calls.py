@@ -121,7 +121,7 @@ def _call(route: Route, knock: Knock, request: Request, *, max_tokens: int | Non
         raise UsageError(f"`x-demur-seed: {seed[:40]}` is no whole number of at most 18 digits")
     return Call(
         shape=route.shape,
-        request=replace(request, model=route.model) if route.model else request,
+        request=msgspec.structs.replace(request, model=route.model) if route.model else request,
         key=(knock.path.encode("utf-8", "surrogatepass"), knock.body, _attempt(knock.headers)),
         stream=route.door is Door.STREAM or request.stream,
         scenario=knock.headers.get("x-demur-scenario"),

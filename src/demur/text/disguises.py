@@ -74,7 +74,7 @@ def disguises(text: str) -> Iterator[tuple[str, list[Edit]]]:
         yield from _leet(text)
     if b" a a " in kinds:
         yield from _offered("spacing", _spacing(text))
-    if "%" in text or "&#" in text or "\\" in text:
+    if "%" in text or "\\" in text or ("&" in text and "&#" in text):
         yield from _offered("escapes", escape_edits(text))
     if _RUN in raw.translate(_CODE):
         yield from _offered("base64", base64_edits(text))

@@ -8,7 +8,7 @@ guess at random.
 from __future__ import annotations
 
 import re
-from collections import Counter
+import struct
 
 __all__ = ["language_of"]
 
@@ -32,11 +32,19 @@ _SMALL_WORDS = {
     "it": "il lo la e è che non un una per con come cosa mi di sono della nel gli si",
     "pt": "o a os e é que não um uma por para com como do da em meu você eu se",
 }
-_LANGUAGES_OF = {
-    word: tuple(language for language, words in _SMALL_WORDS.items() if word in words.split())
+_LATIN = tuple(_SMALL_WORDS)
+_WORD = re.compile(r"[^\W\d_]+")
+_LETTERS = bytes(code | 32 if chr(code).isalpha() else ord(" ") for code in range(128)) + b" " * 128
+"""ASCII letters in lower case, everything else a space: what `_WORD` finds in a folded text, and a fifth of its cost."""
+_COUNTS = struct.Struct(f"<{len(_SMALL_WORDS)}H")
+_ONE_MORE = {
+    word: sum(1 << 16 * at for at, words in enumerate(_SMALL_WORDS.values()) if word in words.split())
     for word in " ".join(_SMALL_WORDS.values()).split()
 }
-_WORD = re.compile(r"[^\W\d_]+")
+"""One more small word of each language that has it: the counts stand side by side in one number, and are added up at once.
+
+Sixteen bits hold each of them: folding makes three characters of one at most, and `_READ_CHARS` are read.
+"""
 
 
 def language_of(text: str) -> str | None:
@@ -55,10 +63,13 @@ def _by_script(start: str) -> str | None:
 
 
 def _by_small_words(start: str) -> str | None:
-    counts = Counter(
-        language for word in _WORD.findall(start.casefold()) for language in _LANGUAGES_OF.get(word, ())
-    ).most_common(2)
-    if not counts:
-        return None
-    (best, most), (_, next_most) = counts[0], counts[1] if counts[1:] else ("", 0)
-    return best if most >= _LEAST_WORDS and most >= 2 * next_most else None
+    counted = sum(filter(None, map(_ONE_MORE.get, _words(start))))
+    counts = _COUNTS.unpack(counted.to_bytes(_COUNTS.size, "little"))
+    *_, next_most, most = sorted(counts)
+    return _LATIN[counts.index(most)] if most >= _LEAST_WORDS and most >= 2 * next_most else None
+
+
+def _words(start: str) -> list[str]:
+    if start.isascii():
+        return start.encode().translate(_LETTERS).decode().split()
+    return _WORD.findall(start.casefold())

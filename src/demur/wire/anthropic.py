@@ -8,8 +8,9 @@ an unknown id is written as an empty string, unknown counts as zeros.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from demur.model.exchange import (
     Choice,

@@ -7,8 +7,10 @@ complete; pings and kinds of event from the future are passed over, as the API's
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from demur.errors import ShapeError
 from demur.model.exchange import Response

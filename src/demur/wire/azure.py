@@ -11,8 +11,9 @@ error; writing always annotates, harmless categories as `safe`, because that is 
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from demur.model.verdict import Signal, SignalKind
 from demur.wire import openai_chat

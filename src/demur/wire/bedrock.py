@@ -9,8 +9,9 @@ The shape cannot leave out `usage` and `metrics`: what is unknown is written as 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from demur.model.exchange import Choice, Finish, Message, ProviderError, Request, Response
 from demur.model.verdict import Signal, SignalKind

@@ -8,8 +8,10 @@ that bears its name.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from demur.model.exchange import Response
 from demur.model.stream import Channel, Delta

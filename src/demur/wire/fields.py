@@ -8,7 +8,6 @@ here raises anything but `ShapeError`, whatever the JSON.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -35,8 +34,7 @@ _KINDS: tuple[tuple[type, str], ...] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(msgspec.Struct, frozen=True, gc=False):
     """A decoded JSON value and the path that led to it; the path of the whole body is empty."""
 
     value: Any
@@ -44,7 +42,7 @@ class Field:
 
     def get(self, key: str) -> Field | None:
         """Return the field of this object, or None where it is absent or null."""
-        value = self.object().get(key)
+        value = self.value.get(key) if isinstance(self.value, dict) else self._wrong("an object")
         return None if value is None else Field(value, f"{self.path}.{key}" if self.path else key)
 
     def need(self, key: str) -> Field:
@@ -73,18 +71,18 @@ class Field:
 
     def text_at(self, key: str) -> str | None:
         """Return the string in this object's field, or None where it is absent."""
-        field = self.get(key)
-        return None if field is None else field.text()
+        value = self.object().get(key)
+        return value if value is None or isinstance(value, str) else self.need(key).text()
 
     def integer_at(self, key: str) -> int | None:
         """Return the whole number in this object's field, or None where it is absent."""
-        field = self.get(key)
-        return None if field is None else field.integer()
+        value = self.object().get(key)
+        return value if value is None or type(value) is int else self.need(key).integer()
 
     def flag_at(self, key: str) -> bool | None:
         """Return the truth value in this object's field, or None where it is absent."""
-        field = self.get(key)
-        return None if field is None else field.flag()
+        value = self.object().get(key)
+        return value if value is None or isinstance(value, bool) else self.need(key).flag()
 
     def tag_at(self, key: str) -> str:
         """Return a short string such as a part's `type`, or "" where there is none: what has no name is opaque."""

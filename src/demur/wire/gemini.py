@@ -8,8 +8,9 @@ does) and `modelVersion` in a response. A call without an id goes by its name, a
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from demur.model.exchange import (
     Choice,

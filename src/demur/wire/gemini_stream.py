@@ -7,8 +7,10 @@ prompt was blocked; a rating that blocked is never replaced by one that did not.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from demur.model.stream import Channel, Delta
 from demur.wire.blocks import arguments_of, cut, event_body, event_of

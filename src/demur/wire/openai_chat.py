@@ -7,11 +7,12 @@ empty refusal says nothing; a dialect is written back as OpenAI would spell it.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from demur.errors import ShapeError
-from demur.model.exchange import Choice, Finish, Message, Request, Response, ToolResultPart, Usage
+from demur.model.exchange import Choice, Finish, Message, Request, Response, TextPart, ToolResultPart, Usage
 from demur.model.verdict import Signal, SignalKind
 from demur.wire.blocks import event_of, finish_word
 from demur.wire.fields import root
@@ -70,6 +71,7 @@ _STOP_SIGNALS = {Finish.CONTENT_FILTER: SignalKind.FILTER_STOP, Finish.ERROR: Si
 _DIALECT_FIELDS = frozenset(
     {"object", "message", "text", "finish_reason", "done_reason", "type", "code", "param", "detail", "index"}
 )
+_PLAIN_FIELDS = 2
 _OTHERS_REQUEST = frozenset({"system", "anthropic_version", "stop_sequences", "inferenceConfig", "modelId"})
 _OTHERS_PARTS = frozenset({"tool_use", "tool_result", "thinking", "document"})
 
@@ -85,23 +87,17 @@ def reads_request(body: JsonObject) -> bool:
 def read_request(body: JsonObject) -> Request:
     """Return the request; the model is empty where the URL names it."""
     top = root(body)
-    request = Request(
-        model=top.text_at("model") or "",
-        messages=tuple(_read_message(message) for message in top.need("messages")),
-        stream=top.flag_at("stream") or False,
-        n=top.integer_at("n") or 1,
-    )
-    modern = {**body, "messages": [_modern(message) for message in body["messages"]]}
-    return replace(request, rest=unread(modern, write_request(request)))
+    model = top.text_at("model") or ""
+    messages = tuple([_read_message(turn) for turn in top.need("messages")])
+    request = Request(model, messages, top.flag_at("stream") or False, top.integer_at("n") or 1)
+    written = _write_top(request, list(_rewritten(body["messages"], messages)))
+    return replace(request, rest=unread(_modern_request(body), written))
 
 
 def write_request(request: Request) -> JsonObject:
     """Return the body; results of several tools in one message become a `tool` message each."""
-    body: JsonObject = {"model": request.model} if request.model else {}
-    body["messages"] = [written for message in request.messages for written in _write_messages(message)]
-    body |= {"stream": True} if request.stream else {}
-    body |= {"n": request.n} if request.n != 1 else {}
-    return restore(body, request.rest)
+    messages = [written for message in request.messages for written in _write_messages(message)]
+    return restore(_write_top(request, messages), request.rest)
 
 
 def reads_response(body: JsonObject) -> bool:
@@ -126,15 +122,15 @@ def read_bare_response(body: JsonObject, status: int) -> Response:
     top = root(body)
     failure = read_error(top, status)
     read = [_read_choice(choice, position) for position, choice in enumerate(_choices(top, failure))]
-    signals = [signal for _, said in read for signal in said] + ([failure.signal] if failure else [])
+    signals = [signal for _, said in read for signal in said]
     return Response(
         model=top.text_at("model") or "",
-        choices=tuple(choice for choice, _ in read),
-        signals=tuple(signals),
+        choices=tuple([choice for choice, _ in read]),
+        signals=(*signals, failure.signal) if failure else tuple(signals),
         error=failure.error if failure else None,
         usage=_read_usage(top),
         id=top.text_at("id") or None,
-        created_s=_created(top),
+        created_s=top.integer_at("created") or None,
         status=status,
     )
 
@@ -186,10 +182,39 @@ def _is_ours(content: Any) -> bool:
     )
 
 
-def _read_message(message: Field) -> Message:
-    role = message.need("role").text()
-    parts = read_tool_results(message) if role == "tool" else read_parts(message)
-    return Message(role, parts, message.text_at("name"))
+def _is_plain_turn(turn: Any) -> bool:
+    """Return whether a turn is a role and a text, and nothing else."""
+    if not isinstance(turn, dict) or len(turn) != _PLAIN_FIELDS:
+        return False
+    role, text = turn.get("role"), turn.get("content")
+    return isinstance(role, str) and isinstance(text, str) and bool(text) and role != "tool"
+
+
+def _read_message(turn: Field) -> Message:
+    if _is_plain_turn(turn.value):
+        return Message(turn.value["role"], (TextPart(turn.value["content"]),))
+    role = turn.need("role").text()
+    parts = read_tool_results(turn) if role == "tool" else read_parts(turn)
+    return Message(role, parts, turn.text_at("name"))
+
+
+def _rewritten(turns: list[JsonObject], messages: tuple[Message, ...]) -> Iterator[JsonObject]:
+    """Yield the messages as they are written; a plain turn is written as it came, and most turns are plain."""
+    for turn, message in zip(turns, messages, strict=True):
+        if _is_plain_turn(turn):
+            yield turn
+        else:
+            yield from _write_messages(message)
+
+
+def _write_top(request: Request, messages: list[JsonObject]) -> JsonObject:
+    body: JsonObject = {"model": request.model} if request.model else {}
+    body["messages"] = messages
+    if request.stream:
+        body["stream"] = True
+    if request.n != 1:
+        body["n"] = request.n
+    return body
 
 
 def _write_messages(message: Message) -> Iterator[JsonObject]:
@@ -212,6 +237,12 @@ def _write_messages(message: Message) -> Iterator[JsonObject]:
 def _say_nothing(message: JsonObject) -> JsonObject:
     """Return the message with an empty text where the API does not take null."""
     return message if message["content"] is not None or "tool_calls" in message else message | {"content": ""}
+
+
+def _modern_request(body: JsonObject) -> JsonObject:
+    if not any("function_call" in message for message in body["messages"]):
+        return body
+    return {**body, "messages": [_modern(message) for message in body["messages"]]}
 
 
 def _modern(message: JsonObject) -> JsonObject:
@@ -242,10 +273,10 @@ def _read_choice(field: Field, position: int) -> tuple[Choice, list[Signal]]:
     index = position if index is None else index
     message = field.get("message")
     parts = _read_text(field) if message is None else read_parts(message)
-    key = "done_reason" if field.get("done_reason") else "finish_reason"
+    key = "done_reason" if field.get("done_reason") is not None else "finish_reason"
     raw = field.text_at(key)
     finish = None if raw is None else _FINISH.get(raw, Finish.UNKNOWN)
-    signals = [] if message is None else list(_refusals(message, index))
+    signals = [] if message is None else _refusals(message, index)
     kind = _STOP_SIGNALS.get(finish) if finish else None
     if kind and raw:
         signals.append(Signal(kind, f"{field.path}.{key}" if field.path else key, raw, index))
@@ -258,14 +289,14 @@ def _read_text(field: Field) -> tuple[Part, ...]:
     return () if text is None else read_parts(root({"content": text.text()}))
 
 
-def _refusals(message: Field, index: int) -> Iterator[Signal]:
-    refusal = message.text_at("refusal")
-    if refusal:
-        yield Signal(SignalKind.REFUSAL_FIELD, f"{message.path}.refusal", refusal, index)
-    content = message.get("content")
+def _refusals(message: Field, index: int) -> list[Signal]:
+    refusal, content = message.text_at("refusal"), message.get("content")
+    said = [Signal(SignalKind.REFUSAL_FIELD, f"{message.path}.refusal", refusal, index)] if refusal else []
     for item in content if content is not None and content.is_list else ():
         if item.is_object and item.tag_at("type") == "refusal":
-            yield Signal(SignalKind.REFUSAL_FIELD, f"{item.path}.refusal", item.need("refusal").text(), index)
+            told = item.need("refusal").text()
+            said.append(Signal(SignalKind.REFUSAL_FIELD, f"{item.path}.refusal", told, index))
+    return said
 
 
 def _write_choice(choice: Choice) -> JsonObject:
@@ -276,16 +307,10 @@ def _write_choice(choice: Choice) -> JsonObject:
     }
 
 
-def _created(top: Field) -> int | None:
-    created = top.get("created")
-    return created.integer() or None if created is not None else None
-
-
 def _read_usage(top: Field) -> Usage | None:
     usage = top.get("usage")
-    if usage is None or usage.get("prompt_tokens") is None:
-        return None
-    return Usage(usage.need("prompt_tokens").integer(), usage.integer_at("completion_tokens") or 0)
+    asked = None if usage is None else usage.integer_at("prompt_tokens")
+    return None if usage is None or asked is None else Usage(asked, usage.integer_at("completion_tokens") or 0)
 
 
 def _write_usage(usage: Usage) -> JsonObject:

@@ -7,8 +7,10 @@ one value; it is complete after `[DONE]`, or where it is an error alone; feeding
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec.structs import replace
 
 from demur.errors import ShapeError
 from demur.model.stream import Channel, Delta

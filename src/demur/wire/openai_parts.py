@@ -21,6 +21,8 @@ from demur.model.exchange import (
 from demur.wire.fields import decode, opaque
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from demur.model.exchange import Part
     from demur.wire.fields import Field
     from demur.wire.interface import JsonObject
@@ -30,6 +32,8 @@ __all__ = ["THOUGHTS", "read_parts", "read_tool_results", "write_message"]
 THOUGHTS = ("reasoning_content", "reasoning", "thinking")
 """Where servers put thoughts: DeepSeek and vLLM; newer vLLM and Ollama's OpenAI door; Ollama's own."""
 
+_BESIDE = frozenset({*THOUGHTS, "refusal", "tool_calls", "function_call"})
+"""What a message says beside its content."""
 _CALL = "tool_call."
 _TEXT = "text."
 
@@ -37,16 +41,10 @@ _TEXT = "text."
 def read_parts(message: Field) -> tuple[Part, ...]:
     """Return the parts of a message."""
     content = message.get("content")
-    parts: list[Part] = []
-    thoughts = next((text for key in THOUGHTS if (text := _thought(message, key))), None)
-    parts += [ThinkingPart(thoughts)] if thoughts else []
-    parts += [] if content is None else _read_content(content)
-    refusal = message.text_at("refusal")
-    parts += [RefusalPart(refusal)] if refusal else []
-    for call in message.each("tool_calls"):
-        parts.append(_read_call(call))
-    legacy = message.get("function_call")
-    parts += [_tool_call("", legacy)] if legacy is not None else []
+    parts = [] if content is None else _read_content(content)
+    if not _BESIDE.isdisjoint(message.object()):
+        thoughts = next((text for key in THOUGHTS if (text := _thought(message, key))), None)
+        parts = [*([ThinkingPart(thoughts)] if thoughts else []), *parts, *_read_beside(message)]
     return tuple(parts)
 
 
@@ -84,6 +82,18 @@ def write_message(role: str, parts: tuple[Part, ...]) -> JsonObject:
 def _thought(message: Field, key: str) -> str | None:
     found = message.get(key)
     return found.text() if found is not None and found.is_text else None
+
+
+def _read_beside(message: Field) -> Iterator[Part]:
+    """Yield the refusal and the tool calls, the old single function call as the last of them."""
+    refusal = message.text_at("refusal")
+    if refusal:
+        yield RefusalPart(refusal)
+    for call in message.each("tool_calls"):
+        yield _read_call(call)
+    legacy = message.get("function_call")
+    if legacy is not None:
+        yield _tool_call("", legacy)
 
 
 def _read_content(content: Field) -> list[Part]:

@@ -9,8 +9,9 @@ items, `tool_choice`, …) is filled in on writing and left out on reading where
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from demur.errors import ShapeError
 from demur.model.exchange import Choice, Finish, Message, Request, Response, TextPart, ToolCallPart, Usage

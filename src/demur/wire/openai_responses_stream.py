@@ -8,8 +8,10 @@ to its text even where a server sends a text only when it is done. Nothing is jo
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from demur.model.stream import Channel, Delta
 from demur.wire.blocks import cut
@@ -216,11 +218,11 @@ def _whole(item: _Item) -> JsonObject:
     for within in ("content", "summary"):
         found = sorted((index, part) for (name, index), part in item.parts.items() if name == within)
         if found:
-            whole[within] = [_joined(part, item.pieces.get((within, index))) for index, part in found]
+            whole[within] = [_part_of_pieces(part, item.pieces.get((within, index))) for index, part in found]
     return whole
 
 
-def _joined(part: JsonObject, pieces: list[str] | None) -> Any:
+def _part_of_pieces(part: JsonObject, pieces: list[str] | None) -> Any:
     strand = next((s for s in _STRANDS.values() if s.part and s.part == part.get("type")), None)
     if strand is None:
         return part

@@ -25,6 +25,7 @@ __all__ = ["join", "put", "restore", "unread"]
 
 Step = str | int
 
+_NO_REST = b"{}"
 _PLAIN = re.compile(r'[^.\[\]"]+')
 _STEP = re.compile(r'(?:^|\.)([^.\[\]"]+)|\[([0-9]{1,9})\]|\[("(?:[^"\\]|\\.)*")\]')
 
@@ -39,7 +40,7 @@ def unread(body: JsonObject, written: JsonObject) -> bytes:
 
 def restore(written: JsonObject, rest: bytes) -> JsonObject:
     """Return what was written with the kept fields back in their places; `written` itself is filled."""
-    for path, value in root(decode(rest)).object().items():
+    for path, value in root(decode(rest)).object().items() if rest != _NO_REST else ():
         steps = _steps(path)
         parent: Any = written
         for step in steps[:-1]:
@@ -74,31 +75,34 @@ def join(path: str, step: Step) -> str:
 
 
 def _missing(body: Any, written: Any, *, path: str) -> Iterator[tuple[str, Any]]:
-    match body, written:
-        case dict(), dict():
-            for key, value in body.items():
-                if key in written:
-                    yield from _missing(value, written[key], path=join(path, key))
-                elif value is not None and value != "":
+    if isinstance(body, dict) and isinstance(written, dict):
+        for key, value in body.items():
+            if key not in written:
+                if value is not None and value != "":
                     yield join(path, key), value
-        case list(), list() if len(body) == len(written):
-            for index, (value, counterpart) in enumerate(zip(body, written, strict=True)):
-                yield from _missing(value, counterpart, path=join(path, index))
-        case list(), list():
+            elif value != written[key]:
+                # What is the same through and through, most turns of most requests, has nothing to be found in it.
+                yield from _missing(value, written[key], path=join(path, key))
+    elif isinstance(body, list) and isinstance(written, list):
+        if len(body) != len(written):
             yield path, body
-        case _:
             return
+        for index, (value, counterpart) in enumerate(zip(body, written, strict=True)):
+            if value != counterpart:
+                yield from _missing(value, counterpart, path=join(path, index))
 
 
 def _fill(parent: JsonObject, key: str, *, value: Any) -> None:
     there = parent.get(key)
-    if key not in parent or (isinstance(there, list) and isinstance(value, list) and _words(there) == _words(value)):
+    if key not in parent or (
+        isinstance(there, list) and isinstance(value, list) and _words_kept(there) == _words_kept(value)
+    ):
         parent[key] = value
 
 
-def _words(items: list[Any]) -> str:
+def _words_kept(items: list[Any]) -> str:
     texts = (item.get("text") for item in items if isinstance(item, dict))
-    return "\n".join(text for text in texts if isinstance(text, str))
+    return "\n".join(text for text in texts if text and isinstance(text, str))
 
 
 def _child(node: Any, step: Step) -> Any:

@@ -6,8 +6,9 @@ codec recognises is a `ShapeError` that lists the fields found and the shapes ex
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from demur.errors import ShapeError
 from demur.model.exchange import Exchange, Shape

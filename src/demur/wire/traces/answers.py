@@ -9,8 +9,9 @@ other error is a failure.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from demur.errors import ShapeError
 from demur.model.exchange import Choice, Finish, RefusalPart, Response, TextPart

@@ -7,8 +7,9 @@ something else); a false one says nothing, so that the text is still read. Colum
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from demur.model.exchange import Response
 from demur.model.run import Skipped, Traced

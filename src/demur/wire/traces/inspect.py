@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from demur.errors import ShapeError
 from demur.model.exchange import Exchange, Finish
 from demur.model.run import Skipped, Traced
@@ -95,7 +97,9 @@ def _sampled(sample: JsonObject, output: JsonObject, model: str) -> Response | N
     if choices:
         told = [(_parts_sampled(choice), choice.get("stop_reason")) for choice in choices]
         response = answer_of_choices(told, model=model, path="stop_reason")
-        return replace(response, signals=tuple(_detailed(signal, choices) for signal in response.signals))
+        return msgspec.structs.replace(
+            response, signals=tuple(_detailed(signal, choices) for signal in response.signals)
+        )
     # An error is an object with `message`; what a user's own code wrote may be anything.
     error = sample.get("error") or output.get("error")
     if not error:

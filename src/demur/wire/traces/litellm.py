@@ -10,8 +10,9 @@ every call, hence no pair key.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from demur.errors import ShapeError
 from demur.model.exchange import Choice, Exchange, Finish, ProviderError, Response, TextPart

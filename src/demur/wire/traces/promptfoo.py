@@ -7,9 +7,10 @@ filter; repeats of one test have the same variables and are one cluster.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from demur.errors import ShapeError
 from demur.model.exchange import Exchange

@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from demur.wire.fields import root
 from demur.wire.traces.interface import stateless
 from demur.wire.traces.messages import read_conversation
@@ -34,7 +36,9 @@ def sniffs(record: JsonObject) -> bool:
 def _read_sharegpt(record: JsonObject) -> Iterator[Traced | Skipped]:
     read = read_conversation(record, root(record).need("conversations").list())
     # What was cut from one long conversation shares its id.
-    yield replace(read, exchange=replace(read.exchange, session=read.exchange.session or read.exchange.id))
+    yield replace(
+        read, exchange=msgspec.structs.replace(read.exchange, session=read.exchange.session or read.exchange.id)
+    )
 
 
 open_reader = stateless(_read_sharegpt)
