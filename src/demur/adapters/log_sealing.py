@@ -20,7 +20,7 @@ from demur.record.seal import seal_payload
 from demur.record.tree import leaf_hash
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator
 
     from demur.adapters.log_growth import HeldLog
     from demur.record.keys import Signer
@@ -80,17 +80,14 @@ class LineSealer:
         return Line(envelope, leaf_hash(envelope), entry, key_id, payload)
 
     def lines(
-        self, entries: Sequence[LogEntry], tails: Mapping[str, SessionTail | None]
-    ) -> tuple[list[Line | DemurError], dict[str, SessionTail | None]]:
-        """Return each entry sealed after the tail before it, or why it cannot be, and the tails that they leave."""
-        left = dict(tails)
-        sealed: list[Line | DemurError] = []
+        self, entries: Iterable[LogEntry], tails: dict[str, SessionTail | None]
+    ) -> Iterator[Line | DemurError]:
+        """Yield each entry sealed after the tail before it, or why it cannot be; `tails` become those that they leave."""
         for entry in entries:
             try:
-                sealed.append(self._next_line(entry, left))
+                yield self._next_line(entry, tails)
             except DemurError as exc:
-                sealed.append(exc)
-        return sealed, left
+                yield exc
 
     def _next_line(self, entry: LogEntry, tails: dict[str, SessionTail | None]) -> Line:
         if not isinstance(entry, Passport):

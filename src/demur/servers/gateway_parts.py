@@ -105,7 +105,7 @@ class GatewayParts:
 
     async def start(self) -> None:
         """Begin to write and to look after the policy's files."""
-        self.writer.start(self.config_digest, self.policy.gate.digest)
+        self.writer.start(self.config_digest, self.policy.gate.digest, loop=asyncio.get_running_loop())
         if self.settings.policy.reload_s > 0:
             self._tasks.append(asyncio.create_task(self.policy.follow(self.settings.policy.reload_s)))
         if self.disclosures is not None:
