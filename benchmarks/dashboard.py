@@ -17,10 +17,11 @@ import statistics
 import sys
 import tempfile
 import time
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from demur.adapters.log_growth import Line
 from demur.adapters.log_location import log_place

@@ -16,8 +16,9 @@ import sqlite3
 import sys
 import tempfile
 import time
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from demur.adapters.log_location import log_place
 from demur.adapters.log_writer import Durability, LogWriter, WriterSettings

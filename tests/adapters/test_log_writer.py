@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec import structs
 from tests.adapters.passport_logs import ORIGIN, SYNC, decided, gate_in, small_log, ticking, writing
 
 from demur.adapters.anchors import AnchorFile, read_notes
@@ -87,9 +88,9 @@ def test_an_answer_is_acknowledged_on_the_event_loop(tmp_path: Path) -> None:
         with writing(log_place(str(tmp_path))) as writer:
             await writer.submit(decided(gate)).acknowledged()
             secret = Claim("quote", ClaimType.CATEGORY, "text of a user", Phase.REQUEST, "safety", sensitive=True)
-            phase = replace(decided(gate).phases[0], claims=(secret,))
+            phase = structs.replace(decided(gate).phases[0], claims=(secret,))
             with pytest.raises(UsageError, match="still has its value"):
-                await writer.submit(replace(decided(gate), phases=(phase,))).acknowledged()
+                await writer.submit(structs.replace(decided(gate), phases=(phase,))).acknowledged()
             await writer.submit(decided(gate)).acknowledged()
 
     asyncio.run(talk())
@@ -100,7 +101,7 @@ def test_numbers_links_and_times_are_given_by_the_writer(tmp_path: Path) -> None
     place = log_place(str(tmp_path))
     gate = gate_in(tmp_path / "policy")
     with writing(place) as writer:
-        pending = [writer.submit(replace(decided(gate), seq=7, previous="x")) for _ in range(3)]
+        pending = [writer.submit(structs.replace(decided(gate), seq=7, previous="x")) for _ in range(3)]
         receipts = [each.receipt.result(timeout=30) for each in pending]
     store = place.open(read_only=True)
     entries = [open_sealed(envelope).entry for envelope in store.read(0, 3)]
@@ -368,7 +369,7 @@ def test_a_receipt_can_be_asked_for_at_any_time(tmp_path: Path) -> None:
     """Asked before or after the record was settled, once or twice, a receipt says the same; what failed says why."""
     gate = gate_in(tmp_path / "policy")
     secret = Claim("quote", ClaimType.CATEGORY, "text of a user", Phase.REQUEST, "safety", sensitive=True)
-    bad = replace(decided(gate), phases=(replace(decided(gate).phases[0], claims=(secret,)),))
+    bad = structs.replace(decided(gate), phases=(structs.replace(decided(gate).phases[0], claims=(secret,)),))
     with writing(log_place(str(tmp_path))) as writer:
         early, failed = writer.submit(decided(gate)), writer.submit(bad)
         assert early.receipt is early.receipt

@@ -6,10 +6,10 @@ import argparse
 import json
 import sqlite3
 import stat
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec.structs import replace
 from tests.adapters.passport_logs import ORIGIN, decided, gate_in, small_log, ticking, writing
 
 from demur.adapters.anchors import SecondSigner

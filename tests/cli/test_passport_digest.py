@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec.structs import replace
 from tests.adapters.passport_logs import decided, gate_in, writing
 from tests.cli.test_passport import asked, run
 

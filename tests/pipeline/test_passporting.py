@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from itertools import count
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from demur.model.audit import Audit, FailureMode, Trouble
 from demur.model.claim import Claim, ClaimSpec, ClaimType, Phase, Vocabulary

@@ -100,10 +100,11 @@ def load(url: str, numbers: range) -> Iterator[list[Client]]:
 
 @contextmanager
 def on_database(database: str, folder: Path, upstream: str, *flags: str) -> Iterator[Started]:
-    """Yield a gateway on the shared log, with keys of its own."""
+    """Yield a gateway on the shared log, with keys of its own; each answer waits for its record."""
     folder.mkdir(exist_ok=True)
     named = ("--upstream", upstream, "--store", database, "--policy", "block-attacks", *flags)
-    with gateway_process(folder, *named, DEMUR_GATEWAY_STORE_FOLDER=str(folder / "keys")) as started:
+    part = {"DEMUR_GATEWAY_STORE_FOLDER": str(folder / "keys"), "DEMUR_GATEWAY_STORE_DURABILITY": "sync"}
+    with gateway_process(folder, *named, **part) as started:
         yield started
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec.structs import replace
 from tests.record.logs import passport_of, phase_of, signer
 
 from demur.errors import UsageError

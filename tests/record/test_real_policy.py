@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from tests.record.logs import ORIGIN, passport_of, signer
 
 from demur.model.claim import Claim, ClaimType, Phase

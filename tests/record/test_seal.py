@@ -9,6 +9,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 from securesystemslib.dsse import Envelope
 from securesystemslib.signer import (  # type: ignore[attr-defined]  # exported, but not in its `__all__`
     CryptoSigner,
@@ -44,7 +45,7 @@ from demur.record.statement import read_statement, write_statement
 AT = "2026-01-01T00:00:00Z"
 ENTRIES = [
     passport_of(),
-    replace(passport_of(), request=None, response=None, model_served=None, phases=()),
+    structs.replace(passport_of(), request=None, response=None, model_served=None, phases=()),
     KeyRotation(AT, signer(2).public),
     Erasure(AT, ("a" * 64, "b" * 64), "asked for by the user"),
     Restart(AT, 3, "e" * 64, "c" * 64, "d" * 64, clean=False),
@@ -73,7 +74,7 @@ def full_passport() -> Passport:
         context=canonical(context).decode(),
         coverage=Coverage(StreamMode.WINDOWED, 10, 20, (Channel.TEXT, Channel.REFUSAL)),
     )
-    return replace(
+    return structs.replace(
         passport_of(),
         phases=(phase_of(), phase),
         causes=(DeclineCause.GATEWAY_BLOCK, DeclineCause.PROVIDER_FILTER),
@@ -95,7 +96,7 @@ def test_what_is_opened_is_what_was_sealed(entry: LogEntry) -> None:
 @pytest.mark.parametrize("cause", DeclineCause)
 def test_causes_stay_apart(cause: DeclineCause) -> None:
     """Each cause is on record under its own word, the upstream's status and word beside it."""
-    entry = replace(passport_of(), causes=(cause,), upstream_status=400, finish_reasons=("SAFETY",))
+    entry = structs.replace(passport_of(), causes=(cause,), upstream_status=400, finish_reasons=("SAFETY",))
     predicate = json.loads(write_statement(entry))["predicate"]
     assert (predicate["causes"], predicate["upstream_status"]) == ([cause.value], 400)
     assert predicate["finish_reasons"] == ["SAFETY"]
@@ -187,7 +188,7 @@ def test_what_is_no_statement(old: bytes, new: bytes, why: str) -> None:
 def test_a_number_that_is_none(number: str) -> None:
     """A claim whose number cannot be read is refused."""
     claim = Claim("apart", ClaimType.SCORE_NORMALIZED, 0.5, Phase.REQUEST, "safety-checker", confidence=0.5)
-    payload = write_statement(replace(passport_of(), phases=(replace(phase_of(), claims=(claim,)),)))
+    payload = write_statement(structs.replace(passport_of(), phases=(structs.replace(phase_of(), claims=(claim,)),)))
     with pytest.raises(ShapeError, match="where a number belongs"):
         read_statement(payload.replace(f'"{number}":"0.5"'.encode(), f'"{number}":"o.5"'.encode()))
 
@@ -207,9 +208,9 @@ def test_what_is_no_envelope(envelope: bytes, why: str) -> None:
 )
 def test_any_context_comes_back(context: str) -> None:
     """Whatever the shape of a context, with or without what the passport says too, it is read as it was evaluated."""
-    entry = replace(passport_of(), phases=(replace(phase_of(), context=context),))
-    assert open_sealed(seal(entry, signer())).entry == replace(
-        entry, phases=(replace(entry.phases[0], context=canonical(json.loads(context)).decode()),)
+    entry = structs.replace(passport_of(), phases=(structs.replace(phase_of(), context=context),))
+    assert open_sealed(seal(entry, signer())).entry == structs.replace(
+        entry, phases=(structs.replace(entry.phases[0], context=canonical(json.loads(context)).decode()),)
     )
 
 
@@ -217,19 +218,19 @@ def test_a_context_says_nothing_twice() -> None:
     """Session, phase and model stand once, in the passport, where the context agrees with it."""
     phase = json.loads(write_statement(passport_of()))["predicate"]["phases"][0]
     assert phase["context"].keys() == {"claims"}
-    renamed = json.loads(write_statement(replace(passport_of(), session="t")))
+    renamed = json.loads(write_statement(structs.replace(passport_of(), session="t")))
     assert renamed["predicate"]["phases"][0]["context"]["principal"] == "s"
     with pytest.raises(ShapeError, match="is null"):
-        seal(replace(passport_of(), phases=(replace(phase_of(), context='{"labels":null}'),)), signer())
+        seal(structs.replace(passport_of(), phases=(structs.replace(phase_of(), context='{"labels":null}'),)), signer())
 
 
 def test_what_is_not_sealed() -> None:
     """A claim of nobody, a time of nowhere, an erasure of nothing and a key that is none are refused."""
-    stray = replace(phase_of(), auditors=())
+    stray = structs.replace(phase_of(), auditors=())
     with pytest.raises(UsageError, match="of no auditor"):
-        seal(replace(passport_of(), phases=(stray,)), signer())
+        seal(structs.replace(passport_of(), phases=(stray,)), signer())
     with pytest.raises(ShapeError, match="no time in UTC"):
-        seal(replace(passport_of(), at="2026-01-01T00:00:00"), signer())
+        seal(structs.replace(passport_of(), at="2026-01-01T00:00:00"), signer())
     with pytest.raises(UsageError, match="an erasure of nothing"):
         seal(Erasure(AT, (), "why"), signer())
     with pytest.raises(ShapeError, match="not in hex"):
@@ -239,7 +240,7 @@ def test_what_is_not_sealed() -> None:
 def test_a_passport_at_its_place_is_the_same_otherwise() -> None:
     """Placing changes number, time, link and stamp, and nothing else of any field."""
     placed = full_passport().placed(8, AT, previous="9" * 64, signing=SigningMode.NONE)
-    assert placed == replace(full_passport(), seq=8, at=AT, previous="9" * 64, signing=SigningMode.NONE)
+    assert placed == structs.replace(full_passport(), seq=8, at=AT, previous="9" * 64, signing=SigningMode.NONE)
 
 
 @pytest.mark.parametrize(
@@ -268,8 +269,8 @@ def test_a_passport_at_its_place_is_the_same_otherwise() -> None:
 def test_a_claim_stands_apart_unless_the_context_tells_it(value: ClaimValue, told: object, *, apart: bool) -> None:
     """Only a value of the same type, and the same, is left to the context; either way the claim comes back as it was."""
     claim = Claim("a.b", ClaimType.CATEGORY, value, Phase.REQUEST, "safety-checker")
-    phase = replace(phase_of(), claims=(claim,), context=json.dumps({"claims": {"a_b": told}}))
-    payload = write_statement(replace(passport_of(), phases=(phase,)))
+    phase = structs.replace(phase_of(), claims=(claim,), context=json.dumps({"claims": {"a_b": told}}))
+    payload = write_statement(structs.replace(passport_of(), phases=(phase,)))
     (auditor,) = json.loads(payload)["predicate"]["phases"][0]["auditors"]
     assert ("other_claims" in auditor, "claims" in auditor) == (apart, not apart)
     entry = read_statement(payload)

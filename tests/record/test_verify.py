@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 from tests.record.logs import ORIGIN, POLICY, Log, busy_log, decide, passport_of, phase_of, signer
 
 from demur.errors import UsageError
@@ -140,7 +141,7 @@ def test_a_replaced_record_breaks_the_link() -> None:
     """A record signed anew in another's place has the right number, and the next one does not follow it."""
     log = busy_log()
     forged = [*log.envelopes]
-    forged[0] = seal(replace(passport_of("a"), model_served="another"), signer())
+    forged[0] = seal(structs.replace(passport_of("a"), model_served="another"), signer())
     found = checked(forged)
     assert [(f.kind, f.index) for f in found.faults] == [(FaultKind.SEQUENCE, 2)]
     assert "does not follow" in found.faults[0].what
@@ -220,7 +221,9 @@ def test_a_checkpoint_of_another_log_says_nothing() -> None:
 LIES = {
     "allowed": Decision(Effect.ALLOW),
     "another rule": Decision(Effect.DENY, ()),
-    "a milder rule": Decision(Effect.DENY, (replace(decide(phase_of("0.9000").context).rules[0], effect=Effect.LOG),)),
+    "a milder rule": Decision(
+        Effect.DENY, (structs.replace(decide(phase_of("0.9000").context).rules[0], effect=Effect.LOG),)
+    ),
 }
 
 
@@ -228,7 +231,11 @@ LIES = {
 def test_a_signed_lie_is_caught(lie: Decision) -> None:
     """A record with a valid signature whose decision is not the policy's is named."""
     log = busy_log(1)
-    log.add(replace(passport_of("x", second=1, score="0.9000"), phases=(replace(phase_of("0.9000"), decision=lie),)))
+    log.add(
+        structs.replace(
+            passport_of("x", second=1, score="0.9000"), phases=(structs.replace(phase_of("0.9000"), decision=lie),)
+        )
+    )
     found = checked(log.envelopes, log.checkpoint())
     assert [(f.kind, f.index) for f in found.faults] == [(FaultKind.REPLAY, 1)]
     assert found.tally(Check.SIGNATURE).complete
@@ -252,37 +259,39 @@ def test_an_error_left_out_is_a_lie() -> None:
 @pytest.mark.parametrize(("mode", "effect"), [("closed", Effect.DENY), ("warn", Effect.WARN)])
 def test_a_failed_auditor_adds_to_the_decision(mode: str, effect: Effect) -> None:
     """What the failure mode demands is part of the replay: recorded it holds, left out it is a lie."""
-    run = replace(phase_of().auditors[0], status=AuditorStatus.TIMEOUT, failure_mode=mode)
-    failed = replace(phase_of(), auditors=(run,), decision=Decision(effect, errors=("timeout",)))
-    for phase, good in ((failed, True), (replace(failed, decision=Decision(Effect.ALLOW)), False)):
+    run = structs.replace(phase_of().auditors[0], status=AuditorStatus.TIMEOUT, failure_mode=mode)
+    failed = structs.replace(phase_of(), auditors=(run,), decision=Decision(effect, errors=("timeout",)))
+    for phase, good in ((failed, True), (structs.replace(failed, decision=Decision(Effect.ALLOW)), False)):
         gaps = (EnforcementGap(Phase.REQUEST, "failed_open", run.auditor),) if mode == "warn" else ()
-        record = replace(passport_of(), phases=(phase,), causes=(DeclineCause.GATEWAY_BLOCK,), gaps=gaps)
+        record = structs.replace(passport_of(), phases=(phase,), causes=(DeclineCause.GATEWAY_BLOCK,), gaps=gaps)
         assert checked([seal(record, signer())]).ok is good
 
 
 def test_a_hidden_gap_is_caught() -> None:
     """An auditor that failed open, text that went unscanned and a denial not enforced are on record, each as its own gap."""
-    run = replace(phase_of().auditors[0], status=AuditorStatus.ERROR, failure_mode="open")
-    opened = replace(phase_of(), auditors=(run,))
-    unscanned = replace(phase_of(), coverage=Coverage(StreamMode.PASSED, 10, 20))
+    run = structs.replace(phase_of().auditors[0], status=AuditorStatus.ERROR, failure_mode="open")
+    opened = structs.replace(phase_of(), auditors=(run,))
+    unscanned = structs.replace(phase_of(), coverage=Coverage(StreamMode.PASSED, 10, 20))
     words = (("failed_open", "safety-checker"), ("unscanned", None), ("unenforced", None))
     gaps = [EnforcementGap(Phase.REQUEST, what, auditor) for what, auditor in words]
     for own, phase in zip(gaps, (opened, unscanned, phase_of("0.9000")), strict=True):
-        hidden = replace(passport_of(), phases=(phase,))
+        hidden = structs.replace(passport_of(), phases=(phase,))
         others = tuple(gap for gap in gaps if gap is not own)
-        for said in ((), others, (replace(own, phase=Phase.RESPONSE),)):
-            assert kinds(checked([seal(replace(hidden, gaps=said), signer())])) == {FaultKind.HIDDEN_GAP}
-        assert checked([seal(replace(hidden, gaps=(own,)), signer())]).ok
+        for said in ((), others, (structs.replace(own, phase=Phase.RESPONSE),)):
+            assert kinds(checked([seal(structs.replace(hidden, gaps=said), signer())])) == {FaultKind.HIDDEN_GAP}
+        assert checked([seal(structs.replace(hidden, gaps=(own,)), signer())]).ok
 
 
 @pytest.mark.parametrize("mode", [None, "warn", "open", "ignored", "closed"])
 def test_a_failed_auditor_is_never_passed_over(mode: str | None) -> None:
     """Whatever mode a failed auditor is recorded with, it has denied or it is a gap; a mode that there is not is a fault."""
-    run = replace(phase_of().auditors[0], status=AuditorStatus.TIMEOUT, failure_mode=mode)
-    phase = replace(phase_of(), auditors=(run,), decision=Decision(Effect.WARN))
-    hidden = replace(passport_of(), phases=(phase,))
+    run = structs.replace(phase_of().auditors[0], status=AuditorStatus.TIMEOUT, failure_mode=mode)
+    phase = structs.replace(phase_of(), auditors=(run,), decision=Decision(Effect.WARN))
+    hidden = structs.replace(passport_of(), phases=(phase,))
     gap = EnforcementGap(Phase.REQUEST, "failed_open", run.auditor)
-    found = [verify([seal(each, signer())], TRUST, Evidence()) for each in (hidden, replace(hidden, gaps=(gap,)))]
+    found = [
+        verify([seal(each, signer())], TRUST, Evidence()) for each in (hidden, structs.replace(hidden, gaps=(gap,)))
+    ]
     assert kinds(found[0]) == {FaultKind.HIDDEN_GAP}
     assert found[1].ok is (mode in ("warn", "open"))
 
@@ -292,7 +301,7 @@ def test_a_context_of_something_else_is_a_lie(key: str, value: str) -> None:
     """A decision on the context of another phase, session or model is none on this exchange."""
     phase = phase_of()
     context = json.dumps(json.loads(phase.context) | {key: value})
-    record = replace(passport_of(), phases=(replace(phase, context=context),))
+    record = structs.replace(passport_of(), phases=(structs.replace(phase, context=context),))
     found = checked([seal(record, signer())])
     assert kinds(found) == {FaultKind.REPLAY}
     assert value in found.faults[0].what
@@ -304,8 +313,8 @@ def test_a_context_of_something_else_is_a_lie(key: str, value: str) -> None:
 def test_what_auditors_stated_is_what_was_decided_on(scores: tuple[float, ...], good: bool) -> None:  # noqa: FBT001 — a case
     """The context has the highest of the scores that were stated, at four digits, or the record is a lie."""
     phase = phase_of("0.4500")
-    claims = tuple(replace(phase.claims[0], value=score, confidence=0.9) for score in scores)
-    record = replace(passport_of(), phases=(replace(phase, claims=claims),))
+    claims = tuple(structs.replace(phase.claims[0], value=score, confidence=0.9) for score in scores)
+    record = structs.replace(passport_of(), phases=(structs.replace(phase, claims=claims),))
     assert checked([seal(record, signer())]).ok is good
 
 
@@ -318,10 +327,10 @@ def test_a_claim_left_out_of_the_context_is_a_lie_where_it_matters() -> None:
 
     phase = phase_of("0.9000")
     context = json.dumps(json.loads(phase.context) | {"claims": {}})
-    phase = replace(phase, context=context, decision=Decision(Effect.ALLOW))
-    unread = replace(phase, claims=(replace(phase.claims[0], name="other"),))
+    phase = structs.replace(phase, context=context, decision=Decision(Effect.ALLOW))
+    unread = structs.replace(phase, claims=(structs.replace(phase.claims[0], name="other"),))
     for each, good in ((phase, False), (unread, True)):
-        envelope = seal(replace(passport_of(), phases=(each,)), signer())
+        envelope = seal(structs.replace(passport_of(), phases=(each,)), signer())
         found = verify([envelope], TRUST, Evidence(replays={POLICY: denying}))
         assert found.ok is good
 
@@ -330,9 +339,9 @@ def test_a_withheld_claim_has_no_value_in_the_context() -> None:
     """A claim that is withheld and yet has a value in the context was not decided on as it was stated."""
     commitment, _ = commit(b"0.99", bytes(16))
     phase = phase_of()
-    claim = replace(phase.claims[0], sensitive=True, value=None)
-    phase = replace(phase, claims=(claim,), withheld=(Withheld("toxic_content", commitment),))
-    found = checked([seal(replace(passport_of(), phases=(phase,)), signer())])
+    claim = structs.replace(phase.claims[0], sensitive=True, value=None)
+    phase = structs.replace(phase, claims=(claim,), withheld=(Withheld("toxic_content", commitment),))
+    found = checked([seal(structs.replace(passport_of(), phases=(phase,)), signer())])
     assert kinds(found) == {FaultKind.REPLAY}
 
 
@@ -342,7 +351,7 @@ def test_a_clock_that_runs_backwards_is_caught() -> None:
     log.add(passport_of("a", second=30))
     log.add(passport_of("b", second=26))
     assert checked(log.envelopes).ok
-    log.add(replace(passport_of("a", 1, second=29), previous=log.tails["a"][1]))
+    log.add(structs.replace(passport_of("a", 1, second=29), previous=log.tails["a"][1]))
     log.add(passport_of("c", second=20))
     found = checked(log.envelopes)
     assert [(f.kind, f.index) for f in found.faults] == [(FaultKind.CLOCK, 2), (FaultKind.CLOCK, 3)]
@@ -456,9 +465,9 @@ def test_a_range_is_checked_from_a_kept_state() -> None:
 def test_a_withheld_value_is_replayed_once_disclosed() -> None:
     """Without the disclosure nothing is claimed about the decision; with it the decision is replayed."""
     phase = phase_of("0.9000")
-    claim = replace(phase.claims[0], sensitive=True)
-    hidden, (kept,) = withhold(replace(phase, claims=(claim,)), iter([bytes(16)]))
-    envelope = seal(replace(passport_of(score="0.9000"), phases=(hidden,)), signer())
+    claim = structs.replace(phase.claims[0], sensitive=True)
+    hidden, (kept,) = withhold(structs.replace(phase, claims=(claim,)), iter([bytes(16)]))
+    envelope = seal(structs.replace(passport_of(score="0.9000"), phases=(hidden,)), signer())
     closed = verify([envelope], TRUST, Evidence(replays=REPLAYS))
     assert closed.tally(Check.REPLAY).unchecked == (("a withheld value was not disclosed", 1),)
     opened = verify([envelope], TRUST, Evidence(replays=REPLAYS, disclose={kept.digest: kept}.get))
@@ -468,10 +477,12 @@ def test_a_withheld_value_is_replayed_once_disclosed() -> None:
 def test_a_commitment_to_no_value_is_a_lie() -> None:
     """Where the disclosed text meets its commitment and is no JSON, the record cannot have been evaluated."""
     commitment, kept = commit(b"{", bytes(16))
-    claim = replace(phase_of().claims[0], sensitive=True, value=None)
+    claim = structs.replace(phase_of().claims[0], sensitive=True, value=None)
     context = canonical({"claims": {"toxic_content": {"withheld": commitment.digest}}}).decode()
-    phase = replace(phase_of(), claims=(claim,), context=context, withheld=(Withheld("toxic_content", commitment),))
-    envelope = seal(replace(passport_of(), phases=(phase,)), signer())
+    phase = structs.replace(
+        phase_of(), claims=(claim,), context=context, withheld=(Withheld("toxic_content", commitment),)
+    )
+    envelope = seal(structs.replace(passport_of(), phases=(phase,)), signer())
     found = verify([envelope], TRUST, Evidence(replays=REPLAYS, disclose={kept.digest: kept}.get))
     assert kinds(found) == {FaultKind.REPLAY}
 

@@ -207,11 +207,13 @@ def test_an_answer_that_does_not_wait_is_on_record_in_the_end(tmp_path: Path) ->
                 pass
             for _ in range(2):
                 assert running.knock(CHAT, chat(HARMLESS)).status == 200
-            figures = running.metrics()
         while running.knock("/readyz", method="GET").status != 200:
             pass
         assert running.knock(CHAT, chat(HARMLESS)).status == 200
+        figures = running.metrics()
     assert 'demur_gaps_total{phase="response",what="unrecorded"} 2\n' in figures
+    # Those that waited in vain are lost; the one that did not wait is written as soon as the store can.
+    assert 'demur_records_total{state="failed"} 2\n' in figures
     assert len(passports(tmp_path)) == asked + 1
     assert verified(tmp_path).faults == ()
 

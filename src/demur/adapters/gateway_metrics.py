@@ -176,9 +176,10 @@ class GatewayMetrics:
         """Count an exchange that the provider failed."""
         self.board.add("demur_upstream_failures_total", error.fault)
 
-    def recorded(self, *, written: bool) -> None:
-        """Count a record."""
-        self.board.add("demur_records_total", "written" if written else "failed")
+    def recorded(self, written: int, lost: int) -> None:
+        """Count records by what became of them."""
+        self.board.add("demur_records_total", "written", by=written)
+        self.board.add("demur_records_total", "failed", by=lost)
 
     def added(self, phase: Phase, seconds: float) -> None:
         """Count the time that the gateway added in a phase."""

@@ -7,9 +7,10 @@ replaced before anything more is sealed.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Protocol
+
+from msgspec.structs import replace
 
 from demur.adapters.log_growth import Line
 from demur.errors import DemurError, StoreError
@@ -79,9 +80,7 @@ class LineSealer:
         key_id = None if self.signer is None else self.signer.public.key_id
         return Line(envelope, leaf_hash(envelope), entry, key_id, payload)
 
-    def lines(
-        self, entries: Iterable[LogEntry], tails: dict[str, SessionTail | None]
-    ) -> Iterator[Line | DemurError]:
+    def lines(self, entries: Iterable[LogEntry], tails: dict[str, SessionTail | None]) -> Iterator[Line | DemurError]:
         """Yield each entry sealed after the tail before it, or why it cannot be; `tails` become those that they leave."""
         for entry in entries:
             try:

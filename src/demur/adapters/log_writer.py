@@ -89,10 +89,15 @@ class LogWriter:
         disclosures: DisclosureStore | None = None,
         anchor: AnchorFile | None = None,
         clock: Callable[[], str] = utc_now,
+        told: Callable[[int, int], None] | None = None,
     ) -> None:
-        """Write to a store; `keys` None means `signing: none`, stamped on each record."""
+        """Write to a store; `keys` None means `signing: none`, stamped on each record.
+
+        `told` hears, in the writer's thread and before anybody who waits, how many records were written and how many lost.
+        """
         self._store, self._settings = store, settings
         self._disclosures, self._anchor, self._clock = disclosures, anchor, clock
+        self._told = told or (lambda _written, _lost: None)
         self._sealer = LineSealer(keys, clock)
         self._queue: deque[_Queued] = deque()
         self._unsynced = self._given_up = self._awaited = 0
@@ -109,9 +114,7 @@ class LogWriter:
         self._checkpointed = self._frontier.size
         self._thread = threading.Thread(target=self._work, name="demur-log-writer", daemon=True)
 
-    def start(
-        self, config_digest: str, policy_digest: str, *, loop: asyncio.AbstractEventLoop | None = None
-    ) -> None:
+    def start(self, config_digest: str, policy_digest: str, *, loop: asyncio.AbstractEventLoop | None = None) -> None:
         """Join the log, put a restart on record where the log had come to rest, and begin to write.
 
         Where most records come from an event loop, name it: sealing them there costs less than in a thread beside it.
@@ -192,6 +195,7 @@ class LogWriter:
             self._closing = True
             left = {id(item): item for item in (*self._in_flight, *self._queue) if not item.submission.settled}
         self._given_up = len(left)
+        self._told(0, len(left))
         for item in left.values():
             item.submission.settle(self._failure or StoreError("the writer stopped on a fault of its own"))
         self._bell.ring()
@@ -233,6 +237,8 @@ class LogWriter:
         self._failure = None
         with self._changed:
             self._unsynced -= sum(not item.submission.must_wait for item in batch)
+        lost = sum(isinstance(outcome, DemurError) for _, outcome in done)
+        self._told(len(done) - lost, lost)
         for item, outcome in done:
             item.submission.settle(outcome)
 
@@ -241,6 +247,7 @@ class LogWriter:
         again = [item for item in batch if not item.submission.must_wait]
         with self._changed:
             self._queue.extendleft(reversed(again))
+        self._told(0, len(batch) - len(again))
         for item in batch:
             if item.submission.must_wait:
                 item.submission.settle(failure)

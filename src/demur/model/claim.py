@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+import msgspec
+
 from demur.errors import UsageError
 
 __all__ = ["Claim", "ClaimSpec", "ClaimType", "ClaimValue", "Phase", "Vocabulary", "flat_name"]
@@ -39,8 +41,7 @@ class ClaimType(StrEnum):
     BOOLEAN = "boolean"
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(msgspec.Struct, frozen=True, gc=False):
     """A named, typed value; `sensitive` marks a value that carries the user's text."""
 
     name: str

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
+
+import msgspec
 
 __all__ = ["Decision", "Effect", "FiredRule"]
 
@@ -24,8 +25,7 @@ class Effect(IntEnum):
         return self.name.lower()
 
 
-@dataclass(frozen=True, slots=True)
-class FiredRule:
+class FiredRule(msgspec.Struct, frozen=True, gc=False):
     """A rule that applied, under the id and reason that its author gave it, and where it stands (`file:line`)."""
 
     id: str
@@ -34,8 +34,7 @@ class FiredRule:
     place: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(msgspec.Struct, frozen=True, gc=False):
     """The effect, the rules that fired, and the errors met: an error is never a silent allow."""
 
     effect: Effect

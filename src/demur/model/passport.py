@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+import msgspec
+
 if TYPE_CHECKING:
     from demur.model.claim import Claim, Phase
     from demur.model.decision import Decision
@@ -84,8 +86,7 @@ class SigningMode(StrEnum):
     NONE = "none"
 
 
-@dataclass(frozen=True, slots=True)
-class AuditorRun:
+class AuditorRun(msgspec.Struct, frozen=True, gc=False):
     """One auditor's turn: what it took, how it ended, which failure mode was applied (None where it went well)."""
 
     auditor: str
@@ -95,24 +96,21 @@ class AuditorRun:
     failure_mode: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Commitment:
+class Commitment(msgspec.Struct, frozen=True, gc=False):
     """`sha256(salt ‖ text)` in place of a text, and its length in bytes."""
 
     digest: str
     size_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Withheld:
+class Withheld(msgspec.Struct, frozen=True, gc=False):
     """A sensitive claim's value, committed to instead of shown; the text is the value's canonical JSON."""
 
     claim: str
     commitment: Commitment
 
 
-@dataclass(frozen=True, slots=True)
-class Coverage:
+class Coverage(msgspec.Struct, frozen=True, gc=False):
     """What was scanned: how it was streamed, how many of its bytes, and which strands of the answer."""
 
     mode: StreamMode
@@ -121,8 +119,7 @@ class Coverage:
     strands: tuple[Channel, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class EnforcementGap:
+class EnforcementGap(msgspec.Struct, frozen=True, gc=False):
     """A place where enforcement did not hold: what happened (`failed_open`, `unscanned`, …), and whose turn it was."""
 
     phase: Phase
@@ -130,8 +127,7 @@ class EnforcementGap:
     auditor: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PhaseRecord:
+class PhaseRecord(msgspec.Struct, frozen=True, gc=False):
     """What was known and decided in one phase; `context` is the JSON that was evaluated, withheld values aside."""
 
     phase: Phase
@@ -143,8 +139,7 @@ class PhaseRecord:
     coverage: Coverage | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Passport:
+class Passport(msgspec.Struct, frozen=True, gc=False):
     """One exchange on record: who, when, which model, under which policy, what was decided and why.
 
     `at` is when the record was issued (RFC 3339, UTC); `finish_reasons` are the provider's own words, one a choice;
@@ -204,8 +199,7 @@ class PublicKey:
     not_after: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class KeyRotation:
+class KeyRotation(msgspec.Struct, frozen=True, gc=False):
     """From the next entry on, `new` signs in place of the key that signed this one."""
 
     at: str
@@ -213,8 +207,7 @@ class KeyRotation:
     signing: SigningMode = SigningMode.ED25519
 
 
-@dataclass(frozen=True, slots=True)
-class Erasure:
+class Erasure(msgspec.Struct, frozen=True, gc=False):
     """The salts and texts behind these commitments were deleted, and why."""
 
     at: str
@@ -223,8 +216,7 @@ class Erasure:
     signing: SigningMode = SigningMode.ED25519
 
 
-@dataclass(frozen=True, slots=True)
-class Restart:
+class Restart(msgspec.Struct, frozen=True, gc=False):
     """The writer started again and found the log at this size and root; `clean` where it had been shut down in order."""
 
     at: str

@@ -10,8 +10,9 @@ says of it; a failure is in `troubles`, and in `gaps` where it let something thr
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from demur.model.audit import Audit, FailureMode, Trouble
 from demur.model.claim import ClaimType, flat_name

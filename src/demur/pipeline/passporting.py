@@ -7,7 +7,6 @@ before anything is sealed, and a phase that cannot be written without them is le
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -137,8 +136,7 @@ def _strand_parts(due: ScanText, choice: int) -> Iterator[Part]:
             yield ToolCallPart(strand.place, "", strand.text)
 
 
-@dataclass(frozen=True, slots=True)
-class ExchangeFacts:
+class ExchangeFacts(msgspec.Struct, frozen=True, gc=False):
     """What is known of an exchange once it is over, decisions aside."""
 
     asker: Asker

@@ -8,9 +8,11 @@ counts only if it meets its commitment.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec.structs import replace
 
 from demur.errors import UsageError
 from demur.model.claim import flat_name
@@ -31,8 +33,7 @@ _TELLING_BYTES = 8
 """A text at least so long does not stand elsewhere by chance."""
 
 
-@dataclass(frozen=True, slots=True)
-class Disclosure:
+class Disclosure(msgspec.Struct, frozen=True, gc=False):
     """What a commitment was made of: to be kept apart from the log, and deleted on request."""
 
     digest: str

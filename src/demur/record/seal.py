@@ -7,10 +7,11 @@ checks the form, only a key ring checks the signature.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import replace
 
 from demur.errors import ShapeError
 from demur.model.passport import FaultKind, LogEntry, SigningMode

@@ -42,7 +42,7 @@ from demur.servers.gateway_retention import erase_when_due
 from demur.servers.gateway_sessions import SessionNamer, session_secret
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from demur.adapters.chain import Chain
     from demur.adapters.gateway_settings import GatewaySettings, RoutePart, UpstreamPart
@@ -147,7 +147,13 @@ async def open_parts(settings: GatewaySettings, *, metrics_folder: str) -> Gatew
         place.folder.mkdir(parents=True, exist_ok=True)
     store = _opened_log(place, settings.store.origin)
     disclosures = place.disclosures(utc_now, create=True) if settings.disclosure.on else None
-    writer = _writer(settings, place, store, disclosures=disclosures)
+    loop = asyncio.get_running_loop()
+
+    def told(written: int, lost: int) -> None:
+        # Figures are written by one thread, so that no two add to the same number at once.
+        loop.call_soon_threadsafe(metrics.recorded, written, lost)
+
+    writer = _writer(settings, place, store, disclosures=disclosures, told=told)
     return GatewayParts(
         settings,
         _config_digest(settings, place),
@@ -213,7 +219,12 @@ def _provider(part: UpstreamPart | RoutePart, settings: GatewaySettings) -> Prov
 
 
 def _writer(
-    settings: GatewaySettings, place: LogPlace, store: LogStore, *, disclosures: DisclosureStore | None
+    settings: GatewaySettings,
+    place: LogPlace,
+    store: LogStore,
+    *,
+    disclosures: DisclosureStore | None,
+    told: Callable[[int, int], None],
 ) -> LogWriter:
     keys: SignerSource | None = None
     if settings.signing.mode is not SigningMode.NONE:
@@ -227,6 +238,7 @@ def _writer(
         settings=WriterSettings(durability),
         disclosures=disclosures,
         anchor=AnchorFile(place.anchors) if place.anchors is not None else None,
+        told=told,
     )
 
 

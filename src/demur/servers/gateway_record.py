@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from demur.adapters.structured_log import LogEvent, is_logged, log_event
 from demur.adapters.telemetry import ObservedExchange
@@ -151,17 +153,11 @@ async def file_exchange(parts: GatewayParts, dossier: Dossier, *, durable: bool)
         if submission.must_wait:
             async with asyncio.timeout(parts.settings.timeouts.record_s):
                 await submission.acknowledged()
-    except TimeoutError as exc:
-        # A store that hangs may still take the record in the end: then it is there, and was counted as lost.
-        parts.metrics.recorded(written=False)
-        log_event(LogEvent.RECORD_FAILED, part="store", error=exc)
+    except (TimeoutError, DemurError) as exc:
+        # What the store refuses, and what cannot be sealed, is lost to the log alike; a store that hangs may still take the record.
+        in_store = isinstance(exc, TimeoutError | StoreError)
+        log_event(LogEvent.RECORD_FAILED, part="store" if in_store else None, error=exc)
         return False
-    except DemurError as exc:
-        # What the store refuses, and what cannot be sealed, is lost to the log alike.
-        parts.metrics.recorded(written=False)
-        log_event(LogEvent.RECORD_FAILED, part="store" if isinstance(exc, StoreError) else None, error=exc)
-        return False
-    parts.metrics.recorded(written=True)
     return True
 
 
