@@ -55,7 +55,11 @@ class _LentSealing:
 
 
 def sealed_on(
-    loop: asyncio.AbstractEventLoop | None, sealing: Iterator[Line | DemurError], count: int
+    loop: asyncio.AbstractEventLoop | None,
+    sealing: Iterator[Line | DemurError],
+    count: int,
+    *,
+    wait_s: float = _WAIT_S,
 ) -> list[Line | DemurError]:
     """Return so many records, sealed on an event loop where one is given and comes to it; never called on that loop itself."""
     if loop is None:
@@ -64,6 +68,6 @@ def sealed_on(
     with suppress(RuntimeError):
         # A loop that is closed takes nothing more.
         loop.call_soon_threadsafe(lent.take_turns, loop)
-        lent.whole.wait(_WAIT_S)
+        lent.whole.wait(wait_s)
     lent.go_on(count)
     return lent.sealed
