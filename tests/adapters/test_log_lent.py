@@ -27,6 +27,7 @@ class Bench:
         self.threads: list[int] = []
 
     def lines(self) -> Iterator[Line | DemurError]:
+        """Yield the lines."""
         for number in range(COUNT):
             self.threads.append(threading.get_ident())
             if number == REFUSED:

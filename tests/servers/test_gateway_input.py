@@ -89,6 +89,15 @@ def test_a_body_that_cannot_be_read(running: Running, body: bytes, status: int, 
     still_serves(running)
 
 
+def test_what_stands_behind_a_body_that_is_too_long_is_not_served(running: Running) -> None:
+    """A client that goes on sending hears its refusal to the end; the connection is then over, whatever else it sent."""
+    head = b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 3000001\r\n\r\n"
+    got = raw(running, head + b" " * 3_000_001 + b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
+    assert got.startswith(b"HTTP/1.1 413 ")
+    assert b"request_too_large" in got
+    assert got.count(b"HTTP/1.1") == 1
+
+
 def test_what_is_refused_is_recorded(tmp_path: Path) -> None:
     """A body that cannot be read leaves a record of its own, as blocked, with the commitment to what was sent."""
     with gateway(tmp_path, "http://127.0.0.1:9") as running:

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from msgspec import structs
@@ -24,7 +24,7 @@ from demur.model.claim import Phase, Vocabulary, flat_name
 from demur.model.passport import AuditorStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from demur.adapters.auditor_config import AuditorSettings
     from demur.adapters.breaker import Breaker
@@ -91,6 +91,14 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
+class _Stage:
+    """The auditors of a phase that are asked together; `at_once` where none of them ever waits or is left alone."""
+
+    links: tuple[Link, ...]
+    at_once: bool
+
+
+@dataclass(frozen=True, slots=True)
 class _OpenCall:
     """A call under way: since when, by the clock; until when, by the loop."""
 
@@ -112,10 +120,7 @@ class Chain:
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._all = tuple(tuple(stage) for stage in stages)
-        self._by_phase = {
-            phase: [kept for stage in stages if (kept := [link for link in stage if phase in link.phases])]
-            for phase in Phase
-        }
+        self._by_phase = {phase: tuple(_stages_in(phase, self._all)) for phase in Phase}
         self._conclude = conclude
         self._budget_s = budget_s
         self._clock = clock
@@ -137,8 +142,12 @@ class Chain:
         turns: list[Turn] = []
         for stage in self._by_phase[subject.phase]:
             if turns:
-                subject = replace(subject, claims=_claims_so_far(turns))
-            turns += await self._stage(stage, subject, left_s=end - self._clock())
+                subject = structs.replace(subject, claims=_claims_so_far(turns))
+            left_s = end - self._clock()
+            if stage.at_once and left_s > 0 and not _is_long(subject):
+                turns += [self._ask_in_place(link, subject) for link in stage.links]
+            else:
+                turns += await self._stage(stage.links, subject, left_s=left_s)
         return self._conclude(subject.phase, turns)
 
     async def close(self) -> None:
@@ -148,7 +157,7 @@ class Chain:
         for link in self.links:
             await link.port.close()
 
-    async def _stage(self, stage: list[Link], subject: Subject, *, left_s: float) -> list[Turn]:
+    async def _stage(self, stage: tuple[Link, ...], subject: Subject, *, left_s: float) -> list[Turn]:
         """Return the turns of one stage, in the order of its auditors."""
         turns: dict[str, Turn] = {}
         calls: dict[asyncio.Future[Stated], _OpenCall] = {}
@@ -230,10 +239,11 @@ class Chain:
                 del calls[future]
 
     def _ended(self, link: Link, phase: Phase, stated: Stated, took_s: float) -> Turn:
-        if link.breaker is not None and stated.reached:
-            link.breaker.succeeded()
-        elif link.breaker is not None:
-            link.breaker.failed(self._clock())
+        if link.breaker is not None:
+            if stated.reached:
+                link.breaker.succeeded()
+            else:
+                link.breaker.failed(self._clock())
         if stated.problems:
             return _turn_of(link, phase, _ERROR, stated, took_s)
         if took_s > link.settings.timeout_s:
@@ -268,6 +278,14 @@ class Chain:
         self._given_up.discard(future)
         if not future.cancelled():
             future.exception()
+
+
+def _stages_in(phase: Phase, stages: Iterable[Iterable[Link]]) -> Iterator[_Stage]:
+    """Yield the stages that have an auditor of the phase."""
+    for stage in stages:
+        links = tuple(link for link in stage if phase in link.phases)
+        if links:
+            yield _Stage(links, all(link.breaker is None and link.in_place(phase, long=False) for link in links))
 
 
 def _turn_of(link: Link, phase: Phase, status: AuditorStatus, stated: Stated, took_s: float = 0.0) -> Turn:

@@ -9,7 +9,7 @@ is a struct, which takes a tenth of the time.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -43,8 +43,7 @@ class FailureMode(StrEnum):
     """It passes, and the gap is on record."""
 
 
-@dataclass(frozen=True, slots=True)
-class Subject:
+class Subject(msgspec.Struct, frozen=True):
     """What is put to the auditors: plain mappings, as they travel over HTTP, and the values behind them where known.
 
     `claims` are those that auditors of earlier stages stated, by flat name.
@@ -53,11 +52,11 @@ class Subject:
     phase: Phase
     input: Mapping[str, object] | None = None
     output: Mapping[str, object] | None = None
-    metadata: Mapping[str, str] = field(default_factory=dict)
+    metadata: Mapping[str, str] = {}
     trace: str = ""
     asked: Request | None = None
     answered: Response | None = None
-    claims: Mapping[str, ClaimValue] = field(default_factory=dict)
+    claims: Mapping[str, ClaimValue] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +101,8 @@ class Turn(msgspec.Struct, frozen=True):
     @property
     def run(self) -> AuditorRun:
         """The turn as it goes on record."""
-        return AuditorRun(
-            self.auditor, self.version, self.status, self.took_us, self.mode.value if self.failed else None
-        )
+        mode = None if self.status is _OK else self.mode.value
+        return AuditorRun(self.auditor, self.version, self.status, self.took_us, mode)
 
 
 @dataclass(frozen=True, slots=True)

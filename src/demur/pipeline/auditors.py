@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from demur.errors import UsageError
 from demur.model.audit import MOST_VERSION_CHARS, Problem
 from demur.model.claim import ClaimSpec, Phase
-from demur.pipeline.claims import ClaimRow, Wordbook, claim_rows, read_specs
+from demur.pipeline.claims import Wordbook, claim_rows, read_specs
 from demur.pipeline.subjects import handed_to
 
 if TYPE_CHECKING:
@@ -33,11 +33,13 @@ if TYPE_CHECKING:
 
     from demur.model.audit import Stated, Subject
     from demur.model.claim import ClaimType, Vocabulary
+    from demur.pipeline.claims import GivenRow
 
 __all__ = ["BoundAuditor", "ClaimsAuditor", "claims"]
 
 _MARK = "__demur_claims__"
 _AWAITS = frozenset({"GET_AWAITABLE", "GET_AITER", "GET_ANEXT", "BEFORE_ASYNC_WITH", "SEND"})
+_THEIRS = (Exception, SystemExit)
 _Method = TypeVar("_Method", bound=Callable[..., object])
 
 
@@ -172,9 +174,7 @@ class _ForeignCode:
     """
 
     __slots__ = ("_raised",)
-
-    def __init__(self) -> None:
-        self._raised: BaseException | None = None
+    _raised: BaseException | None
 
     def __enter__(self) -> None:
         """Begin."""
@@ -184,7 +184,7 @@ class _ForeignCode:
     ) -> bool:
         """Keep what was raised."""
         self._raised = raised
-        return isinstance(raised, Exception | SystemExit)
+        return raised is not None and isinstance(raised, _THEIRS)
 
     def problem(self, method: _ClaimsMethod) -> Problem | None:
         """Return what was raised, by its kind alone: its message may hold the user's text."""
@@ -193,23 +193,24 @@ class _ForeignCode:
         return Problem("auditor_error", f"`{method.name}` raised {type(self._raised).__name__}")
 
 
-def _all_rows(results: Iterable[tuple[_ClaimsMethod, object]]) -> Iterator[Any]:
-    """Yield the rows of each method's result; a mapping that cannot be walked is a problem of its own."""
+def _all_rows(results: Iterable[tuple[_ClaimsMethod, object]]) -> list[GivenRow]:
+    """Return the rows of each method's result; a mapping that cannot be walked is a problem of its own."""
+    rows: list[GivenRow] = []
     for method, result in results:
-        if isinstance(result, Problem):
-            yield result
-            continue
         if type(result) is dict:
             # Copying a plain dict runs nobody else's code.
-            for name, value in tuple(result.items()):
-                yield ClaimRow(name, value)
+            rows += result.items()
+            continue
+        if isinstance(result, Problem):
+            rows.append(result)
             continue
         guard = _ForeignCode()
         with guard:
-            yield from list(claim_rows(result))
+            rows += list(claim_rows(result))
         problem = guard.problem(method)
         if problem:
-            yield problem
+            rows.append(problem)
+    return rows
 
 
 def _called(method: _ClaimsMethod, subject: Subject) -> object:
@@ -220,7 +221,9 @@ def _called(method: _ClaimsMethod, subject: Subject) -> object:
         if method.coroutine and isinstance(result, Coroutine):
             result = _finished(result)
     problem = guard.problem(method)
-    if problem is None and type(result) is not dict and isinstance(result, Awaitable):
+    if problem is None and type(result) is dict:
+        return result
+    if problem is None and isinstance(result, Awaitable):
         if isinstance(result, Coroutine):
             result.close()
         return Problem("auditor_error", f"`{method.name}` returned something to await; make it async")

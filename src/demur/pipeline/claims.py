@@ -26,7 +26,16 @@ if TYPE_CHECKING:
 
     from demur.model.claim import ClaimValue
 
-__all__ = ["MOST_CLAIMS", "MOST_UNSOUND", "ClaimRow", "Wordbook", "claim_rows", "is_claim_name", "read_specs"]
+__all__ = [
+    "MOST_CLAIMS",
+    "MOST_UNSOUND",
+    "ClaimRow",
+    "GivenRow",
+    "Wordbook",
+    "claim_rows",
+    "is_claim_name",
+    "read_specs",
+]
 
 MOST_CLAIMS = 256
 """Claims in one answer, and names that are learned of one auditor: a record has to stay small."""
@@ -56,6 +65,10 @@ class ClaimRow(msgspec.Struct, frozen=True):
     type: object = None
     confidence: object = _CERTAIN
     sensitive: bool | None = None
+
+
+GivenRow = ClaimRow | tuple[object, object] | Problem
+"""A claim of an answer: all that was said of it, or its name and value alone; or why there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +101,21 @@ class Wordbook:
         """What is known so far of the claims that this auditor makes."""
         return Vocabulary((*self._declared.values(), *self._learned.values()))
 
-    def stated(self, phase: Phase, rows: Iterable[ClaimRow | Problem], *, version: str | None = None) -> Stated:
+    def stated(self, phase: Phase, rows: Iterable[GivenRow], *, version: str | None = None) -> Stated:
         """Return the claims that are sound, and the problems with the others."""
         claims: list[Claim] = []
         problems: list[Problem] = []
         unsound: dict[str, str] = {}
+        specs, auditor = self._by_name[phase], self.auditor
         for number, row in enumerate(rows):
+            if type(row) is tuple and number < MOST_CLAIMS:
+                # What most rows are: a declared claim whose value is kept as it is.
+                name, value = row
+                spec = specs.get(name) if type(name) is str else None
+                if spec is not None and (value is None or _is_plainly(value, spec.type)):
+                    if value is not None:
+                        claims.append(Claim(spec.name, spec.type, value, phase, auditor, _CERTAIN, spec.sensitive))
+                    continue
             made = row if isinstance(row, Problem) else self._checked(phase, row, surplus=number >= MOST_CLAIMS)
             if isinstance(made, Claim):
                 claims.append(made)
@@ -103,20 +125,14 @@ class Wordbook:
                 unsound.setdefault(made.name, made.why)
             if number >= MOST_CLAIMS + MOST_UNSOUND:
                 break
-        said = (*problems, *_problems_of(unsound)) if unsound else tuple(problems)
-        return Stated(tuple(claims), said, version, unsound=tuple(unsound.items()))
+        if not problems and not unsound:
+            return Stated(tuple(claims), (), version)
+        return Stated(tuple(claims), (*problems, *_problems_of(unsound)), version, unsound=tuple(unsound.items()))
 
-    def _checked(self, phase: Phase, row: ClaimRow, *, surplus: bool) -> Claim | Problem | _Unsound | None:
-        name, value = row.name, row.value
-        spec = self._by_name[phase].get(name) if type(name) is str and not surplus else None
-        if spec is not None:
-            if value is None:
-                return None
-            kind = spec.type
-            if row.type is None and row.confidence is _CERTAIN and _is_plainly(value, kind):
-                # What most rows are: a declared claim whose value is kept as it is.
-                sensitive = spec.sensitive or row.sensitive is True
-                return Claim(spec.name, kind, value, phase, self.auditor, _CERTAIN, sensitive)
+    def _checked(
+        self, phase: Phase, given: ClaimRow | tuple[object, object], *, surplus: bool
+    ) -> Claim | Problem | _Unsound | None:
+        row = ClaimRow(*given) if isinstance(given, tuple) else given
         if not is_claim_name(row.name):
             return Problem("invalid_claim", "a claim whose name is no name")
         if surplus:

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec.structs import replace
 
 from demur.adapters.chain import LONG_CHARS, in_daemon_thread
 from demur.errors import InputError, SizeLimitError
