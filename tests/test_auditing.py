@@ -54,6 +54,32 @@ def test_the_kit_is_this() -> None:
     assert sorted(auditing.__all__) == ["Claim", "ClaimType", "ClaimsAuditor", "Phase", "claims", "open_chain", "serve"]
 
 
+def test_a_claim_is_a_value() -> None:
+    """Whoever states a claim names its fields or gives them in order; it equals its like, tells what it holds, and never changes."""
+    named = auditing.Claim(
+        name="risk",
+        type=auditing.ClaimType.SCORE_NORMALIZED,
+        value=0.5,
+        phase=Phase.REQUEST,
+        auditor="mine",
+        confidence=0.9,
+        sensitive=True,
+    )
+    told = auditing.Claim("risk", auditing.ClaimType.SCORE_NORMALIZED, 0.5, Phase.REQUEST, "mine", 0.9, True)  # noqa: FBT003 — as users may
+    assert (named, hash(named)) == (told, hash(told))
+    assert {named} == {told}
+    assert repr(told).startswith("Claim(name='risk', type=<ClaimType.SCORE_NORMALIZED: 'score_normalized'>, value=0.5,")
+    match told:
+        case auditing.Claim("risk", _, value, confidence=sure):
+            assert (value, sure) == (0.5, 0.9)
+        case _:
+            pytest.fail("no match")
+    with pytest.raises(AttributeError):
+        told.value = 0.1  # type: ignore[misc]  # what must not work
+    with pytest.raises(TypeError):
+        auditing.Claim("risk")  # type: ignore[call-arg]  # as above
+
+
 def test_importing_the_kit_loads_no_server() -> None:
     """A class can be written and tested where neither uvicorn nor aiohttp is installed."""
     code = "import sys, demur.auditing; print([m for m in ('uvicorn', 'aiohttp', 'yaml') if m in sys.modules])"

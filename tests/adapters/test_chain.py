@@ -100,6 +100,19 @@ def test_in_place_auditors_need_no_event_loop_turn() -> None:
     assert [c.name for c in done.value.value.claims] == ["a", "b"]
 
 
+@pytest.mark.parametrize("phase_mode", list(FailureMode))
+@pytest.mark.parametrize(
+    "answer", [states("a"), Stated(problems=(Problem("auditor_error", "x"),), unsound=(("b", "y"),))]
+)
+def test_the_short_way_comes_to_what_the_long_one_does(answer: Stated, phase_mode: FailureMode) -> None:
+    """An auditor that is asked at once has the same turn as one that a breaker watches."""
+    done = [
+        audit([link("a", Port(now=lambda _: answer), breaker=breaker, on_error={Phase.REQUEST: phase_mode})])
+        for breaker in (None, Breaker(BreakerSettings()))
+    ]
+    assert done[0] == done[1]
+
+
 def test_auditors_of_a_stage_run_together() -> None:
     """Two auditors that each wait for the other both answer, so neither runs before the other."""
     first, second = asyncio.Event(), asyncio.Event()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from demur.errors import UsageError
 from demur.model.audit import Problem
 from demur.model.claim import Claim, ClaimSpec, ClaimType, Phase, Vocabulary
-from demur.pipeline.claims import MOST_CLAIMS, MOST_UNSOUND, ClaimRow, Wordbook, claim_rows, read_specs
+from demur.pipeline.claims import MOST_CLAIMS, MOST_UNSOUND, ClaimRow, GivenRow, Wordbook, claim_rows, read_specs
 
 SCORE = ClaimSpec("risk", ClaimType.SCORE_NORMALIZED, Phase.REQUEST, "a")
 
@@ -217,7 +217,14 @@ def test_what_is_not_sound_is_named() -> None:
 
 @given(
     value=st.one_of(
-        st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.lists(st.text()), st.just("é" * 9000)
+        st.none(),
+        st.booleans(),
+        st.integers(),
+        st.floats(),
+        st.text(),
+        st.lists(st.text()),
+        st.just("é" * 9000),
+        st.just(()),
     ),
     kind=st.sampled_from(ClaimType),
     sensitive=st.booleans(),
@@ -225,9 +232,16 @@ def test_what_is_not_sound_is_named() -> None:
 def test_what_is_seen_at_a_glance_is_what_a_close_look_finds(
     value: object, kind: ClaimType, *, sensitive: bool
 ) -> None:
-    """A value becomes the same claim, or the same problem, whether its type is named beside it or not."""
+    """A value becomes the same claim, or the same problem, whether it comes with its name alone, in a row, or with its type."""
     spec = ClaimSpec("x", kind, Phase.REQUEST, "a", sensitive=sensitive)
-    bare, typed = (
-        Wordbook("a", [spec]).stated(Phase.REQUEST, [row]) for row in (ClaimRow("x", value), ClaimRow("x", value, kind))
-    )
-    assert bare == typed or (math.isnan(value) if isinstance(value, float) else False)
+    rows: tuple[GivenRow, ...] = (("x", value), ClaimRow("x", value), ClaimRow("x", value, kind))
+    named, bare, typed = (Wordbook("a", [spec]).stated(Phase.REQUEST, [row]) for row in rows)
+    assert named == bare == typed or (math.isnan(value) if isinstance(value, float) else False)
+
+
+def test_a_flood_of_declared_claims_is_cut_too() -> None:
+    """Names and values alone are counted as rows are: what is beyond the limit is unsound, however plain its value."""
+    specs = [ClaimSpec(f"c{n}", ClaimType.BOOLEAN, Phase.REQUEST, "a") for n in range(MOST_CLAIMS + 2)]
+    stated = Wordbook("a", specs).stated(Phase.REQUEST, [(spec.name, True) for spec in specs])
+    assert len(stated.claims) == MOST_CLAIMS
+    assert [name for name, _ in stated.unsound] == [f"c{MOST_CLAIMS}", f"c{MOST_CLAIMS + 1}"]

@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from demur.model.audit import Audit, Problem, Stated, Subject, Turn
 from demur.model.claim import Phase, Vocabulary, flat_name
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from demur.adapters.auditor_config import AuditorSettings
     from demur.adapters.breaker import Breaker
+    from demur.model.audit import FailureMode
     from demur.model.claim import ClaimValue
 
 __all__ = ["LONG_CHARS", "MOST_THREADS", "AuditorPort", "Chain", "Conclude", "Link", "in_daemon_thread"]
@@ -53,7 +54,7 @@ class AuditorPort(Protocol):
         """What is known of its claims."""
 
     def straight(self, phase: Phase) -> bool:
-        """Return whether it can be asked in a phase without waiting."""
+        """Return whether it can be asked in a phase without waiting; it is the same for good."""
 
     def ask_now(self, subject: Subject) -> Stated:
         """Return what it states, at once."""
@@ -90,12 +91,20 @@ class Link:
         return not self.blocking and not long and self.port.straight(phase)
 
 
-@dataclass(frozen=True, slots=True)
-class _Stage:
-    """The auditors of a phase that are asked together; `at_once` where none of them ever waits or is left alone."""
+class _Seat(Struct, frozen=True):
+    """What is the same of an auditor's turn in a phase, whatever it states."""
+
+    link: Link
+    name: str
+    mode: FailureMode
+    timeout_s: float
+
+
+class _Stage(Struct, frozen=True):
+    """The auditors of a phase that are asked together; `seats` where none of them ever waits or is left alone."""
 
     links: tuple[Link, ...]
-    at_once: bool
+    seats: tuple[_Seat, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +153,8 @@ class Chain:
             if turns:
                 subject = structs.replace(subject, claims=_claims_so_far(turns))
             left_s = end - self._clock()
-            if stage.at_once and left_s > 0 and not _is_long(subject):
-                turns += [self._ask_in_place(link, subject) for link in stage.links]
+            if stage.seats and left_s > 0 and not _is_long(subject):
+                turns += [self._ask_at_once(seat, subject) for seat in stage.seats]
             else:
                 turns += await self._stage(stage.links, subject, left_s=left_s)
         return self._conclude(subject.phase, turns)
@@ -191,6 +200,16 @@ class Chain:
         if link.breaker is not None and not link.breaker.allows(self._clock()):
             return Problem("breaker_open", "it failed too often in a row and is left alone for a while")
         return None
+
+    def _ask_at_once(self, seat: _Seat, subject: Subject) -> Turn:
+        """Return the turn of one that has no breaker, sooner where all is well."""
+        link, since = seat.link, self._clock()
+        stated = link.port.ask_now(subject)
+        took_s = self._clock() - since
+        if stated.problems or took_s > seat.timeout_s:
+            return self._ended(link, subject.phase, stated, took_s)
+        version = stated.version or link.port.version
+        return Turn(seat.name, version, _OK, round(took_s * 1e6), seat.mode, stated.claims, (), stated.unsound)
 
     def _ask_in_place(self, link: Link, subject: Subject) -> Turn:
         since = self._clock()
@@ -284,8 +303,10 @@ def _stages_in(phase: Phase, stages: Iterable[Iterable[Link]]) -> Iterator[_Stag
     """Yield the stages that have an auditor of the phase."""
     for stage in stages:
         links = tuple(link for link in stage if phase in link.phases)
-        if links:
-            yield _Stage(links, all(link.breaker is None and link.in_place(phase, long=False) for link in links))
+        if links and all(link.breaker is None and link.in_place(phase, long=False) for link in links):
+            yield _Stage(links, tuple(_Seat(k, k.name, k.settings.mode(phase), k.settings.timeout_s) for k in links))
+        elif links:
+            yield _Stage(links)
 
 
 def _turn_of(link: Link, phase: Phase, status: AuditorStatus, stated: Stated, took_s: float = 0.0) -> Turn:

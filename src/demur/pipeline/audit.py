@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from demur.model.audit import Turn
     from demur.model.claim import Claim, Phase
+    from demur.model.passport import AuditorRun
 
 __all__ = ["conclude", "merge_claims"]
 
@@ -31,9 +32,15 @@ _WORDS = frozenset({ClaimType.CATEGORY, ClaimType.POLICY_VIOLATION})
 
 def conclude(phase: Phase, turns: Sequence[Turn]) -> Audit:
     """Return what the turns of one phase came to."""
-    stated = tuple([claim for turn in turns for claim in turn.claims])
-    runs = tuple([turn.run for turn in turns])
-    if not [turn for turn in turns if turn.problems or turn.unsound or turn.failed]:
+    claims: list[Claim] = []
+    ran: list[AuditorRun] = []
+    is_sound = True
+    for turn in turns:
+        claims += turn.claims
+        ran.append(turn.run)
+        is_sound = is_sound and not (turn.problems or turn.unsound or turn.failed)
+    stated, runs = tuple(claims), tuple(ran)
+    if is_sound:
         return Audit(phase, merge_claims(stated), stated, runs)
     failed = [turn for turn in turns if turn.failed]
     return Audit(
@@ -58,7 +65,7 @@ def merge_claims(stated: Sequence[Claim]) -> tuple[Claim, ...]:
     """Return the claims that a policy is to read, sorted by name: one a flat name, unless there are two words for it."""
     by_name = {flat_name(claim.name): claim for claim in stated}
     if len(by_name) == len(stated):
-        return tuple([by_name[name] for name in sorted(by_name)])
+        return tuple(map(by_name.__getitem__, sorted(by_name)))
     groups: dict[str, list[Claim]] = {}
     for claim in stated:
         groups.setdefault(flat_name(claim.name), []).append(claim)

@@ -139,8 +139,14 @@ class BoundAuditor:
 
     def ask_now(self, subject: Subject) -> Stated:
         """Return what it states, without an event loop; a method that awaits after all is a problem."""
-        results = [(method, _called(method, subject)) for method in self._methods[subject.phase]]
-        return self._stated(subject.phase, results)
+        phase = subject.phase
+        methods = self._methods[phase]
+        if len(methods) == 1:
+            result = _called(methods[0], subject)
+            if type(result) is dict:
+                return self._words.stated(phase, list(result.items()), version=self.version)
+            return self._stated(phase, ((methods[0], result),))
+        return self._stated(phase, [(method, _called(method, subject)) for method in methods])
 
     async def ask_later(self, subject: Subject) -> Stated:
         """Return what it states, awaiting the methods that ask for it one after the other."""

@@ -70,11 +70,12 @@ def subject_of_response(
 
 def handed_to(subject: Subject) -> Handed:
     """Return the mapping for one method: its own copy, so that no auditor writes into another's."""
-    handed = Handed(metadata=dict(subject.metadata), claims=dict(subject.claims))
-    if subject.phase is _REQUEST:
+    phase = subject.phase
+    handed = Handed(metadata={**subject.metadata}, claims={**subject.claims})
+    if phase is _REQUEST:
         handed.source = subject.asked
         handed.update(subject.input or {"prompt": ""})
-    elif subject.phase is _RESPONSE:
+    elif phase is _RESPONSE:
         handed.source = subject.answered
         handed["prompt"] = (subject.input or {}).get("prompt", "")
         handed.update(subject.output or {"content": ""})
@@ -131,15 +132,20 @@ def _response_fields(response: Response) -> dict[str, object]:
 
 
 def _of_all(choices: list[dict[str, object]], field: str) -> str:
+    if len(choices) == 1:
+        return str(choices[0][field] or "")
     return "\n\n".join([str(choice[field]) for choice in choices if choice[field]])
 
 
 def _choice_fields(choice: Choice) -> dict[str, object]:
+    parts = choice.parts
+    # What most answers are is said without a walk through the parts.
+    only = parts[0].text if len(parts) == 1 and isinstance(parts[0], TextPart) else None
     return {
         "index": choice.index,
-        "content": choice.text,
-        "thinking": _thinking_of(choice),
-        "refusal": refusal_text(choice) or None,
+        "content": choice.text if only is None else only,
+        "thinking": _thinking_of(choice) if only is None else "",
+        "refusal": None if only is not None else refusal_text(choice) or None,
         "finish_reason": str(choice.finish) if choice.finish else choice.finish_raw,
         "finish_raw": choice.finish_raw,
         "tool_calls": _calls(choice),

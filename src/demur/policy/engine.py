@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from math import isqrt
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import cedarpy
+import msgspec
 from cedarpy import pst
 
 from demur.policy.tokens import PolicySource, check_nesting, policy_spans, tokens_of
@@ -53,7 +54,7 @@ class ParsedPolicy:
         return self.source.error(what, at=at, hint=hint)
 
 
-class CedarRequest(NamedTuple):
+class CedarRequest(msgspec.Struct, frozen=True, gc=False):
     """What Cedar is asked, whole: who, in which phase, of which model, the context as JSON, and the principal's labels."""
 
     principal: str

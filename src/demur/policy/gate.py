@@ -29,7 +29,7 @@ from demur.model.claim import Claim, ClaimValue, Phase, Vocabulary, flat_name
 from demur.model.decision import Decision, Effect, FiredRule
 from demur.policy.engine import Answer, CedarRequest, RuleEngine
 from demur.policy.rules import DEFAULT_RULE, Rule, rules_of
-from demur.policy.values import CedarValue, cedar_value, is_cedar_value, unlabelled_value
+from demur.policy.values import cedar_value, is_cedar_value, unlabelled_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -86,6 +86,23 @@ class _Recorded(msgspec.Struct, frozen=True, kw_only=True):
     errors: dict[str, str] = {}
 
 
+class _Unlabelled(msgspec.Struct, frozen=True):
+    """A claim of which nothing is known but its name and value."""
+
+    name: str
+    value: ClaimValue
+    type: None = None
+    sensitive: bool = False
+
+
+class _InPhase(msgspec.Struct, frozen=True):
+    """What there is to know of a phase: its word, the claims that its rules read, and those of them that may quote."""
+
+    word: str
+    needed: tuple[str, ...]
+    doubtful: tuple[str, ...]
+
+
 def load_gate(
     sources: Sequence[PolicySource], *, default: Default = "allow", vocabulary: Vocabulary | None = None
 ) -> PolicyGate:
@@ -105,12 +122,13 @@ class PolicyGate:
         "_by_key",
         "_declared",
         "_kept",
-        "_needed",
         "_permits",
+        "_phases",
         "_private",
         "_read",
         "_scopes",
-        "_sees",
+        "_sees_principal",
+        "_sees_resource",
         "default",
         "digest",
         "rules",
@@ -126,23 +144,24 @@ class PolicyGate:
         self.digest = digest
         self._by_key = {rule.key: rule for rule in rules}
         self._read = frozenset(name for rule in rules for name in rule.reads)
-        self._needed = {phase: _needed_in(rules, phase) for phase in Phase}
         self._permits = frozenset(rule.key for rule in rules if rule.effect is Effect.ALLOW)
-        self._sees = frozenset(name for rule in rules for name in rule.sees)
+        self._sees_principal = any("principal" in rule.sees for rule in rules)
+        self._sees_resource = any("resource" in rule.sees for rule in rules)
         self._declared = {spec.flat: spec.type for spec in (vocabulary.specs if vocabulary else ())}
         self._private = frozenset(spec.flat for spec in (vocabulary.specs if vocabulary else ()) if spec.sensitive)
+        self._phases = {phase: self._in_phase(phase) for phase in Phase}
         self._asked = RuleEngine({rule.key: rule.tree for rule in rules})
         self._kept = lru_cache(_MOST_KEPT)(self._asked.answer)
         self._scopes = RuleEngine({rule.key: replace(rule.tree, clauses=()) for rule in rules})
 
     def decide(self, ask: Ask) -> Decision:
         """Return what is to be done, with every rule that fired and every error met."""
-        return self._decided(ask, self._recorded(ask))
+        return self._decided(*self._recorded(ask))
 
     def decide_on_record(self, ask: Ask) -> tuple[Decision, str]:
         """Return what is to be done, and what was evaluated for it as the JSON of `context_of`."""
-        made = self._recorded(ask)
-        return self._decided(ask, made), _JSON.encode(made).decode()
+        made, quoted = self._recorded(ask)
+        return self._decided(made, quoted), _JSON.encode(made).decode()
 
     @property
     def kept(self) -> int:
@@ -151,7 +170,7 @@ class PolicyGate:
 
     def context_of(self, ask: Ask) -> EvaluatedContext:
         """Return exactly what is evaluated for an ask, as JSON for the record."""
-        made = self._recorded(ask)
+        made, _ = self._recorded(ask)
         return {
             "principal": made.principal,
             "action": made.action.value,
@@ -183,9 +202,15 @@ class PolicyGate:
                 names.setdefault(rule.effect, set()).update(rule.reads)
         return {effect: frozenset(read) for effect, read in names.items()}
 
-    def _recorded(self, ask: Ask) -> _Recorded:
-        claims, errors = self._claims(ask)
-        return _Recorded(
+    def _in_phase(self, phase: Phase) -> _InPhase:
+        needed = sorted(_needed_in(self.rules, phase))
+        doubtful = [name for name in needed if name in self._private or name not in self._declared]
+        return _InPhase(phase.value, tuple(needed), tuple(doubtful))
+
+    def _recorded(self, ask: Ask) -> tuple[_Recorded, set[str]]:
+        """Return what is evaluated, and the names of the claims that say of themselves that they quote."""
+        claims, errors, quoted = self._claims(ask)
+        made = _Recorded(
             principal=_unicode(ask.session),
             action=ask.phase,
             resource=_unicode(ask.model),
@@ -194,36 +219,44 @@ class PolicyGate:
             extras=_extras(ask.extras) if ask.extras else {},
             errors=errors,
         )
+        return made, quoted
 
-    def _claims(self, ask: Ask) -> tuple[dict[str, object], dict[str, str]]:
-        """Return the values by flat name, and why others are not sound; nothing stands in both."""
-        values: dict[str, CedarValue] = {}
-        errors = {flat_name(name): _unicode(why) for name, why in ask.unsound.items()}
-        for name, value, made in _stated(ask.claims):
+    def _claims(self, ask: Ask) -> tuple[dict[str, object], dict[str, str], set[str]]:
+        """Return the values by flat name, why others are not sound, and which quote; none has a value and is not sound."""
+        values: dict[str, object] = {}
+        errors = {flat_name(name): _unicode(why) for name, why in ask.unsound.items()} if ask.unsound else {}
+        quoted: set[str] = set()
+        declared, private = self._declared, self._private
+        for claim in _stated(ask.claims):
+            name, value = flat_name(claim.name), claim.value
+            if claim.sensitive:
+                quoted.add(name)
             # What carries a text enters the record only where a rule reads it.
-            carries = name in self._private or (made is not None and made.sensitive)
-            if value is None or (carries and name not in self._read):
+            if value is None or ((claim.sensitive or name in private) and name not in self._read):
                 continue
-            declared = self._declared.get(name) or (made.type if made else None)
+            kind = declared.get(name) or claim.type
             try:
-                coerced = cedar_value(value, declared) if declared else unlabelled_value(value)
+                coerced = cedar_value(value, kind) if kind else unlabelled_value(value)
             except ValueError as exc:
                 errors[name] = str(exc)
                 continue
             held = values.setdefault(name, coerced)
             if held is not coerced and held != coerced:
                 errors[name] = "stated twice, with different values"
-        sound: dict[str, object] = {name: values[name] for name in sorted(values) if name not in errors}
-        return sound, dict(sorted(errors.items())) if errors else errors
+        names = sorted(values)
+        if errors:
+            sound = {name: values[name] for name in names if name not in errors}
+            return sound, dict(sorted(errors.items())), quoted
+        # An audit's claims come in this order.
+        return values if names == list(values) else {name: values[name] for name in names}, errors, quoted
 
-    def _decided(self, ask: Ask, made: _Recorded) -> Decision:
+    def _decided(self, made: _Recorded, quoted: set[str]) -> Decision:
         """Return the decision by the claims that can matter; where one of them may quote, Cedar's answer is not kept."""
-        needed = self._needed[ask.phase]
-        claims = {name: value for name, value in made.claims.items() if name in needed}
-        quoted = (
-            {flat_name(c.name) for c in ask.claims if c.sensitive} if isinstance(ask.claims, tuple) else frozenset()
-        )
-        keep = quoted.isdisjoint(claims) and not any(map(self._may_quote, claims, claims.values()))
+        here, stated = self._phases[made.action], made.claims
+        claims = {name: stated[name] for name in here.needed if name in stated}
+        keep = not quoted or quoted.isdisjoint(claims)
+        if here.doubtful:
+            keep = keep and not any(self._may_quote(name, claims[name]) for name in here.doubtful if name in claims)
         return self._decide(made, claims, keep=keep)
 
     def _may_quote(self, name: str, value: object) -> bool:
@@ -231,16 +264,15 @@ class PolicyGate:
         return name in self._private or (name not in self._declared and not isinstance(value, _WORDLESS))
 
     def _decide(self, asked: _Recorded, claims: Mapping[str, object], *, keep: bool = False) -> Decision:
-        given = {**asked.extras, "claims": claims, "invalid": sorted(asked.errors)}
+        given = {**asked.extras, "claims": claims, "invalid": sorted(asked.errors) if asked.errors else ()}
         context = _JSON.encode(given).decode()
         # Whom no rule looks at is left out, so that what is asked of all sessions alike is asked once.
-        sees = self._sees
         request = CedarRequest(
-            asked.principal if "principal" in sees else "",
-            asked.action.value,
-            asked.resource if "resource" in sees else "",
+            asked.principal if self._sees_principal else "",
+            self._phases[asked.action].word,
+            asked.resource if self._sees_resource else "",
             context,
-            asked.labels if "principal" in sees else (),
+            asked.labels if self._sees_principal else (),
         )
         keep = keep and len(context) <= _LONGEST_KEPT
         answer = self._kept(request) if keep else self._asked.answer(request)
@@ -251,7 +283,7 @@ class PolicyGate:
 
     def _touched(self, request: CedarRequest, asked: _Recorded) -> frozenset[str]:
         """Return the keys of the rules whose scope fits and that read a claim whose value is not sound."""
-        fitting = self._scopes.answer(request._replace(context="{}")).held
+        fitting = self._scopes.answer(msgspec.structs.replace(request, context="{}")).held
         return frozenset(rule.key for rule in self.rules if rule.key in fitting and rule.reads & asked.errors.keys())
 
     def _combined(self, answer: Answer, unsound: frozenset[str], errors: Mapping[str, str]) -> Decision:
@@ -278,12 +310,8 @@ def _strongest_first(rules: Iterable[FiredRule]) -> tuple[FiredRule, ...]:
     return tuple(sorted(rules, key=lambda rule: -rule.effect))
 
 
-def _stated(
-    given: tuple[Claim, ...] | Mapping[str, ClaimValue],
-) -> Iterable[tuple[str, object, Claim | None]]:
-    if isinstance(given, tuple):
-        return [(flat_name(claim.name), claim.value, claim) for claim in given]
-    return [(flat_name(name), value, None) for name, value in given.items()]
+def _stated(given: tuple[Claim, ...] | Mapping[str, ClaimValue]) -> Iterable[Claim | _Unlabelled]:
+    return given if isinstance(given, tuple) else [_Unlabelled(name, value) for name, value in given.items()]
 
 
 def _checked(made: _Recorded) -> _Recorded:

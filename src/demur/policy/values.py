@@ -29,6 +29,8 @@ __all__ = [
 
 CedarValue: TypeAlias = bool | int | str | list[str] | dict[str, dict[str, str]]
 """What a claim is in the context: a boolean, a text, a set of texts, or a decimal as Cedar's JSON writes it."""
+_SCORE, _BOOLEAN = ClaimType.SCORE_NORMALIZED, ClaimType.BOOLEAN
+_CATEGORY, _CATEGORIES = ClaimType.CATEGORY, ClaimType.CATEGORY_LIST
 _STEP: Final = Decimal("0.0001")
 _PLACES: Final = 4
 _HALF_STEPS: Final = 20_000
@@ -74,9 +76,21 @@ def score_range(declared: ClaimType) -> tuple[Decimal, Decimal]:
 
 def cedar_value(value: object, declared: ClaimType) -> CedarValue:
     """Return a value as Cedar's JSON; raise `ValueError` with the reason where the declared type does not allow it."""
-    plainly = _at_a_glance(value, declared)
-    if plainly is not None:
-        return plainly
+    # What the commonest values become, sooner than by every rule.
+    if type(value) is float:
+        text = _rounded_text(value) if declared is _SCORE and 0.0 <= value <= 1.0 else None
+        return _by_its_kind(value, declared) if text is None else {"__extn": {"fn": "decimal", "arg": text}}
+    if type(value) is bool:
+        return value if declared is _BOOLEAN else _by_its_kind(value, declared)
+    if type(value) is str and declared is _CATEGORY and value.isascii():
+        return value
+    if type(value) is tuple and declared is _CATEGORIES and not value:
+        return []
+    return _by_its_kind(value, declared)
+
+
+def _by_its_kind(value: object, declared: ClaimType) -> CedarValue:
+    """Return the same by the rules of the kind."""
     match _KINDS[declared]:
         case CedarKind.BOOL:
             if not isinstance(value, bool):
@@ -94,17 +108,6 @@ def cedar_value(value: object, declared: ClaimType) -> CedarValue:
             if not low <= score <= high or (declared is ClaimType.SCORE_BINARY and score not in (low, high)):
                 raise ValueError(f"{score.normalize():f} is outside {low} to {high}")
             return decimal_value(score)
-
-
-def _at_a_glance(value: object, declared: ClaimType) -> CedarValue | None:
-    """Return what the commonest values become, sooner than by every rule; None for all others."""
-    if type(value) is float:
-        score = declared is ClaimType.SCORE_NORMALIZED and 0.0 <= value <= 1.0
-        text = _rounded_text(value) if score else None
-        return _decimal_json(text) if text is not None else None
-    if type(value) is bool:
-        return value if declared is ClaimType.BOOLEAN else None
-    return value if type(value) is str and declared is ClaimType.CATEGORY and value.isascii() else None
 
 
 def unlabelled_value(value: object) -> CedarValue:
