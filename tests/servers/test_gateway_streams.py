@@ -251,6 +251,28 @@ def test_an_error_in_place_of_a_stream_is_a_whole_answer(tmp_path: Path) -> None
     assert found.causes == (DeclineCause.PROVIDER_ERROR,)
 
 
+HALF = b'{"id":"c","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"Par'
+
+
+@pytest.mark.parametrize("word", [StreamWord.PASS, StreamWord.WINDOW, StreamWord.BUFFER])
+@pytest.mark.parametrize(("mode", "status"), [(OnFailure.CLOSED, 502), (OnFailure.OPEN, 200)])
+def test_a_cut_answer_in_place_of_a_stream_is_no_whole_answer(
+    tmp_path: Path, word: StreamWord, mode: OnFailure, status: int
+) -> None:
+    """A body that breaks off is an error, or passes with its gap on record, by the settings; either is counted once."""
+    stub = Stub(pieces=(HALF,), content_type=b"application/json", cut=True)
+    with guarded(tmp_path, stub, word, failure=FailurePart(upstream=mode)) as running:
+        got = running.knock("/v1/chat/completions", chat(HARMLESS, stream=True))
+        assert got.status == status
+        assert 'demur_upstream_failures_total{fault="cut"} 1\n' in running.metrics()
+    (found,) = passports(tmp_path)
+    if mode is OnFailure.OPEN:
+        assert (got.body, [gap.what for gap in found.gaps]) == (HALF, ["upstream_cut"])
+    else:
+        assert (got.json["error"]["code"], found.gaps) == ("upstream_cut", ())
+    assert verified(tmp_path).faults == ()
+
+
 def test_a_denied_stream_is_a_denial_for_the_real_client(tmp_path: Path) -> None:
     """Over the simulator, a denied streamed prompt raises before any chunk."""
     with (

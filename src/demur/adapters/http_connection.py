@@ -130,39 +130,45 @@ class Connection(asyncio.Protocol):
             if not small:
                 transport.write(body)
         else:
-            await self._stream(transport, head, body, size_bytes=size_bytes)
+            transport.write(head)
+            await self._stream(body, size_bytes=size_bytes)
         while answer.head is None:
             await answer.news()
         return answer.head
 
-    async def _stream(
-        self, transport: asyncio.Transport, head: bytes, body: AsyncIterable[bytes], *, size_bytes: int | None
-    ) -> None:
+    async def _stream(self, body: AsyncIterable[bytes], *, size_bytes: int | None) -> None:
         """Send a body in pieces; stop where an answer comes before its end, as it does when it is too large."""
         self._sending = True
-        transport.write(head)
         sent, orderly = 0, False
         try:
             async for piece in body:
                 if piece:
                     sent += len(piece)
-                    transport.write(piece if size_bytes is not None else b"%x\r\n%b\r\n" % (len(piece), piece))
-                if self._paused:
+                    await self._send(piece if size_bytes is not None else b"%x\r\n%b\r\n" % (len(piece), piece))
+                if self._paused and self._open_for_sending():
                     await self._drained()
                 if not self._open_for_sending():
                     break
             else:
+                if size_bytes is None:
+                    await self._send(b"0\r\n\r\n")
                 self._sending = False
             orderly = True
         finally:
             if not orderly:
                 self.abandon()
-        if self._sending:
-            return
-        if size_bytes is None:
-            transport.write(b"0\r\n\r\n")
-        elif sent != size_bytes:
+        if not self._sending and size_bytes is not None and sent != size_bytes:
             self._fail(UpstreamProtocolError("the request's body is not as long as it says"))
+
+    async def _send(self, data: bytes) -> None:
+        """Send bytes when all that has come is read, since a write that fails loses an answer that lies unread.
+
+        Nothing is written to a connection that ended meanwhile: not every event loop lets that pass.
+        """
+        while self._has_news():  # noqa: ASYNC110 — the kernel has no event to wait for; it is asked
+            await asyncio.sleep(0)
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(data)
 
     def _open_for_sending(self) -> bool:
         return self._answer is not None and self._answer.head is None
@@ -179,11 +185,14 @@ class Connection(asyncio.Protocol):
 
     def alive(self) -> bool:
         """Whether an unused connection can be used: open, and with nothing to read, not even its end."""
-        if self._transport is None or self._transport.is_closing():
-            return False
-        if self._poll is None:
-            return True
-        return not self._poll.poll(0)
+        return self._is_open() and not self._has_news()
+
+    def _is_open(self) -> bool:
+        return self._transport is not None and not self._transport.is_closing()
+
+    def _has_news(self) -> bool:
+        """Return whether there is something to read that the event loop has not seen yet."""
+        return self._is_open() and self._poll is not None and bool(self._poll.poll(0))
 
     def waiting(self) -> asyncio.Future[None]:
         """Return what is done when something has come; from now on the provider's silence counts."""

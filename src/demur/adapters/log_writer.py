@@ -71,6 +71,8 @@ class _Queued:
     entry: LogEntry
     disclosures: tuple[Disclosure, ...]
     submission: Submission
+    durable: bool = False
+    """Whether it is a denial, which is tried again although its client was told."""
     kept: bool = False
     """Whether the disclosures are in their store already."""
     tried: Line | None = None
@@ -147,7 +149,7 @@ class LogWriter:
             submission = Submission(must_wait=must_wait, bell=self._bell)
             self._unsynced += not must_wait
             self._awaited += must_wait
-            self._queue.append(_Queued(entry, tuple(disclosures), submission))
+            self._queue.append(_Queued(entry, tuple(disclosures), submission, durable=durable))
             if len(self._queue) == 1 or (must_wait and self._awaited == 1):
                 # Whoever has something to write wakes by its own clock; to be woken for each record costs more than the record.
                 self._changed.notify()
@@ -206,7 +208,7 @@ class LogWriter:
             while not self._closing:
                 now = time.monotonic()
                 ready = self._last_commit + self._pause()
-                due = self._last_checkpoint_at + self._settings.checkpoint_s
+                due = self._checkpoint_by()
                 pending = self._frontier.size > self._checkpointed
                 if self._queue and now >= ready:
                     break
@@ -244,13 +246,18 @@ class LogWriter:
 
     def _put_back(self, batch: list[_Queued], failure: StoreError) -> None:
         self._failure = failure
-        again = [item for item in batch if not item.submission.must_wait]
+        waiting = [item.submission for item in batch if item.submission.must_wait]
         with self._changed:
+            for item in batch:
+                if item.durable and item.submission.must_wait and self._unsynced < self._settings.max_unsynced:
+                    # Whoever was denied hears of it in any case: the record is owed, as those of answers that went on.
+                    item.submission = Submission(must_wait=False, bell=self._bell)
+                    self._unsynced += 1
+            again = [item for item in batch if not item.submission.must_wait]
             self._queue.extendleft(reversed(again))
         self._told(0, len(batch) - len(again))
-        for item in batch:
-            if item.submission.must_wait:
-                item.submission.settle(failure)
+        for submission in waiting:
+            submission.settle(failure)
 
     def _keep_disclosures(self, batch: Sequence[_Queued]) -> None:
         """Keep texts before the records that speak of them: a text without its record is swept by its age."""
@@ -304,8 +311,13 @@ class LogWriter:
 
     def _checkpoint_due(self) -> bool:
         new = self._frontier.size - self._checkpointed
-        late = time.monotonic() - self._last_checkpoint_at >= self._settings.checkpoint_s
-        return new >= self._settings.checkpoint_records or (new > 0 and late)
+        late = time.monotonic() >= self._checkpoint_by()
+        full = new >= self._settings.checkpoint_records and self._unanchored is None
+        return full or (new > 0 and late)
+
+    def _checkpoint_by(self) -> float:
+        """Return when the log has to be signed again: soon, where that failed the last time."""
+        return self._last_checkpoint_at + (self._settings.checkpoint_s if self._unanchored is None else _RETRY_S)
 
     def _sign_last(self) -> None:
         """Sign the log as others have left it, with the key that may: a rotation since retires ours for the sizes after it."""
@@ -327,10 +339,12 @@ class LogWriter:
                 if self._anchor is not None:
                     note = self._anchor.add(note, self._store.node)
                 self._store.add_checkpoint(frontier.size, note)
-                self._unanchored = None
             except StoreError as exc:
                 self._unanchored = exc
-        self._checkpointed = frontier.size
+            else:
+                self._unanchored, self._checkpointed = None, frontier.size
+        else:
+            self._checkpointed = frontier.size
         self._last_checkpoint_at = time.monotonic()
 
 

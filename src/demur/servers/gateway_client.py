@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Protocol, Self
 from demur.servers.asgi import ClientGoneError, body_too_long, read_body
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
     from types import TracebackType
 
     from demur.servers.asgi import HttpAnswer, Receive, Scope, Send
 
 __all__ = ["LINE", "ClientLine", "ClientWatch", "PatientSender", "SlowClientError", "body_within"]
 
+_WITHOUT_BODY = (204, 304)
 LINE = "demur.line"
 """The extension of a request's scope by which its connection can be asked and used at once, where our own protocol class serves."""
 
@@ -27,12 +28,12 @@ LINE = "demur.line"
 class ClientLine(Protocol):
     """A client's connection, as our own protocol class knows it."""
 
-    told_of_end: Callable[[], None] | None
-    """Is called when the client goes away."""
-
     @property
     def is_gone(self) -> bool:
         """Whether the client went away."""
+
+    def watch(self, told_of_end: Callable[[], None] | None) -> None:
+        """Call this when the client goes away, and nobody where it is None."""
 
     def would_wait(self) -> bool:
         """Return whether a piece that is sent now would have to wait for the client."""
@@ -76,7 +77,7 @@ class ClientWatch:
         elif self._line.is_gone:
             asyncio.get_running_loop().call_soon(self._left)
         else:
-            self._line.told_of_end = self._left
+            self._line.watch(self._left)
         return self
 
     async def __aexit__(
@@ -86,7 +87,7 @@ class ClientWatch:
         if self._watcher is not None:
             self._watcher.cancel()
         if self._line is not None:
-            self._line.told_of_end = None
+            self._line.watch(None)
         if not self.gone or self._guarded is None:
             return
         if kind is None:
@@ -122,11 +123,13 @@ class PatientSender:
     async def start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
         """Send the head of an answer."""
         self.begun = True
-        await self._send({"type": "http.response.start", "status": status, "headers": headers})
+        await self._in_time(self._send({"type": "http.response.start", "status": status, "headers": headers}))
 
     async def piece(self, body: bytes, *, more: bool = True) -> None:
         """Send a piece; raise where the client does not take it."""
-        sending = self._send({"type": "http.response.body", "body": body, "more_body": more})
+        await self._in_time(self._send({"type": "http.response.body", "body": body, "more_body": more}))
+
+    async def _in_time(self, sending: Awaitable[None]) -> None:
         if self._line is not None and not self._line.would_wait():
             await sending
             return
@@ -144,7 +147,9 @@ class PatientSender:
 
     async def answer(self, answer: HttpAnswer) -> None:
         """Send a whole answer."""
-        headers = [*answer.headers, (b"content-length", b"%d" % len(answer.body))]
+        # Nothing follows these, and a length beside the first of them is forbidden (RFC 9110, 8.6).
+        has_body = answer.status not in _WITHOUT_BODY
+        headers = [*answer.headers, *([(b"content-length", b"%d" % len(answer.body))] if has_body else [])]
         if self._line is not None and self._line.answer(answer.status, headers, answer.body):
             self.begun = True
             return

@@ -35,7 +35,7 @@ from demur.servers.gateway_arrival import ANSWER_TOO_LARGE, collected, is_stream
 from demur.servers.gateway_client import ClientWatch, body_within
 from demur.servers.gateway_forward import AnswerReading, credential_of, forwarded
 from demur.servers.gateway_reading import read_asked_body
-from demur.servers.gateway_record import Dossier, TextSeal, file_exchange, open_dossier
+from demur.servers.gateway_record import Dossier, TextSeal, file_exchange, open_dossier, tell_everybody
 from demur.servers.gateway_routes import plain_path
 from demur.servers.gateway_stream import StreamPassage
 
@@ -76,7 +76,7 @@ class ServedExchange:
         self._parts, self._scope, self._receive, self._out = parts, scope, receive, out
         self._route, self._headers, self._client = route, headers, client
         self._dossier: Dossier | None = None
-        self._is_filed = False
+        self._is_filed = self._is_store_counted = False
 
     @property
     def _case(self) -> Dossier:
@@ -145,6 +145,7 @@ class ServedExchange:
         if case.request.stream and parts.writer.failure is not None and self._store_closed:
             # A stream cannot be taken back once it runs; filing this very refusal tells whether the store is back.
             parts.metrics.failed("store", opened=False)
+            self._is_store_counted = True
             return _NO_RECORD
         subject = subject_of_request(case.request, metadata=self._metadata(), trace=case.passport)
         weighed = weigh(case.gate, await parts.audit(subject), asker=case.asker)
@@ -293,9 +294,13 @@ class ServedExchange:
         """Put the exchange on record; return whether it may go on: it is, or a store that is down is open."""
         case, parts = self._case, self._parts
         self._is_filed = True
+        filed = await file_exchange(parts, case, durable=durable)
+        if not filed.kept and self._store_closed and not case.blocked and not self._out.begun:
+            case.status = _NO_RECORD.status
+        tell_everybody(parts, case, filed.facts)
         parts.metrics.answered(self._route.label, case.status or 499, client=case.client.name if case.client else None)
-        if await file_exchange(parts, case, durable=durable):
-            return True
+        if filed.kept or self._is_store_counted:
+            return filed.kept
         parts.metrics.failed("store", opened=not self._store_closed)
         event = LogEvent.FAILED_CLOSED if self._store_closed else LogEvent.FAILED_OPEN
         log_event(event, part="store")

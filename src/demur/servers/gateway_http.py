@@ -78,7 +78,10 @@ class _GatewayProtocol(HttpToolsProtocol):
         self._unsound: RejectReason | None = None
         self._timer: TimerHandle | None = None
         self._deadline = _NEVER
+        self._unsent = 0
         self._lines: deque[RequestLine] = deque()
+        self._refusal: RejectReason | None = None
+        self._ended_here = self._counts = False
         self._data = b""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
@@ -91,28 +94,31 @@ class _GatewayProtocol(HttpToolsProtocol):
             self._timer = None
         super().connection_lost(exc)
         for line in self._lines:
-            if line.told_of_end is not None:
-                line.told_of_end()
+            line.end()
 
     def data_received(self, data: bytes) -> None:
-        self._data = data
+        if self._refusal is not None:
+            return
+        self._data, self._ended_here = data, False
         was_in_head = self._in_head
         super().data_received(data)
         if self._in_head and not self.transport.is_closing():
             if not was_in_head and self.cycle is not None:
                 self._await_until(self.loop.time() + self.header_s)
-            # The parser gathers a header until it is whole, so that only the raw bytes tell how long it is by now.
-            self._head_bytes += len(data)
+            # The parser gathers a header until it is whole, so that only the raw bytes tell how long it is by now; those of the
+            # request before it are no part of it.
+            self._head_bytes += len(data) if self._counts else 0
+            self._counts = True
             if self._head_bytes > self.header_bytes:
                 self._refuse(RejectReason.HEADERS_TOO_LARGE)
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self._in_head, self._head_bytes = True, 0
+        self._in_head, self._head_bytes, self._counts = True, 0, not self._ended_here
 
     def on_headers_complete(self) -> None:
         self._in_head = False
-        self._deadline = _NEVER
+        self._deadline, self._unsent = _NEVER, 0
         self._unsound = self._found_in_head()
         if self._unsound is not None:
             raise _UnsoundHeadError
@@ -126,16 +132,23 @@ class _GatewayProtocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         self._lines.popleft()
+        if self._refusal is not None and not self._waits_for_others():
+            self.pipeline.clear()
+            self._say_refusal(self._refusal)
+            return
         if self.pipeline or self.transport.is_closing():
             super().on_response_complete()
+            if self.transport.is_closing() and not self._lingers:
+                self._await_taking()
             return
         # As uvicorn's own, but for its timer, which is made and thrown away for each request.
         self.server_state.total_requests += 1
         self.flow.resume_reading()
         if not self._in_head and not self._lingers:
-            self._await_until(self.loop.time() + self.timeout_keep_alive)
+            self._await_taking()
 
     def on_message_complete(self) -> None:
+        self._ended_here = True
         if self._lingers:
             self.transport.close()
         elif not self._offers_upgrade:
@@ -190,12 +203,24 @@ class _GatewayProtocol(HttpToolsProtocol):
             self._await_until(self.loop.time() + _LINGER_S)
         else:
             self.transport.close()
+            self._await_taking()
 
     def _refuse(self, reason: RejectReason) -> None:
+        """Refuse what came, once the requests before it are answered."""
         self._deadline = _NEVER
         if self._lingers:
             self.transport.close()
-            return
+        elif self._waits_for_others():
+            self._refusal = reason
+        else:
+            self._say_refusal(reason)
+
+    def _waits_for_others(self) -> bool:
+        """Return whether requests before the one that is refused are not answered yet; its body, or its head, is at fault."""
+        begun = self._lines and self.cycle.more_body
+        return len(self._lines) > (1 if begun else 0)
+
+    def _say_refusal(self, reason: RejectReason) -> None:
         cycle: RequestResponseCycle | None = self.cycle  # None before the first request, whatever uvicorn declares
         rebuff = _REBUFFS.get(reason, _INVALID)
         busy = cycle is not None and cycle.response_started and not cycle.response_complete
@@ -205,8 +230,10 @@ class _GatewayProtocol(HttpToolsProtocol):
         else:
             answer = rebuff_answer(rebuff, shape_for_errors(self._path()))
             head = b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n"
-            self.transport.write(STATUS_LINE[rebuff.status] + head % len(answer.body) + answer.body)
+            if not self.transport.is_closing():
+                self.transport.write(STATUS_LINE[rebuff.status] + head % len(answer.body) + answer.body)
             self.transport.close()
+            self._await_taking()
         if self.rejected is not None:
             self.rejected(self._rejection(reason, rebuff.status, answered=not busy))
 
@@ -226,16 +253,29 @@ class _GatewayProtocol(HttpToolsProtocol):
         if self._timer is None:
             self._timer = self.loop.call_at(deadline, self._look_at_the_time)
 
+    def _await_taking(self) -> None:
+        """Expect the client to take what was sent, and then to ask again."""
+        self._unsent = self.transport.get_write_buffer_size()
+        patience_s = self.header_s if self._unsent else self.timeout_keep_alive
+        self._await_until(self.loop.time() + patience_s)
+
     def _look_at_the_time(self) -> None:
         self._timer = None
-        if self.transport.is_closing() or self._deadline == _NEVER:
+        if self._deadline == _NEVER:
             return
         if self.loop.time() < self._deadline:
             self._await_until(self._deadline)
-        elif self._in_head or self.cycle is None:
-            self._refuse(RejectReason.HEADERS_LATE)
-        else:
-            self.transport.close()
+        elif self._unsent:
+            # Whoever takes anything at all may take its time: the answer is in memory, and leaves it.
+            if self.transport.get_write_buffer_size() < self._unsent:
+                self._await_taking()
+            else:
+                self.transport.abort()
+        elif not self.transport.is_closing():
+            if self._in_head or self.cycle is None:
+                self._refuse(RejectReason.HEADERS_LATE)
+            else:
+                self.transport.close()
 
 
 def _reason_of(error: BaseException | None) -> RejectReason:

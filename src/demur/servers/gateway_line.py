@@ -22,18 +22,30 @@ __all__ = ["RequestLine"]
 class RequestLine:
     """A client's connection, as long as one request of it is served; a `ClientLine`."""
 
-    __slots__ = ("_cycle", "_end", "told_of_end")
+    __slots__ = ("_cycle", "_end", "_told_of_end")
 
     def __init__(self, cycle: RequestResponseCycle, end: Callable[[], None]) -> None:
         """Serve one request; `end` is called when an answer is the last one of its connection."""
         self._cycle, self._end = cycle, end
-        self.told_of_end: Callable[[], None] | None = None
-        """Is called when the client goes away; whoever serves the request sets it, and takes it back."""
+        self._told_of_end: Callable[[], None] | None = None
 
     @property
     def is_gone(self) -> bool:
         """Whether the client went away."""
         return self._cycle.disconnected or self._cycle.transport.is_closing()
+
+    def watch(self, told_of_end: Callable[[], None] | None) -> None:
+        """Call this when the client goes away, and nobody where it is None."""
+        self._told_of_end = told_of_end
+        if told_of_end is not None and not self.is_gone:
+            # A long body holds reading back, and with it the news that the client has gone.
+            self._cycle.flow.resume_reading()
+
+    def end(self) -> None:
+        """Take note that the client went away."""
+        self._cycle.disconnected = not self._cycle.response_complete
+        if self._told_of_end is not None:
+            self._told_of_end()
 
     def would_wait(self) -> bool:
         """Return whether a piece that is sent now would have to wait for the client."""
@@ -46,8 +58,6 @@ class RequestLine:
             return None
         body, cycle.body = bytes(cycle.body), bytearray()
         cycle.message_event.clear()
-        # A long body holds reading back, and with it the news that the client has gone.
-        cycle.flow.resume_reading()
         return body
 
     def answer(self, status: int, headers: Sequence[tuple[bytes, bytes]], body: bytes) -> bool:

@@ -5,6 +5,7 @@ Laws: bytes pass both ways as they come, within the limits; nothing of them is r
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from demur.adapters.structured_log import LogEvent, log_event
@@ -34,6 +35,17 @@ class _TooLongError(UpstreamError):
     fault = "protocol"
 
 
+class _TooSlowError(UpstreamError):
+    """The client does not go on with its body; raised where the upstream takes it."""
+
+    fault = "protocol"
+
+
+_CLOSE = ((b"connection", b"close"),)
+_TOO_LARGE = Rebuff(413, "request_too_large", "The body is too large.", headers=_CLOSE)
+_TOO_SLOW = Rebuff(408, "request_timeout", "The request did not come in time.", headers=_CLOSE)
+
+
 async def pass_unread(
     parts: GatewayParts, scope: Scope, receive: Receive, *, out: PatientSender, headers: Headers, client: str | None
 ) -> None:
@@ -44,11 +56,10 @@ async def pass_unread(
     size = int(told) if told.isdecimal() else None
     has_body = size is None and header(scope, b"transfer-encoding") != ""
     if size is not None and size > limit:
-        await _refused_here(
-            parts, out, Rebuff(413, "request_too_large", "The body is too large."), scope, client=client
-        )
+        await _refused_here(parts, out, _TOO_LARGE, scope, client=client)
         return
-    body = _pieces(receive, limit) if size or has_body else b""
+    patience_s = parts.settings.timeouts.slow_client_s
+    body = _pieces(receive, limit, limit_s=patience_s) if size or has_body else b""
     provider = parts.provider_of(plain_path(scope["path"]))
     asked = forwarded(
         scope,
@@ -62,7 +73,9 @@ async def pass_unread(
     try:
         answer = await provider.pool.send(asked)
     except _TooLongError:
-        rebuff = Rebuff(413, "request_too_large", "The body is too large.", headers=((b"connection", b"close"),))
+        rebuff = _TOO_LARGE
+    except _TooSlowError:
+        rebuff = _TOO_SLOW
     except UpstreamError as exc:
         parts.metrics.upstream_failed(exc)
         log_event(LogEvent.UPSTREAM_FAILED, shape=_LABEL, fault=exc.fault)
@@ -77,7 +90,8 @@ async def pass_unread(
 
 
 async def _passed_back(answer: UpstreamAnswer, receive: Receive, scope: Scope, *, out: PatientSender) -> None:
-    await out.start(answer.status, list(answer.headers))
+    bodiless = answer.status in (204, 304)
+    await out.start(answer.status, [pair for pair in answer.headers if not (bodiless and pair[0] == b"content-length")])
     if scope["method"] == "HEAD":
         await out.piece(b"", more=False)
         return
@@ -91,11 +105,15 @@ async def _passed_back(answer: UpstreamAnswer, receive: Receive, scope: Scope, *
     await out.piece(b"", more=False)
 
 
-async def _pieces(receive: Receive, limit: int) -> AsyncIterator[bytes]:
-    """Yield the body of a request as it comes."""
+async def _pieces(receive: Receive, limit: int, *, limit_s: float) -> AsyncIterator[bytes]:
+    """Yield the body of a request as it comes; each piece has its time."""
     size = 0
     while True:
-        message = await receive()
+        try:
+            async with asyncio.timeout(limit_s):
+                message = await receive()
+        except TimeoutError as exc:
+            raise _TooSlowError("the body did not come in time") from exc
         if message["type"] == "http.disconnect":
             raise ClientGoneError
         piece = message.get("body", b"")

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec.structs import replace
 
 from demur.adapters.structured_log import LogEvent, is_logged, log_event
@@ -34,7 +35,14 @@ if TYPE_CHECKING:
     from demur.servers.gateway_parts import GatewayParts
     from demur.servers.gateway_routes import AuditedRoute
 
-__all__ = ["Dossier", "TextSeal", "file_exchange", "open_dossier"]
+__all__ = ["Dossier", "Filed", "TextSeal", "file_exchange", "open_dossier", "tell_everybody"]
+
+
+class Filed(msgspec.Struct, frozen=True):
+    """What became of filing an exchange."""
+
+    facts: ExchangeFacts
+    kept: bool
 
 
 class TextSeal:
@@ -127,8 +135,8 @@ def open_dossier(
     return Dossier(route, gate, holds, client, body, asked, kept, *began, traceparent=traceparent)
 
 
-async def file_exchange(parts: GatewayParts, dossier: Dossier, *, durable: bool) -> bool:
-    """Put an exchange on record; return False where the store does not take it."""
+async def file_exchange(parts: GatewayParts, dossier: Dossier, *, durable: bool) -> Filed:
+    """Put an exchange on record; return whether the store took it, and what is known of it by then."""
     causes = causes_of(dossier.verdict, blocked=dossier.blocked)
     response = dossier.response
     facts = ExchangeFacts(
@@ -146,7 +154,7 @@ async def file_exchange(parts: GatewayParts, dossier: Dossier, *, durable: bool)
     phases = tuple(weighed.record(coverage) for weighed, coverage in dossier.weighed)
     passport, behind = issue_passport(facts, phases, salts=parts.salts)
     # A phase that could not be written is a gap that shows only now.
-    _tell_everybody(parts, dossier, replace(facts, gaps=passport.gaps) if passport.gaps else facts)
+    filed = Filed(facts=replace(facts, gaps=passport.gaps) if passport.gaps else facts, kept=True)
     kept = (*dossier.disclosures, *behind) if parts.disclosures is not None else ()
     try:
         submission = parts.writer.submit(passport, disclosures=kept, durable=durable)
@@ -157,12 +165,12 @@ async def file_exchange(parts: GatewayParts, dossier: Dossier, *, durable: bool)
         # What the store refuses, and what cannot be sealed, is lost to the log alike; a store that hangs may still take the record.
         in_store = isinstance(exc, TimeoutError | StoreError)
         log_event(LogEvent.RECORD_FAILED, part="store" if in_store else None, error=exc)
-        return False
-    return True
+        return replace(filed, kept=False)
+    return filed
 
 
-def _tell_everybody(parts: GatewayParts, dossier: Dossier, facts: ExchangeFacts) -> None:
-    """Tell the figures, the log and the traces."""
+def tell_everybody(parts: GatewayParts, dossier: Dossier, facts: ExchangeFacts) -> None:
+    """Tell the figures, the log and the traces how an exchange ended."""
     metrics, label = parts.metrics, dossier.route.label
     for weighed, _ in dossier.weighed:
         metrics.decided(weighed.audit.phase, weighed.decision)

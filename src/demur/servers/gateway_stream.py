@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from demur.adapters.content_coding import body_decoder
 from demur.adapters.gateway_settings import OnFailure, StreamWord
 from demur.adapters.structured_log import LogEvent, log_event
-from demur.errors import InputError, ShapeError, SizeLimitError, UpstreamError
+from demur.errors import InputError, ShapeError, SizeLimitError, UpstreamError, UpstreamProtocolError
 from demur.model.claim import Phase
 from demur.pipeline.classify import classify
 from demur.pipeline.guard import open_guard
@@ -114,9 +114,12 @@ class StreamPassage:
         self.body: bytes | None = None
 
     async def run(self) -> bytes:
-        """Pass the stream on; return the bytes that wait for the record. `body` is set where it was no stream."""
+        """Pass the stream on; return the bytes that wait for the record. `body` is set where it was no stream.
+
+        Raise the `UpstreamError` that cut such a body, as reading any whole answer does, unless the settings let it pass.
+        """
         decoder = self._decoder()
-        reason, step = FinishReason.END, None
+        cut: UpstreamError | None = None
         try:
             async for raw in self._answer.body:
                 piece = raw if decoder is None else decoder.decode(raw)
@@ -127,12 +130,16 @@ class StreamPassage:
                     await self._answer.body.aclose()
                     return step.send
         except UpstreamError as exc:
-            reason = self._failed(exc)
-        except InputError:
+            cut = exc
+        except InputError as exc:
             # Compressed bytes that do not decompress: the rest cannot be read, so it is not passed on.
             await self._answer.body.aclose()
-            reason = FinishReason.CUT
-        step = await self._settled(self._guard.finish(reason))
+            cut = UpstreamProtocolError("the provider's answer does not decompress")
+            cut.__cause__ = exc
+        step = self._guard.finish(FinishReason.END if cut is None else FinishReason.CUT)
+        if cut is not None:
+            self._broke_off(cut, is_body=step.body is not None)
+        step = await self._settled(step)
         self.body = step.body
         return self._tail(step)
 
@@ -210,11 +217,17 @@ class StreamPassage:
         self._added_s += time.perf_counter() - began
         return weighed
 
-    def _failed(self, exc: UpstreamError) -> FinishReason:
+    def _broke_off(self, exc: UpstreamError, *, is_body: bool) -> None:
+        """Take note of a cut; raise it where nothing was sent yet and the settings want an error."""
+        if is_body and self._parts.settings.failure.upstream is OnFailure.CLOSED:
+            # Whoever answers in the provider's place takes note of it as well.
+            raise exc
         self._dossier.fault = exc.fault
         self._parts.metrics.upstream_failed(exc)
         log_event(LogEvent.UPSTREAM_FAILED, fault=exc.fault, timeout=getattr(exc, "which", None))
-        return FinishReason.CUT
+        if is_body:
+            # A body is not concluded as a stream is, where its gap would be put on record.
+            self._dossier.gap(Phase.RESPONSE, "upstream_cut")
 
     def _tail(self, step: GuardStep) -> bytes:
         """Return the last bytes; a stream that was cut ends as an error, or as it broke off, by the settings."""
