@@ -147,6 +147,46 @@ def test_records_already_acknowledged_survive_a_store_that_fails(tmp_path: Path)
     assert indices == sorted(indices)
 
 
+def test_a_denial_is_owed_its_record(tmp_path: Path) -> None:
+    """A denial whose record cannot be kept is told so, and its record is written once the store takes records again."""
+    place = small_log(tmp_path, 1)
+    gate = gate_in(tmp_path / "policy")
+    counted: list[tuple[int, int]] = []
+    store = place.open(read_only=False)
+    settings = WriterSettings(Durability.SYNC, interval_s=0.0, max_unsynced=1)
+    writer = LogWriter(store, None, settings=settings, told=lambda *count: counted.append(count))
+    writer.start("c" * 64, "d" * 64)
+    size = store.frontier().size
+    store._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # type: ignore[attr-defined]  # this store is SQLite's
+    store._db.execute("PRAGMA max_page_count = 1")  # type: ignore[attr-defined]  # this store is SQLite's
+    for durable in (True, False, True):
+        told = writer.submit(decided(gate, "x" * 90_000), durable=durable).receipt.exception(timeout=30)
+        assert isinstance(told, StoreError)
+    store._db.execute("PRAGMA max_page_count = 1000000")  # type: ignore[attr-defined]  # this store is SQLite's
+    writer.submit(decided(gate, "y")).receipt.result(timeout=30)
+    writer.close()
+    # The first denial is kept, as many as may be at stake; what else was told to fail is lost, and counted as that.
+    assert store.frontier().size == size + 2
+    assert [sum(column) for column in zip(*counted, strict=True)] == [2, 2]
+    store.close()
+
+
+def test_a_log_that_could_not_be_signed_is_signed_as_soon_as_it_can(tmp_path: Path) -> None:
+    """A checkpoint that failed is tried again without waiting for another record, and then the writer is well again."""
+    place = log_place(str(tmp_path))
+    assert place.anchors is not None
+    settings = WriterSettings(interval_s=0.0, checkpoint_records=1)
+    with writing(place, settings=settings) as writer:
+        place.anchors.mkdir()
+        writer.submit(decided(gate_in(tmp_path / "policy"))).receipt.result(timeout=30)
+        for well in (False, True):
+            while (writer.failure is None) is not well:
+                pass
+            if not well:
+                place.anchors.rmdir()
+    assert len(read_notes(place.anchors)) == 1
+
+
 def test_a_writer_takes_the_key_that_replaced_its_own(tmp_path: Path) -> None:
     """After a rotation on record by another process, the next record is signed by the new key, finished or not."""
     place = log_place(str(tmp_path))

@@ -136,6 +136,9 @@ def test_a_store_that_takes_nothing(tmp_path: Path, simulator: RunningSimulator,
         assert running.knock("/readyz", method="GET").status == 200
         word = "closed" if mode is OnFailure.CLOSED else "open"
         assert f'demur_fail_{word}_total{{part="store"}}' in running.metrics()
+        kind = "5xx" if mode is OnFailure.CLOSED else "2xx"
+        asked = {"5xx": 2, "2xx": 4}[kind]
+        assert f'demur_requests_total{{shape="openai_chat",status="{kind}"}} {asked}' in running.metrics()
     assert verified(tmp_path).faults == ()
 
 
