@@ -8,6 +8,7 @@ is closed or open by the settings, and counted as what it was.
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from demur.adapters.gateway_settings import DenyStyle, OnFailure
@@ -193,8 +194,10 @@ class ServedExchange:
         else:
             if passage is None:
                 await self._answered(answer, whole)
-            elif passage.body is not None:
-                await self._answered(answer, (passage.body, passage.body))
+            elif passage.body is not None and answer is not None:
+                # What was no stream was read to its end, and decoded on the way.
+                kept = tuple(pair for pair in answer.headers if pair[0] != b"content-encoding")
+                await self._answered(replace(answer, headers=kept), (passage.body, passage.body))
             else:
                 await self._streamed(passage, tail)
 
