@@ -226,3 +226,20 @@ def test_every_setting_is_on_the_page() -> None:
     assert len({each.variable for each in names.values()}) == len(names) > 40
     assert all(each.about.what for each in names.values())
     assert RoutePart().verify
+
+
+@pytest.mark.parametrize(
+    ("table", "hint"),
+    [
+        ("policy", "did you mean [gateway.policy]?"),
+        ("gatway.store", "did you mean [gateway]?"),
+        ("zzz", "there are [gateway] and [simulator]"),
+    ],
+)
+def test_a_table_that_nobody_reads_is_an_error(tmp_path: Path, table: str, hint: str) -> None:
+    """A table outside of ours would leave every default in force without a word, so it is refused with its line."""
+    file = tmp_path / "demur.toml"
+    file.write_text(f"# mine\n[simulator]\nseed = 7\n\n[{table}]\npaths = []\n", encoding="utf-8")
+    with pytest.raises(ShapeError) as raised:
+        load_settings(str(file), environ={})
+    assert (raised.value.line, raised.value.hint) == (5, hint)

@@ -240,9 +240,11 @@ def test_a_store_that_hangs_is_not_waited_for(tmp_path: Path, mode: OnFailure, s
         held = sqlite3.connect(tmp_path / "log" / "log.db", isolation_level=None)
         held.execute("BEGIN IMMEDIATE")
         assert running.knock(CHAT, chat(HARMLESS)).status == status
+        assert running.knock("/readyz", method="GET").json["troubles"] == ["store"]
         held.execute("ROLLBACK")
         held.close()
         assert running.knock(CHAT, chat(HARMLESS)).status == 200
+        assert running.knock("/readyz", method="GET").status == 200
     # What was given up was still written, once the store could.
     assert len(passports(tmp_path)) == 2
     assert verified(tmp_path).faults == ()

@@ -21,6 +21,7 @@ from functools import cache
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
+from demur.adapters.config_tables import check_tables
 from demur.adapters.files import read_text
 from demur.adapters.gateway_settings import GatewaySettings, RoutePart, Setting
 from demur.adapters.postgres_address import without_password
@@ -127,6 +128,7 @@ def _of_file(name: str) -> tuple[dict[str, _Given], tuple[RoutePart, ...]]:
         what = _TOML_PLACE.sub("", str(exc))
         line = int(place[1]) if place else None
         raise ShapeError(f"not TOML: {what[:1].lower()}{what[1:]}", source=name, line=line) from exc
+    check_tables(loaded, name, text=text, parts={each.partition(".")[0] for each in declared_settings()} | {_ROUTES})
     table = loaded.get(_TABLE, {})
     if not isinstance(table, dict):
         raise ShapeError(f"`{_TABLE}` is no table", source=name, hint=f"write [{_TABLE}]")

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
+from demur.adapters.config_tables import check_tables
 from demur.adapters.files import read_text
 from demur.errors import ShapeError, UsageError
 from demur.simulate.scenario import parse_scenario, scenario_named
@@ -138,9 +139,12 @@ def _simulator_table(file: str | None) -> dict[str, _Found]:
         return {}
     name = file or _FILE
     try:
-        table = tomllib.loads(read_text(name)).get(_TABLE, {})
+        text = read_text(name)
+        loaded = tomllib.loads(text)
     except tomllib.TOMLDecodeError as exc:
         raise ShapeError(f"not TOML: {str(exc).lower()}", source=name) from exc
+    check_tables(loaded, name, text=text)
+    table = loaded.get(_TABLE, {})
     if not isinstance(table, dict):
         raise ShapeError(f"`{_TABLE}` is no table", source=name, hint=f"write [{_TABLE}]")
     for key in table:

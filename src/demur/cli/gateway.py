@@ -20,10 +20,10 @@ __all__ = ["MountedDashboard", "add_parser"]
 
 _EXAMPLES = """\
 examples:
-  demur gateway                                  a simulated model, nothing blocked
+  demur gateway                     a simulated model, nothing blocked
   demur gateway --upstream https://api.openai.com --policy block-attacks
   demur gateway --policy policies/ --store log/ --workers 2
-  demur gateway --print-config                   what holds, and where it came from
+  demur gateway --print-config      what holds, and where it came from
 
 Point a client at it by its base URL: http://127.0.0.1:8080/v1 for OpenAI's,
 http://127.0.0.1:8080 for Anthropic's. Settings come from demur.toml, the
@@ -32,7 +32,8 @@ environment (DEMUR_GATEWAY_...) and flags, each winning over the one before.
 The dashboard is at /-/, behind a token that is made and printed at every
 start unless dashboard.token_env names a variable that holds one.
 
-exit codes: 0 ended as told, 2 bad settings or an address in use
+exit codes: 0 ended as told, 2 bad settings, an address in use, or records
+that could not be written by the end
 """
 
 
@@ -41,7 +42,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     command = commands.add_parser(
         "gateway",
         help="audit, decide and record, in front of any model",
-        description="A reverse proxy that audits every exchange with a model, decides by policy, and records.",
+        description="A reverse proxy that audits every exchange, decides by policy, and records.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,

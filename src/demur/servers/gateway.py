@@ -154,7 +154,7 @@ class GatewayApp:
         parts = self._parts
         troubles = {
             "draining": parts.draining,
-            "store": parts.writer.failure is not None,
+            "store": parts.store_hangs or parts.writer.failure is not None,
             "policy": parts.policy.denies_all,
         }
         found = [name for name, there in troubles.items() if there]

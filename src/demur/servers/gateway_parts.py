@@ -88,6 +88,8 @@ class GatewayParts:
     salts: Iterator[bytes]
     telemetry: ExchangeTelemetry | None = None
     draining: bool = False
+    store_hangs: bool = False
+    """Whether a record was waited for in vain, and none was written since."""
     _tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
     def provider_of(self, path: str) -> Provider:
@@ -149,12 +151,17 @@ async def open_parts(settings: GatewaySettings, *, metrics_folder: str) -> Gatew
     disclosures = place.disclosures(utc_now, create=True) if settings.disclosure.on else None
     loop = asyncio.get_running_loop()
 
+    def settled(written: int, lost: int) -> None:
+        metrics.recorded(written, lost)
+        if written:
+            parts.store_hangs = False
+
     def told(written: int, lost: int) -> None:
         # Figures are written by one thread, so that no two add to the same number at once.
-        loop.call_soon_threadsafe(metrics.recorded, written, lost)
+        loop.call_soon_threadsafe(settled, written, lost)
 
     writer = _writer(settings, place, store, disclosures=disclosures, told=told)
-    return GatewayParts(
+    parts = GatewayParts(
         settings,
         _config_digest(settings, place),
         chain,
@@ -169,6 +176,7 @@ async def open_parts(settings: GatewaySettings, *, metrics_folder: str) -> Gatew
         _salts(),
         _telemetry(settings),
     )
+    return parts
 
 
 def _salts() -> Iterator[bytes]:

@@ -164,6 +164,7 @@ async def file_exchange(parts: GatewayParts, dossier: Dossier, *, durable: bool)
     except (TimeoutError, DemurError) as exc:
         # What the store refuses, and what cannot be sealed, is lost to the log alike; a store that hangs may still take the record.
         in_store = isinstance(exc, TimeoutError | StoreError)
+        parts.store_hangs |= isinstance(exc, TimeoutError)
         log_event(LogEvent.RECORD_FAILED, part="store" if in_store else None, error=exc)
         return replace(filed, kept=False)
     return filed
