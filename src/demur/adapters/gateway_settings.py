@@ -14,7 +14,7 @@ from typing import Annotated
 
 from demur.adapters.upstream import origin_of
 from demur.errors import UsageError
-from demur.model.passport import SigningMode
+from demur.model.passport import Durability, SigningMode
 
 __all__ = [
     "OBSERVE_ONLY",
@@ -74,13 +74,6 @@ class StreamWord(StrEnum):
     PASS = "pass"  # noqa: S105 — to let pass, no password
     WINDOW = "window"
     BUFFER = "buffer"
-
-
-class Durability(StrEnum):
-    """Whether an answer waits until its record is on disk."""
-
-    SYNC = "sync"
-    ASYNC = "async"
 
 
 class OnFailure(StrEnum):

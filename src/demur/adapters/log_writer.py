@@ -13,7 +13,6 @@ import threading
 import time
 from collections import deque
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from demur.adapters.log_growth import Line
@@ -23,7 +22,7 @@ from demur.adapters.log_receipts import Bell, Receipt, Submission
 from demur.adapters.log_sealing import LineSealer, utc_now
 from demur.adapters.structured_log import LogEvent, log_event
 from demur.errors import DemurError, ShapeError, StoreError
-from demur.model.passport import LogEntry, Passport, Restart
+from demur.model.passport import Durability, LogEntry, Passport, Restart
 from demur.record.checkpoint import Checkpoint, issue_checkpoint
 
 if TYPE_CHECKING:
@@ -43,13 +42,6 @@ _PATIENT = 5
 """How many intervals records wait that nobody waits for: a batch costs as much for one record as for many."""
 _RETRY_S = 0.25
 """How long a store that failed is left alone."""
-
-
-class Durability(StrEnum):
-    """When a record that is no denial is acknowledged."""
-
-    SYNC = "sync"
-    ASYNC = "async"
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ __all__ = [
     "Commitment",
     "Coverage",
     "DeclineCause",
+    "Durability",
     "EnforcementGap",
     "Erasure",
     "Fault",
@@ -84,6 +85,13 @@ class SigningMode(StrEnum):
 
     ED25519 = "ed25519"
     NONE = "none"
+
+
+class Durability(StrEnum):
+    """When an answer that is no denial may be given: once its record is durable, or before."""
+
+    SYNC = "sync"
+    ASYNC = "async"
 
 
 class AuditorRun(msgspec.Struct, frozen=True, gc=False):

@@ -25,13 +25,13 @@ from demur.adapters.http_pool import HttpPool, upstream_tls
 from demur.adapters.keys import read_private_key
 from demur.adapters.log_location import LogPlace, log_place
 from demur.adapters.log_sealing import utc_now
-from demur.adapters.log_writer import Durability, LogWriter, WriterSettings
+from demur.adapters.log_writer import LogWriter, WriterSettings
 from demur.adapters.settings_source import secret_of
 from demur.adapters.structured_log import LogEvent, log_event
 from demur.adapters.upstream import UpstreamLimits, UpstreamTimeouts, origin_of
 from demur.errors import DemurError, UsageError
 from demur.model.claim import Vocabulary
-from demur.model.passport import SigningMode
+from demur.model.passport import Durability, SigningMode
 from demur.pipeline.passporting import unasked
 from demur.pipeline.safety_auditor import BUILTIN_AUDITORS
 from demur.policy.vocabulary import SAFETY_VOCABULARY
@@ -239,7 +239,7 @@ def _writer(
         keys = _OperatorsKey(Path(settings.signing.key_file)) if settings.signing.key_file else place.keys()
     # Whoever wants no answer without its record has every answer wait for it.
     closed = settings.failure.store is OnFailure.CLOSED
-    durability = Durability.SYNC if closed else Durability(settings.store.durability.value)
+    durability = Durability.SYNC if closed else settings.store.durability
     return LogWriter(
         store,
         keys,
