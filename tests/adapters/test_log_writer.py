@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from msgspec import structs
 from tests.adapters.passport_logs import ORIGIN, SYNC, decided, gate_in, small_log, ticking, writing
+from tests.patience import until
 
 from demur.adapters.anchors import AnchorFile, read_notes
 from demur.adapters.keys import KeyFolder
@@ -179,11 +180,9 @@ def test_a_log_that_could_not_be_signed_is_signed_as_soon_as_it_can(tmp_path: Pa
     with writing(place, settings=settings) as writer:
         place.anchors.mkdir()
         writer.submit(decided(gate_in(tmp_path / "policy"))).receipt.result(timeout=30)
-        for well in (False, True):
-            while (writer.failure is None) is not well:
-                pass
-            if not well:
-                place.anchors.rmdir()
+        until(lambda: writer.failure is not None)
+        place.anchors.rmdir()
+        until(lambda: writer.failure is None)
     assert len(read_notes(place.anchors)) == 1
 
 
@@ -270,8 +269,7 @@ def test_an_idle_log_is_signed_when_its_time_has_come(tmp_path: Path) -> None:
     with writing(place, settings=replace(SYNC, checkpoint_s=0.01)) as writer:
         writer.submit(decided(gate_in(tmp_path / "policy"))).receipt.result(timeout=30)
         store = place.open(read_only=True)
-        while not list(store.checkpoints()):
-            pass
+        until(lambda: list(store.checkpoints()))
         store.close()
 
 

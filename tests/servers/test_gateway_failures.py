@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import openai
 import pytest
+from tests.patience import until
 from tests.servers.gatewaying import HARMLESS, POLICY_FILE, Running, chat, gateway, passports, verified
 from tests.servers.serving import serving
 from tests.servers.test_gateway_streams import Stub
@@ -151,10 +152,10 @@ def test_a_policy_that_does_not_load(tmp_path: Path, simulator: RunningSimulator
     with gateway(tmp_path, simulator.url, policy=ALLOW, **more) as running:
         assert running.knock(CHAT, chat(HARMLESS)).status == 200
         rules.write_text("forbid (", encoding="utf-8")
-        _until(lambda: "policy_reload" in running.metrics())
+        until(lambda: "policy_reload" in running.metrics())
         assert running.knock(CHAT, chat(HARMLESS)).status == status
         rules.write_text(ALLOW.replace("log", "warn"), encoding="utf-8")
-        _until(lambda: len({p.policy_digest for p in _asked_again(running, tmp_path)}) == 2)
+        until(lambda: len({p.policy_digest for p in _asked_again(running, tmp_path)}) == 2)
         assert running.knock("/readyz", method="GET").status == 200
     stale = [passport for passport in passports(tmp_path) if passport.gaps]
     assert mode is OnFailure.CLOSED or {(g.phase, g.what) for p in stale for g in p.gaps} == {
@@ -165,14 +166,6 @@ def test_a_policy_that_does_not_load(tmp_path: Path, simulator: RunningSimulator
 def _asked_again(running: Running, folder: Path) -> list[Passport]:
     running.knock(CHAT, chat(HARMLESS))
     return passports(folder)
-
-
-def _until(holds: Any) -> None:
-    """Ask again and again: what is waited for happens in the gateway's own time."""
-    for _ in range(2000):
-        if holds():
-            return
-    raise AssertionError("it never came")
 
 
 def test_more_at_once_than_the_limit_is_refused(tmp_path: Path) -> None:

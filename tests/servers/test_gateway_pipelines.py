@@ -9,6 +9,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tests.patience import until
 from tests.servers.gatewaying import HARMLESS, chat, gateway, passports, verified
 from tests.servers.serving import serving
 from tests.servers.test_gateway_input import raw
@@ -59,7 +60,6 @@ def test_what_is_no_http_is_refused_after_the_answers_before_it(tmp_path: Path) 
         got = raw(running, post() + post() + b"no http at all\r\n\r\n")
     assert re.findall(rb"HTTP/1\.1 (\d+) ", got) == [b"200", b"200", b"400"]
     assert got.count(ANSWER) == 2
-    # Two sessions of one text are one; what was no request has no text to be known by.
     assert [passport.gaps for passport in passports(tmp_path)][:2] == [(), ()]
     assert verified(tmp_path).faults == ()
 
@@ -93,10 +93,8 @@ def test_whoever_takes_nothing_is_cut_off(tmp_path: Path) -> None:
         for count in (1, 2):
             with connected(running, buffer_bytes=4096) as sock:
                 sock.sendall(post() * count)
-                while is_held_open(sock):
-                    pass
-        while "demur_in_flight 0" not in running.metrics():
-            pass
+                until(lambda: not is_held_open(sock))
+        until(lambda: "demur_in_flight 0" in running.metrics())
 
 
 def test_a_body_that_never_ends_is_given_up_on_every_path(tmp_path: Path) -> None:
@@ -117,10 +115,8 @@ def test_a_client_with_a_long_body_is_seen_to_leave(tmp_path: Path) -> None:
             whole = post("x" * 300_000)
             sock.sendall(whole[:100])
             sock.sendall(whole[100:])
-            while not stub.asked:
-                pass
-        while not passports(tmp_path):
-            pass
+            until(lambda: stub.asked)
+        until(lambda: passports(tmp_path))
         stub.begin.set()
     (found,) = passports(tmp_path)
     assert [gap.what for gap in found.gaps] == ["client_gone"]

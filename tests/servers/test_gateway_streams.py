@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import openai
 import pytest
+from tests.patience import until
 from tests.pipeline.guard_conformance import (
     BEFORE,
     PHRASE,
@@ -181,12 +182,9 @@ def test_a_policy_that_changes_meanwhile_does_not_open_a_stream(tmp_path: Path) 
     closed = '@id("closed") @decision("deny")\nforbid (principal, action == Action::"request", resource);'
     with guarded(tmp_path, stub, reload_s=0.02) as running, ThreadPoolExecutor(1) as others:
         heard = others.submit(listen, Shape.OPENAI_CHAT, running.url)
-        while not stub.asked:
-            pass
+        until(lambda: stub.asked)
         (tmp_path / "policies" / POLICY_FILE).write_text(f"{SEEN}\n{closed}", encoding="utf-8")
-        # Asking passes the time until the new policy is in force.
-        while running.knock("/v1/chat/completions", chat(HARMLESS)).status == 200:
-            pass
+        until(lambda: running.knock("/v1/chat/completions", chat(HARMLESS)).status == 403)
         assert stub.begin is not None
         stub.begin.set()
         check_withheld(phrase_case(), heard.result(20), MESSAGE)
