@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import string
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demur.adapters.postgres_address import SslMode, postgres_address
+from demur.adapters.postgres_socket import dialled_server
 from demur.errors import UsageError
 
 if TYPE_CHECKING:
@@ -101,3 +103,10 @@ def test_a_wrong_address_is_told_in_one_line(url: str, told: str) -> None:
         postgres_address(url, NOWHERE)
     assert told in str(raised.value)
     assert "secret" not in str(raised.value)
+
+
+def test_a_unix_socket_that_the_system_lacks_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there are no Unix sockets, an address without a host is an error of one line that says what to write."""
+    monkeypatch.delattr(socket, "AF_UNIX")
+    with pytest.raises(UsageError, match="no Unix sockets"):
+        dialled_server(postgres_address("postgresql://me@/demur?host=/tmp", NOWHERE))

@@ -16,8 +16,10 @@ import pytest
 
 from demur.errors import SizeLimitError, UsageError
 from demur.servers.asgi import (
+    END_SIGNALS,
     ClientGoneError,
     LateBodyError,
+    handle_end_signals,
     is_json,
     json_answer,
     listening_socket,
@@ -141,6 +143,38 @@ def test_a_body_that_does_not_come_is_given_up() -> None:
 
     with pytest.raises(LateBodyError):
         asyncio.run(read_body({"headers": []}, receive, limit=10, limit_s=0.01))
+
+
+class LoopWithoutSignals(asyncio.SelectorEventLoop):
+    """An event loop as Windows has it: no method for signals."""
+
+    def add_signal_handler(self, *_given: object) -> None:
+        """Fail as the loops of Windows do."""
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize("make_loop", [asyncio.SelectorEventLoop, LoopWithoutSignals])
+def test_every_end_signal_reaches_the_loop(make_loop: type[asyncio.AbstractEventLoop]) -> None:
+    """Each signal that ends a process calls `stop` in the loop, also where the loop has no handlers of its own."""
+    before = {number: signal.getsignal(number) for number in END_SIGNALS}
+    stopped: list[bool] = []
+
+    async def serve() -> None:
+        loop = asyncio.get_running_loop()
+        for number in END_SIGNALS:
+            heard = asyncio.Event()
+            handle_end_signals(loop, heard.set)
+            signal.raise_signal(number)
+            await asyncio.wait_for(heard.wait(), 30)
+            stopped.append(heard.is_set())
+
+    try:
+        with asyncio.Runner(loop_factory=make_loop) as runner:
+            runner.run(serve())
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    assert stopped == [True] * len(END_SIGNALS)
 
 
 def served_to(app: Any, client: Any, *, header_s: float = 30.0) -> list[bytes]:

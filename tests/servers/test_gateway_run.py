@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -21,11 +22,13 @@ from tests.servers.serving import serving
 from tests.servers.test_gateway_paths import ANSWER, CHAT
 from tests.servers.test_gateway_streams import Stub
 
-from demur.adapters.gateway_settings import GatewaySettings
+from demur.adapters.gateway_settings import GatewaySettings, ListenPart
 from demur.adapters.log_location import log_place
 from demur.adapters.settings_source import load_settings
+from demur.errors import UsageError
 from demur.model.passport import Restart
 from demur.record.seal import open_sealed
+from demur.servers.gateway_run import gateway_socket, serve_gateway
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -176,3 +179,17 @@ def test_settings_default_to_one_worker_on_loopback() -> None:
     """Nothing is open to the network unless somebody says so."""
     listen = GatewaySettings().listen
     assert (listen.host, listen.workers) == ("127.0.0.1", 1)
+
+
+def test_a_unix_socket_that_the_system_lacks_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there are no Unix sockets, asking for one is an error of one line that says what to set instead."""
+    monkeypatch.delattr(socket, "AF_UNIX")
+    with pytest.raises(UsageError, match=r"no Unix sockets.*listen\.host"):
+        gateway_socket(GatewaySettings(listen=ListenPart(uds="gateway.sock")))
+
+
+def test_several_workers_are_refused_where_they_could_not_end_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On Windows, which ends processes without telling them, a gateway of several workers does not start."""
+    monkeypatch.setattr(sys, "platform", "win32")
+    with pytest.raises(UsageError, match="Windows"):
+        serve_gateway(GatewaySettings(listen=ListenPart(workers=2, port=0)), started=pytest.fail)

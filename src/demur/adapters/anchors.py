@@ -72,7 +72,9 @@ class AnchorFile:
     def _held(self) -> Iterator[int]:
         """Give the file, which nobody else who holds it so can change meanwhile."""
         try:
-            handle = os.open(self._path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o644)
+            # Without O_BINARY Windows would write other bytes than were signed: a carriage return before each line's end.
+            flags = os.O_CREAT | os.O_WRONLY | os.O_APPEND | getattr(os, "O_BINARY", 0)
+            handle = os.open(self._path, flags, 0o644)
             try:
                 if sys.platform != "win32":
                     fcntl.flock(handle, fcntl.LOCK_EX)

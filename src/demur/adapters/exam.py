@@ -10,6 +10,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
 import tempfile
 from typing import TYPE_CHECKING
 
@@ -51,7 +52,11 @@ def run_command(command: Sequence[str], variables: Mapping[str, str], *, timeout
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
     """End what is left of the command's process group."""
-    # All of it may have ended already; on some systems a group of dead processes may not be signalled.
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
+    if sys.platform == "win32":
+        # Windows has no process groups of this kind: the command's own children outlive it there.
+        process.kill()
+    else:
+        # All of it may have ended already; on some systems a group of dead processes may not be signalled.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
     process.wait()

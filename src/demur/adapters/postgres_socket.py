@@ -29,6 +29,8 @@ _ALIVE = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3), ("TCP
 
 def dialled_server(address: PostgresAddress) -> socket.socket:
     """Return a connected socket, encrypted as the address asks."""
+    if address.socket_path and not hasattr(socket, "AF_UNIX"):
+        raise UsageError("this system has no Unix sockets", hint="name a host in the database's address")
     with ExitStack() as undo:
         try:
             if path := address.socket_path:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
 __all__ = [
+    "END_SIGNALS",
     "App",
     "ClientGoneError",
     "HttpAnswer",
@@ -37,6 +38,7 @@ __all__ = [
     "Started",
     "body_too_long",
     "error_answer",
+    "handle_end_signals",
     "header",
     "is_json",
     "json_answer",
@@ -52,6 +54,14 @@ Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 Started: TypeAlias = Callable[[str], None]
 """Is told the address, once the server listens."""
+
+END_SIGNALS: tuple[signal.Signals, ...] = tuple(
+    # Windows has no SIGHUP, which a closed terminal sends elsewhere.
+    getattr(signal, name)
+    for name in ("SIGINT", "SIGTERM", "SIGHUP")
+    if hasattr(signal, name)
+)
+"""The signals that ask a server to shut down in order, as far as this system has them."""
 
 _GRACE_S = 5
 _BACKLOG = 512
@@ -198,6 +208,16 @@ def _protocol(header_s: float) -> Any:  # noqa: ANN401 — a class of uvicorn's,
             base.shutdown(self)
 
     return type("ServerProtocol", (base,), {"shutdown": shutdown})
+
+
+def handle_end_signals(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> None:
+    """Call `stop` in the loop whenever the process is asked to shut down; for the main thread only."""
+    for number in END_SIGNALS:
+        try:
+            loop.add_signal_handler(number, stop)
+        except NotImplementedError:
+            # The event loops of Windows have no signal handlers: the interpreter's own handler wakes the loop.
+            signal.signal(number, lambda _signal, _frame: loop.call_soon_threadsafe(stop))
 
 
 @contextlib.contextmanager

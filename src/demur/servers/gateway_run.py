@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import gc
 import os
-import signal
 import socket
 import sys
 import tempfile
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from demur.adapters.structured_log import LogEvent, log_event, set_up_log
 from demur.errors import DemurError, UsageError
-from demur.servers.asgi import listening_socket
+from demur.servers.asgi import handle_end_signals, listening_socket
 from demur.servers.gateway import GatewayApp
 from demur.servers.gateway_http import gateway_protocol
 from demur.servers.gateway_parts import open_parts
@@ -41,8 +40,6 @@ if TYPE_CHECKING:
 
 __all__ = ["gateway_socket", "run_on_loop", "running_gateway", "serve_gateway", "serve_worker"]
 
-_ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""What ends a gateway in good order; a terminal that is closed says SIGHUP, and its streams are on record too."""
 _ONE_TELLING_S = 1.0
 _START_S = 30
 _KEEP_ALIVE_S = 75
@@ -60,6 +57,8 @@ def gateway_socket(settings: GatewaySettings) -> tuple[socket.socket, str]:
         sock = listening_socket(listen.host, listen.port)
         host, port = sock.getsockname()[:2]
         return sock, f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    if not hasattr(socket, "AF_UNIX"):
+        raise UsageError("this system has no Unix sockets", hint="set `listen.host` and `listen.port` instead")
     with contextlib.suppress(FileNotFoundError):
         os.unlink(listen.uds)  # noqa: PTH108 — a name, as users write it
     sock = socket.socket(socket.AF_UNIX)
@@ -100,9 +99,7 @@ async def serve_worker(
             parts.draining = server.should_exit = True
 
         if signals:
-            loop = asyncio.get_running_loop()
-            for number in _ENDS:
-                loop.add_signal_handler(number, stop)
+            handle_end_signals(asyncio.get_running_loop(), stop)
         ready(stop)
         await server.serve(sockets=[sock])
         await desk.settled()
@@ -174,6 +171,9 @@ def running_gateway(settings: GatewaySettings, *, pages: PageMaker | None = None
 
 def serve_gateway(settings: GatewaySettings, *, started: Callable[[str], None], pages: PageMaker | None = None) -> None:
     """Serve until the process is told to end, with as many workers as the settings say."""
+    if settings.listen.workers > 1 and sys.platform == "win32":
+        # Windows ends a process without telling it first, so a worker could not finish its streams and records.
+        raise UsageError("several workers need signals, which Windows lacks", hint="set `listen.workers` to 1")
     sock, url = gateway_socket(settings)
     with contextlib.closing(sock):
         if settings.listen.workers == 1:

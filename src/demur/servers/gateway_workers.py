@@ -16,6 +16,7 @@ from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Self
 
 from demur.errors import DemurError, UsageError
+from demur.servers.asgi import END_SIGNALS
 
 if TYPE_CHECKING:
     import socket
@@ -50,7 +51,7 @@ class GatewayWorkers:
 
     def __enter__(self) -> Self:
         """Start them."""
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for number in END_SIGNALS:
             self._before[number] = signal.signal(number, self._end)
         for _ in range(self._settings.listen.workers):
             self._start()
