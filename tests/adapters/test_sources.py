@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import gzip
 import os
 import threading
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.adapters.run_files import json_lines, questions, zstd
+from tests.adapters.run_files import gzipped, json_lines, questions, zstd
 
 from demur.adapters.sources import Kind, find_sources, head_of, open_bytes
 from demur.errors import EmptyInputError, EncodingError, InputError
@@ -35,9 +34,9 @@ LINES = b'{"response": "a"}\n{"response": "b"}\n'
         ("a.tsv", b"response\tid\nx\t1\n", Kind.CSV, "\t"),
         ("a", b"id,response\n1,x\n", Kind.CSV, ","),
         ("a", b"id\tresponse\n1\tx\n", Kind.CSV, "\t"),
-        ("a.jsonl.gz", gzip.compress(LINES), Kind.LINES, ","),
+        ("a.jsonl.gz", gzipped(LINES), Kind.LINES, ","),
         ("a.csv.zst", zstd(b"id,response\n"), Kind.CSV, ","),
-        ("a.jsonl", gzip.compress(LINES), Kind.LINES, ","),
+        ("a.jsonl", gzipped(LINES), Kind.LINES, ","),
         ("a.eval", b"PK\x03\x04cut", Kind.ARCHIVE, ","),
         ("a.jsonl", b"PAR1cut", Kind.PARQUET, ","),
         ("a", b'{"response": \n{"response": "b"}\n', Kind.LINES, ","),
@@ -55,7 +54,7 @@ def test_layouts_are_known_by_name_or_by_how_they_start(
 
 def test_bytes_come_unpacked(tmp_path: Path) -> None:
     """Plain, gzip of several members and Zstandard give the same bytes; a mark at the start is no content."""
-    packed = {"a": LINES, "b.gz": gzip.compress(LINES[:9]) + gzip.compress(LINES[9:]), "c.zst": zstd(LINES)}
+    packed = {"a": LINES, "b.gz": gzipped(LINES[:9]) + gzipped(LINES[9:]), "c.zst": zstd(LINES)}
     for name, data in packed.items():
         (tmp_path / name).write_bytes(data)
         (source,) = find_sources([str(tmp_path / name)], tmp_path)
@@ -108,8 +107,8 @@ def test_a_pipe_is_copied_whole(tmp_path: Path) -> None:
         ("a.jsonl", b" \n\n", EmptyInputError, "nothing in it"),
         ("a.jsonl", '{"response": "a"}'.encode("utf-16"), EncodingError, "not UTF-8 but UTF-16; convert it: iconv"),
         ("a.txt", b"hello there", InputError, "neither JSON, CSV nor Parquet; a run is .jsonl"),
-        ("a.gz", gzip.compress(LINES)[:-9], InputError, "a.gz`: gzip: truncated .*; the file is damaged or was cut"),
-        ("a.gz", gzip.compress(LINES) + b"tail", InputError, "a.gz`: gzip: .*; the file is damaged"),
+        ("a.gz", gzipped(LINES)[:-9], InputError, "a.gz`: gzip: truncated .*; the file is damaged or was cut"),
+        ("a.gz", gzipped(LINES) + b"tail", InputError, "a.gz`: gzip: .*; the file is damaged"),
         ("a.zst", zstd(LINES)[:-9], InputError, "a.zst`: zstd: truncated .*; the file is damaged or was cut"),
         ("a.zst", zstd(LINES) + b"tail", InputError, "a.zst`: zstd: .*; the file is damaged"),
         ("a.gz", b"\x1f\x8bjunk", InputError, "a.gz`: gzip: "),
