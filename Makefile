@@ -28,7 +28,7 @@ test-slow: $(STAMP) ## the tests that need the labelled sets or minutes
 
 test-cluster: $(STAMP) ## scan and diff on a real Spark cluster of this machine (Java is installed where absent)
 	@BIN="$(BIN)" sh scripts/java
-	@$(BIN)/python -m pytest tests/cluster
+	@$(BIN)/python -m pytest tests/runs/spark
 
 test-postgres: $(STAMP) ## the shared store on a real PostgreSQL, installed where it is absent
 	@sh scripts/postgres

@@ -7,15 +7,15 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from demur.adapters.auditor_config import parse_chain
+from demur.audit.chains import open_chain
+from demur.audit.config import parse_chain
+from demur.audit.subjects import subject_of_request, subject_of_response
+from demur.detect.check import classify_text
+from demur.detect.prompts.check import check_prompt
 from demur.model.exchange import Choice, Message, Request, Response, TextPart
-from demur.pipeline.classify import classify_text
-from demur.pipeline.prompts import check_prompt
-from demur.pipeline.subjects import subject_of_request, subject_of_response
-from demur.servers.chains import open_chain
 
 if TYPE_CHECKING:
-    from demur.adapters.chain import Chain
+    from demur.audit.chain import Chain
 
 CHAIN = "chain: [{name: safety-checker, python: safety-checker}]"
 PLAIN = "Please summarise the following meeting notes for the team and list the open questions. "

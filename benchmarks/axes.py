@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from demur.measure.fingerprint import DIMENSIONS, fingerprint_shift
+from demur.axes.fingerprint import DIMENSIONS, fingerprint_shift
+from demur.axes.values import median_shift
 from demur.measure.special import incomplete_beta
-from demur.measure.value_axis import median_shift
 
 if TYPE_CHECKING:
     import numpy.typing as npt

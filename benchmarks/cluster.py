@@ -142,7 +142,7 @@ def _one(engine: str, baseline: str, candidate: str) -> None:
 
 
 def _here(baseline: str, candidate: str) -> dict[str, float]:
-    from demur.runs import Reading, compare
+    from demur.runs.api import Reading, compare
 
     compare(baseline, candidate, reading=Reading(jobs=None))
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]

@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from demur.adapters.log_growth import Line
-from demur.adapters.log_location import log_place
+from demur.dashboard.app import DashboardSettings, dashboard_app
 from demur.model.claim import Claim, ClaimType, Phase
 from demur.model.decision import Decision, Effect, FiredRule
 from demur.model.passport import (
@@ -38,12 +37,13 @@ from demur.model.passport import (
 )
 from demur.record.checkpoint import Checkpoint, issue_checkpoint
 from demur.record.seal import seal
+from demur.record.store.growth import Line
+from demur.record.store.location import log_place
 from demur.record.tree import leaf_hash
-from demur.servers.dashboard import DashboardSettings, dashboard_app
 
 if TYPE_CHECKING:
-    from demur.adapters.log_location import LogPlace
-    from demur.servers.asgi import App
+    from demur.http.asgi import App
+    from demur.record.store.location import LogPlace
 
 BASE = 1000
 HOURS = 2

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import demur
+from demur.detect.batch import judge_texts
 from demur.detect.pack import Target, builtin_pack
-from demur.pipeline.batch import judge_texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable

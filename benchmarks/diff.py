@@ -22,7 +22,7 @@ from pathlib import Path
 import demur
 from demur.model.comparison import ClusterSum, PairCounts, Pairing, SliceTally, Tally
 from demur.model.run import RunSummary
-from demur.pipeline.compare import compare_tally
+from demur.runs.compare import compare_tally
 
 sys.path.insert(0, str(Path(__file__).parent))
 from runs import write_run

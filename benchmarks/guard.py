@@ -13,9 +13,9 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
+from demur.gateway.guard.guard import open_guard
+from demur.gateway.guard.values import FinishReason, GuardMode
 from demur.model.exchange import Choice, Finish, Response, Shape, TextPart
-from demur.pipeline.guard import open_guard
-from demur.pipeline.guard_values import FinishReason, GuardMode
 from demur.wire.shapes import CODECS
 from demur.wire.sse import Decoder, encode
 

@@ -7,8 +7,8 @@ import timeit
 from typing import TYPE_CHECKING
 
 from demur.detect.pack import Target, builtin_pack
+from demur.detect.prompts.check import check_prompt
 from demur.detect.substring import find_substrings
-from demur.pipeline.prompts import check_prompt
 
 if TYPE_CHECKING:
     from collections.abc import Callable

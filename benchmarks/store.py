@@ -20,13 +20,13 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from demur.adapters.log_location import log_place
-from demur.adapters.log_writer import Durability, LogWriter, WriterSettings
-from demur.adapters.passport_rates import rates_of
-from demur.adapters.store_checks import StoreCheck
 from demur.model.claim import Claim, ClaimType, Phase
 from demur.model.decision import Decision, Effect
 from demur.model.passport import AuditorRun, AuditorStatus, Commitment, Passport, PhaseRecord
+from demur.record.store.checks import StoreCheck
+from demur.record.store.location import log_place
+from demur.record.store.rates import rates_of
+from demur.record.store.writer import Durability, LogWriter, WriterSettings
 from demur.record.verify import Evidence, Trust, verify
 
 INTERVAL_S = 0.010

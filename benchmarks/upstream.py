@@ -21,14 +21,14 @@ from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
-from demur.adapters.http_pool import HttpPool
-from demur.adapters.upstream import UpstreamRequest
+from demur.http.pool import HttpPool
+from demur.http.upstream import UpstreamRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from multiprocessing.connection import Connection
 
-    from demur.adapters.upstream import Headers
+    from demur.http.upstream import Headers
 
 GOAL = 3.0
 CONNECTIONS = 32

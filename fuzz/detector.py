@@ -11,8 +11,8 @@ import sys
 import time
 
 import demur
+from demur.detect.batch import judge_texts
 from demur.errors import DemurError
-from demur.pipeline.batch import judge_texts
 
 PIECES = [
     "I can't help",

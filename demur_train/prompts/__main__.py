@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from demur.detect.prompt_pack import Domain, LinearModel
+    from demur.detect.prompts.pack import Domain, LinearModel
 
     Floats = NDArray[np.float64]
 

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from demur.detect.prompt_pack import FrameFile, PromptClass
+from demur.detect.prompts.pack import FrameFile, PromptClass
 from demur.text.view import view
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from demur.detect.prompt_pack import Domain
+    from demur.detect.prompts.pack import Domain
 
 __all__ = ["MAX_WORDS", "Grammar", "GrammarError", "expand", "read_grammar"]
 

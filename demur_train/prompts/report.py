@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from demur.detect.prompt_pack import Domain, LinearModel
+    from demur.detect.prompts.pack import Domain, LinearModel
     from demur_train.prompts.train import Lab
 
     Floats = NDArray[np.float64]

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from demur.detect.adversarial import attack_features
-from demur.detect.frames import find_evidence
-from demur.detect.harm import harm_features
-from demur.detect.prompt_pack import LinearModel, PackFile, compile_pack
-from demur.pipeline.prompts import windows
+from demur.detect.prompts.adversarial import attack_features
+from demur.detect.prompts.check import windows
+from demur.detect.prompts.frames import find_evidence
+from demur.detect.prompts.harm import harm_features
+from demur.detect.prompts.pack import LinearModel, PackFile, compile_pack
 from demur.text.normalise import normalise
 from demur_train.fit import Bounded, balanced_weights, fit_map, platt, quantile_threshold
 from demur_train.prompts.grammar import read_grammar
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from demur.detect.prompt_pack import Domain
+    from demur.detect.prompts.pack import Domain
     from demur_train.prompts.grammar import Grammar
     from demur_train.prompts.sets import Example
 

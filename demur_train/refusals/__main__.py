@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from demur.detect.refusal_cues import Reader
+from demur.detect.refusal.cues import Reader
 from demur.text.view import view
 from demur_train.data import DEFAULT_FOLDER, DataError, digest_of, verify
 from demur_train.refusals.grammar import load_grammar

@@ -136,7 +136,7 @@ class Learner:
 
 
 def _bands(scores: Floats) -> Floats:
-    """Return how near a score is to the threshold, and on which side; `detect/refusal.py` computes the same."""
+    """Return how near a score is to the threshold, and on which side; `detect/refusal/detector.py` computes the same."""
     return np.stack(
         [
             np.clip(1 - abs(scores) / 2, 0, 1),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from ahocorasick_rs import AhoCorasick
 
-from demur.detect.refusal_pack import CUES, RefusalPack, Zone, parse_refusal_pack
+from demur.detect.refusal.pack import CUES, RefusalPack, Zone, parse_refusal_pack
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from demur.detect.refusal_pack import CUES, Zone
+from demur.detect.refusal.pack import CUES, Zone
 from demur_train.fit import Bounded
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import sparse
 
-from demur.detect.passage import take_passage
+from demur.detect.refusal.passage import take_passage
 from demur.text.view import view
 from demur_train.data import read_rows
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from demur.detect.refusal_cues import Reader
+    from demur.detect.refusal.cues import Reader
 
 __all__ = ["COMPLIED", "MEASURE", "PARTIAL", "PINS", "REFUSED", "TRAIN", "LabelledSet", "load_set"]
 

@@ -15,11 +15,11 @@ import sys
 from pathlib import Path
 
 import demur
-from demur.adapters.judge_client import judge_from_environment
-from demur.adapters.rubric_files import read_rubric
-from demur.adapters.rule_files import read_rules
+from demur.axes.judge.client import judge_from_environment
+from demur.axes.registry import AxesSettings
+from demur.axes.rubric_files import read_rubric
+from demur.axes.rules.files import read_rules
 from demur.model.axes import AxisName
-from demur.pipeline.axes import AxesSettings
 
 HERE = Path(__file__).parent
 

@@ -22,9 +22,9 @@ import msgspec
 
 from demur.cli.main import main as demur
 from demur.model.exchange import Choice, Finish, Request, TextPart, ToolCallPart
-from demur.pipeline.simulation import Call, Simulated, Simulator
-from demur.servers.simulator_run import running_simulator
+from demur.simulate.engine import Call, Simulated, Simulator
 from demur.simulate.scenario import scenario_named
+from demur.simulate.server.run import running_simulator
 from demur.simulate.settings import SimulatorSettings
 
 if TYPE_CHECKING:

@@ -15,6 +15,11 @@ from typing import TYPE_CHECKING
 from demur._version import __version__
 
 if TYPE_CHECKING:
+    from demur.axes.shadow import is_abstention, is_abstention_with, safety_axis
+    from demur.detect.batch import classify_batch
+    from demur.detect.check import check
+    from demur.detect.prompts.check import check_prompt
+    from demur.detect.stream import TextStream
     from demur.errors import DemurError
     from demur.model.axis import AxisStat
     from demur.model.comparison import Comparison, DiffSettings
@@ -22,13 +27,8 @@ if TYPE_CHECKING:
     from demur.model.prompt import PromptVerdict
     from demur.model.scan import Scan
     from demur.model.verdict import Cause, Finding, Outcome, Reason, Signal, Verdict
-    from demur.pipeline.batch import classify_batch
-    from demur.pipeline.classify import check
-    from demur.pipeline.prompts import check_prompt
-    from demur.pipeline.seed import is_abstention, is_abstention_with, safety_axis
-    from demur.pipeline.simulation import is_jailbreak_attempt, prepend_safety_message, should_refuse_request
-    from demur.pipeline.stream import TextStream
-    from demur.runs import Reading, compare, scan
+    from demur.runs.api import Reading, compare, scan
+    from demur.simulate.engine import is_jailbreak_attempt, prepend_safety_message, should_refuse_request
 
 __all__ = [
     "AxisStat",
@@ -70,13 +70,13 @@ _HOMES = {
     "demur.model.prompt": ("PromptVerdict",),
     "demur.model.scan": ("Scan",),
     "demur.model.verdict": ("Cause", "Finding", "Outcome", "Reason", "Signal", "Verdict"),
-    "demur.pipeline.batch": ("classify_batch",),
-    "demur.pipeline.classify": ("check",),
-    "demur.pipeline.prompts": ("check_prompt",),
-    "demur.pipeline.seed": ("is_abstention", "is_abstention_with", "safety_axis"),
-    "demur.pipeline.simulation": ("is_jailbreak_attempt", "prepend_safety_message", "should_refuse_request"),
-    "demur.pipeline.stream": ("TextStream",),
-    "demur.runs": ("Reading", "compare", "scan"),
+    "demur.detect.batch": ("classify_batch",),
+    "demur.detect.check": ("check",),
+    "demur.detect.prompts.check": ("check_prompt",),
+    "demur.axes.shadow": ("is_abstention", "is_abstention_with", "safety_axis"),
+    "demur.simulate.engine": ("is_jailbreak_attempt", "prepend_safety_message", "should_refuse_request"),
+    "demur.detect.stream": ("TextStream",),
+    "demur.runs.api": ("Reading", "compare", "scan"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

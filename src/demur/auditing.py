@@ -18,12 +18,12 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from demur.adapters.auditor_config import importing
+from demur.audit.config import importing
+from demur.audit.sdk import ClaimsAuditor, claims
 from demur.model.claim import Claim, ClaimType, Phase
-from demur.pipeline.auditors import ClaimsAuditor, claims
 
 if TYPE_CHECKING:
-    from demur.adapters.chain import Chain
+    from demur.audit.chain import Chain
 
 __all__ = ["Claim", "ClaimType", "ClaimsAuditor", "Phase", "claims", "open_chain", "serve"]
 
@@ -36,14 +36,14 @@ def serve(auditor: ClaimsAuditor, port: int = 8080, *, host: str = "127.0.0.1") 
     """
     if importing():
         return
-    from demur.servers.auditor import serve_auditor
+    from demur.audit.server import serve_auditor
 
     serve_auditor(auditor, host=host, port=port, started=lambda url: _write_line(f"listening at {url}"))
 
 
 def open_chain(path: str) -> Chain:
     """Return the chain of an `auditors.yaml`: `await chain.audit(subject)`, and `await chain.close()` at the end."""
-    from demur.servers.chains import open_chain as opened
+    from demur.audit.chains import open_chain as opened
 
     return opened(path)
 

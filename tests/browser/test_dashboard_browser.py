@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.servers.dashboard_logs import empty_log, filled_log, swollen_log
-from tests.servers.serving import serving
+from tests.dashboard.dashboard_logs import empty_log, filled_log, swollen_log
+from tests.http.serving import serving
 
-from demur.adapters.log_location import log_place
-from demur.adapters.policies import read_policies
+from demur.dashboard.app import DashboardSettings, dashboard_app
+from demur.policy.files import read_policies
 from demur.policy.gate import load_gate
 from demur.policy.vocabulary import SAFETY_VOCABULARY
-from demur.servers.dashboard import DashboardSettings, dashboard_app
+from demur.record.store.location import log_place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

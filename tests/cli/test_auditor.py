@@ -14,7 +14,7 @@ import pytest
 
 from demur.cli import auditor
 from demur.errors import UsageError
-from demur.servers.asgi import listening_socket
+from demur.http.serve import listening_socket
 
 ROOT = Path(__file__).parents[2]
 CALL = (

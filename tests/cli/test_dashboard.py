@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from urllib.request import Request, urlopen
 
 import pytest
-from tests.servers.dashboard_logs import empty_log
+from tests.dashboard.dashboard_logs import empty_log
 
 from demur.cli import dashboard
 from demur.errors import DemurError, UsageError

@@ -14,8 +14,8 @@ from xml.etree import ElementTree as ET
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.adapters.run_files import NO, YES, json_lines, questions, zstd
-from tests.wire.traces import examples as made
+from tests.formats import examples as made
+from tests.runs.run_files import NO, YES, json_lines, questions, zstd
 
 from demur.cli.main import main
 

@@ -13,18 +13,18 @@ from xml.etree import ElementTree as ET
 
 import msgspec
 import pytest
-from tests.adapters.run_files import json_lines, questions
+from tests.runs.run_files import json_lines, questions
 
 import demur
 from demur.cli.main import main
 from demur.errors import UsageError
 from demur.model.exchange import Choice, Finish, TextPart
-from demur.pipeline.simulation import Call, Simulated, Simulator
+from demur.simulate.engine import Call, Simulated, Simulator
 from demur.simulate.scenario import scenario_named
 from demur.simulate.settings import SimulatorSettings
 
 if TYPE_CHECKING:
-    from demur.servers.simulator_run import RunningSimulator
+    from demur.simulate.server.run import RunningSimulator
 
 ROOT = Path(__file__).parents[2]
 COUNT = 24

@@ -9,7 +9,7 @@ import sysconfig
 from pathlib import Path
 
 import pytest
-from tests.adapters.run_files import json_lines, questions
+from tests.runs.run_files import json_lines, questions
 
 from demur.cli.main import main
 

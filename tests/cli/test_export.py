@@ -7,13 +7,13 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.adapters.run_files import json_lines, questions
 from tests.cli.test_diff_axes import row
+from tests.runs.run_files import json_lines, questions
 
 import demur
 from demur.cli import export
 from demur.errors import UsageError
-from demur.runs import Reading
+from demur.runs.api import Reading
 from demur.wire.agentlog import record_id
 
 if TYPE_CHECKING:

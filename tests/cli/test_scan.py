@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 import pytest
-from tests.adapters.run_files import csv_text, json_lines, questions
+from tests.runs.run_files import csv_text, json_lines, questions
 
 from demur.cli.main import main
 

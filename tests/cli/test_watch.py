@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.adapters.run_files import json_lines, questions
+from tests.runs.run_files import json_lines, questions
 
 from demur.cli.main import main
 

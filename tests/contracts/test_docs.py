@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.contracts.doc_pages import PAGES, ROOT, blocks_of
 
-from demur.adapters.gateway_metrics import gateway_families
 from demur.cli.main import parser
+from demur.gateway.metrics import gateway_families
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

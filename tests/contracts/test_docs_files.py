@@ -11,13 +11,13 @@ import pytest
 import yaml
 from tests.contracts.doc_pages import PAGES, ROOT, blocks_of
 
-from demur.adapters.api_keys import hash_key, parse_client_keys
-from demur.adapters.auditor_config import parse_chain
-from demur.adapters.policies import read_cases
-from demur.adapters.rubric_files import parse_rubric
-from demur.adapters.rule_files import parse_rules
-from demur.adapters.settings_source import load_settings
+from demur.audit.config import parse_chain
+from demur.axes.rubric_files import parse_rubric
+from demur.axes.rules.files import parse_rules
 from demur.detect.pack import parse_pack
+from demur.gateway.keys import hash_key, parse_client_keys
+from demur.gateway.settings_source import load_settings
+from demur.policy.files import read_cases
 from demur.policy.gate import load_gate
 from demur.policy.tokens import PolicySource
 from demur.simulate.scenario import parse_scenario

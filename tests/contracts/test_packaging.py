@@ -25,7 +25,7 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 
-from demur.adapters.settings_source import load_settings
+from demur.gateway.settings_source import load_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.adapters.loopback_upstream import certificate
+from tests.http.loopback_upstream import certificate
 
-from demur.adapters.postgres_link import PostgresLink
+from demur.record.store.postgres.link import PostgresLink
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.servers.dashboard_logs import filled_log
+from tests.dashboard.dashboard_logs import filled_log
 
-from demur.adapters.dashboard_queries import DashboardReader, period_of
-from demur.report.dashboard_values import SessionFilter
-from demur.servers.dashboard_record import RecordDesk
+from demur.dashboard.pages.values import SessionFilter
+from demur.dashboard.queries.queries import DashboardReader, period_of
+from demur.dashboard.record import RecordDesk
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,17 +11,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tests.cli.test_passport import run
-from tests.servers.gateway_process import Started, gateway_process
-from tests.servers.gatewaying import ATTACK, HARMLESS, chat
-from tests.servers.serving import serving
-from tests.servers.test_gateway_dashboard import followed
-from tests.servers.test_gateway_paths import ANSWER, CHAT
-from tests.servers.test_gateway_streams import Stub
+from tests.cli.passport.test_command import run
+from tests.gateway.gateway_process import Started, gateway_process
+from tests.gateway.gatewaying import ATTACK, HARMLESS, chat
+from tests.gateway.test_dashboard import followed
+from tests.gateway.test_paths import ANSWER, CHAT
+from tests.gateway.test_streams import Stub
+from tests.http.serving import serving
 
-from demur.adapters.postgres_log import PostgresLog
 from demur.model.passport import DeclineCause, Passport
 from demur.record.seal import open_sealed
+from demur.record.store.postgres.log import PostgresLog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from demur.adapters.log_growth import StoredRow
+    from demur.record.store.growth import StoredRow
 
 CLIENTS = 4
 BEFORE, AFTER = 20, 10

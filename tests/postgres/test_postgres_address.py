@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demur.adapters.postgres_address import SslMode, postgres_address
-from demur.adapters.postgres_socket import dialled_server
 from demur.errors import UsageError
+from demur.record.store.postgres.address import SslMode, postgres_address
+from demur.record.store.postgres.socket import dialled_server
 
 if TYPE_CHECKING:
     from pathlib import Path

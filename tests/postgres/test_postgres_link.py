@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.adapters.loopback_upstream import certificate
+from tests.http.loopback_upstream import certificate
 from tests.postgres.conftest import ENCODED, PASSWORD
 
-from demur.adapters.postgres_link import PostgresLink
 from demur.errors import DemurError, StoreError, UsageError
+from demur.record.store.postgres.link import PostgresLink
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

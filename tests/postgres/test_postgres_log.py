@@ -12,21 +12,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.adapters.passport_logs import ORIGIN, committed, decided, gate_in, ticking, writing
-from tests.cli.test_passport import asked, run
+from tests.cli.passport.test_command import asked, run
 from tests.record.logs import busy_log
+from tests.record.store.passport_logs import ORIGIN, committed, decided, gate_in, ticking, writing
 
-from demur.adapters.dashboard_question import LogQuestion
-from demur.adapters.disclosures import PostgresDisclosures
-from demur.adapters.log_growth import line_of
-from demur.adapters.log_location import log_place
-from demur.adapters.postgres_link import PostgresLink
-from demur.adapters.postgres_log import PostgresLog
-from demur.adapters.store_checks import StoreCheck
+from demur.dashboard.queries.question import LogQuestion
 from demur.errors import StoreError, UsageError
 from demur.model.passport import Restart
 from demur.record.proof import inclusion_proof, is_included
 from demur.record.seal import open_sealed
+from demur.record.store.checks import StoreCheck
+from demur.record.store.disclosures import PostgresDisclosures
+from demur.record.store.growth import line_of
+from demur.record.store.location import log_place
+from demur.record.store.postgres.link import PostgresLink
+from demur.record.store.postgres.log import PostgresLog
 from demur.record.tree import leaf_hash
 from demur.record.verify import Evidence, Trust, verify
 
@@ -40,9 +40,9 @@ Capture = pytest.CaptureFixture[str]
 GATEWAY = """
 import sys
 from pathlib import Path
-from demur.adapters.log_location import log_place
-from demur.adapters.log_sealing import utc_now
-from tests.adapters.passport_logs import decided, gate_in, writing
+from demur.record.store.location import log_place
+from demur.record.store.sealing import utc_now
+from tests.record.store.passport_logs import decided, gate_in, writing
 
 address, folder, name, count = sys.argv[1:]
 gate = gate_in(Path(folder) / "policy")

@@ -14,7 +14,7 @@ from tests.report.tags import parsed
 
 from demur.report.comparison_json import comparison_object
 from demur.report.diff_view import diff_view
-from demur.report.html_page import html
+from demur.report.html.page import html
 from demur.report.junit import junit
 from demur.report.markdown import markdown
 from demur.report.numbers import chance_is, percent, points, points_range

@@ -13,7 +13,7 @@ from demur_train.refusals.pack import untrained
 from demur_train.refusals.report import f1
 from demur_train.refusals.sets import COMPLIED, MEASURE, PINS, REFUSED, TRAIN, load_set
 
-from demur.detect.refusal_cues import Reader
+from demur.detect.refusal.cues import Reader
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from tests.pipeline.paired_exchanges import exchange
-from tests.wire.traces.example import read_all
+from tests.axes.paired_exchanges import exchange
+from tests.formats.example import read_all
 
 from demur.model.exchange import Choice, Exchange, Finish, OpaquePart, ProviderError, RefusalPart, Response, TextPart
 from demur.model.run import Traced

@@ -14,8 +14,9 @@ from tests.wire.loopback import answering
 
 from demur.model.exchange import Choice, Finish, ProviderError, Response, TextPart
 from demur.model.verdict import Signal, SignalKind
-from demur.wire import azure, openai_chat, sse
+from demur.wire import azure, sse
 from demur.wire.fields import decode, encode
+from demur.wire.openai import chat as openai_chat
 from demur.wire.plain import plain
 
 if TYPE_CHECKING:

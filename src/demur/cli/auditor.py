@@ -46,11 +46,11 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(args: argparse.Namespace) -> int:
     """Return the exit code of one call."""
-    from demur.servers.chains import auditor_named
+    from demur.audit.chains import auditor_named
 
     auditor = auditor_named(args.auditor)
     try:
-        from demur.servers.auditor import serve_auditor
+        from demur.audit.server import serve_auditor
 
         serve_auditor(
             auditor,

@@ -10,17 +10,17 @@ import argparse
 import os
 from typing import TYPE_CHECKING
 
-from demur.adapters.config import input_limits
-from demur.adapters.judge_client import judge_from_environment
-from demur.adapters.judge_labels import read_judge_labels
-from demur.adapters.rubric_files import read_rubric
-from demur.adapters.rule_files import read_rules
+from demur.axes.asked import axes_named
+from demur.axes.judge.client import judge_from_environment
+from demur.axes.judge.labels import read_judge_labels
+from demur.axes.registry import AxesSettings
+from demur.axes.rubric import HumanVerdict
+from demur.axes.rubric_files import read_rubric
+from demur.axes.rules.files import read_rules
 from demur.cli.options import Once, fields_of_flag
 from demur.errors import UsageError
+from demur.io.config import input_limits
 from demur.model.axes import AxisName
-from demur.pipeline.axes import AxesSettings
-from demur.pipeline.axes_asked import axes_named
-from demur.pipeline.rubric import HumanVerdict
 
 if TYPE_CHECKING:
     from demur.model.rubric import Rubric

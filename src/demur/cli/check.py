@@ -8,23 +8,23 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from demur.adapters.config import input_limits
-from demur.adapters.files import Item, read_items
 from demur.cli.options import Once, judge_of_flags, pack_of_flag, thresholds
 from demur.cli.shown import Machine, Person, Shown
+from demur.detect.check import check, classify_text
+from demur.detect.prompts.check import check_prompt
+from demur.detect.prompts.phrase_lists import prompt_judge_of_pack
 from demur.errors import EmptyInputError, InputError, ShapeError, UsageError
+from demur.io.config import input_limits
+from demur.io.files import Item, read_items
 from demur.model.exchange import Exchange
 from demur.model.verdict import Outcome
-from demur.pipeline.classify import check, classify_text
-from demur.pipeline.prompt_packs import prompt_judge_of_pack
-from demur.pipeline.prompts import check_prompt
 from demur.wire.plain import plain
 from demur.wire.shapes import read_asked, read_exchange
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from demur.pipeline.ports import PromptJudge, TextJudge
+    from demur.detect.ports import PromptJudge, TextJudge
 
 __all__ = ["add_parser"]
 

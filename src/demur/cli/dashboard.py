@@ -66,8 +66,8 @@ def run(args: argparse.Namespace) -> int:
     """Return the exit code of one call."""
     token = _token_of(args)
     try:
-        from demur.adapters.log_location import log_place
-        from demur.servers.dashboard import DashboardSettings, serve_dashboard
+        from demur.dashboard.app import DashboardSettings, serve_dashboard
+        from demur.record.store.location import log_place
 
         place = log_place(args.store, args.folder)
         place.open(read_only=True).close()
@@ -102,7 +102,7 @@ def _policies_given(args: argparse.Namespace) -> Mapping[str, Replay]:
     """Return the policy of each set given, by its digest; every --policy is a set of its own."""
     if not args.policy:
         return {}
-    from demur.adapters.policies import read_policies, read_vocabulary
+    from demur.policy.files import read_policies, read_vocabulary
     from demur.policy.gate import load_gate
     from demur.policy.vocabulary import SAFETY_VOCABULARY
 

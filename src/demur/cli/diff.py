@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, TypedDict
 
 import msgspec
 
-from demur.adapters.verdict_files import verdict_file
 from demur.cli.axis_options import add_axis_flags, axes_of_flags, axis_gate_of_flags
 from demur.cli.colour import has_colour
 from demur.cli.engine_options import EngineName, add_engine_flags, engine_of_flags
@@ -30,17 +29,18 @@ from demur.model.axis import Severity
 from demur.model.comparison import DiffSettings, Direction, GateMode
 from demur.report.comparison_json import comparison_object
 from demur.report.diff_view import diff_view
-from demur.report.html_page import html
+from demur.report.html.page import html
 from demur.report.junit import junit
 from demur.report.markdown import markdown
 from demur.report.terminal import terminal_lines
-from demur.runs import compare
+from demur.runs.api import compare
+from demur.runs.verdict_files import verdict_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from demur.model.comparison import Comparison
-    from demur.runs import Reading
+    from demur.runs.api import Reading
 
 __all__ = ["add_parser"]
 

@@ -13,26 +13,26 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from demur.adapters.config import input_limits
-from demur.adapters.labelled import LeftOut, read_labelled, source_name
 from demur.cli.options import pack_of_flag, whole_number, write_report
+from demur.detect.check import judge_text
+from demur.detect.judges import PackJudge, default_judge
 from demur.detect.pack import Target
+from demur.detect.prompts.phrase_lists import PromptPackJudge
 from demur.errors import EmptyInputError, InputError, UsageError
-from demur.measure.quality import Options, label_counts, prompt_quality, response_quality
+from demur.evaluate.html import evaluation_page
+from demur.evaluate.json import evaluation_object
+from demur.evaluate.labelled import LeftOut, read_labelled, source_name
+from demur.evaluate.quality import Options, label_counts, prompt_quality, response_quality
+from demur.evaluate.text import evaluation_lines
+from demur.io.config import input_limits
 from demur.model.evaluation import Evaluation, Side, SideReport
-from demur.pipeline.classify import judge_text
-from demur.pipeline.judges import PackJudge, default_judge
-from demur.pipeline.prompt_packs import PromptPackJudge
-from demur.report.evaluation_html import evaluation_page
-from demur.report.evaluation_json import evaluation_object
-from demur.report.evaluation_text import evaluation_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from demur.detect.pack import Pack
+    from demur.detect.ports import PromptJudge, TextJudge
     from demur.model.evaluation import JudgeReport, LabelledText
-    from demur.pipeline.ports import PromptJudge, TextJudge
 
 __all__ = ["add_parser"]
 
@@ -173,7 +173,7 @@ def _measured_responses(rows: list[LabelledText], packs: Sequence[Pack], options
 
 
 def _measured_prompts(rows: list[LabelledText], packs: Sequence[Pack], options: Options) -> list[JudgeReport]:
-    from demur.pipeline.prompts import default_prompt_judge
+    from demur.detect.prompts.check import default_prompt_judge
 
     judges: list[tuple[str, PromptJudge]] = [(_DETECTOR, default_prompt_judge())]
     judges += [(pack.name, PromptPackJudge(pack)) for pack in packs]

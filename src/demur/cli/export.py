@@ -9,7 +9,7 @@ from pathlib import Path
 from demur.cli.options import Once, check_outputs, name_bad_rows
 from demur.cli.progress import progress_line
 from demur.errors import UnreadableRowsError, UsageError
-from demur.runs import Reading, write_run
+from demur.runs.api import Reading, write_run
 
 __all__ = ["add_parser"]
 

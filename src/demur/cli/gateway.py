@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from demur.errors import UsageError
 
 if TYPE_CHECKING:
-    from demur.adapters.settings_source import LoadedSettings
-    from demur.report.dashboard_values import ShadowCount
-    from demur.servers.asgi import App
-    from demur.servers.gateway_parts import GatewayParts
+    from demur.dashboard.pages.values import ShadowCount
+    from demur.gateway.settings_source import LoadedSettings
+    from demur.gateway.worker import GatewayParts
+    from demur.http.asgi import App
 
 __all__ = ["MountedDashboard", "add_parser"]
 
@@ -55,7 +55,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def _setting_flags() -> dict[str, tuple[str, str]]:
-    from demur.adapters.settings_source import declared_settings
+    from demur.gateway.settings_source import declared_settings
 
     found = declared_settings().items()
     return {name: (each.about.flag, each.about.what) for name, each in found if each.about.flag}
@@ -63,7 +63,7 @@ def _setting_flags() -> dict[str, tuple[str, str]]:
 
 def run(args: argparse.Namespace) -> int:
     """Return the exit code of one call."""
-    from demur.adapters.settings_source import load_settings, shown_settings
+    from demur.gateway.settings_source import load_settings, shown_settings
 
     given = {key.removeprefix("set:"): value for key, value in vars(args).items() if key.startswith("set:")}
     flags = {name: value for name, value in given.items() if value is not None}
@@ -86,9 +86,9 @@ class MountedDashboard:
 
     def __call__(self, parts: GatewayParts) -> App:
         """Return it over the log that these parts write, with the policies that they decide by."""
-        from demur.adapters.log_location import log_place
-        from demur.servers.dashboard import DashboardSettings, dashboard_app
-        from demur.servers.gateway_routes import PEOPLE
+        from demur.dashboard.app import DashboardSettings, dashboard_app
+        from demur.gateway.routes import PEOPLE
+        from demur.record.store.location import log_place
 
         settings = parts.settings
         place = log_place(settings.store.url, settings.store.folder or None)
@@ -104,7 +104,7 @@ class MountedDashboard:
 
 def _shadow_counts(parts: GatewayParts) -> list[ShadowCount]:
     """Return how the policy in the shadow compares, over all workers since the start."""
-    from demur.report.dashboard_values import ShadowCount
+    from demur.dashboard.pages.values import ShadowCount
 
     found = parts.metrics.board.read("demur_shadow_total")
     return [ShadowCount(phase, live, shadow, round(n)) for (phase, live, shadow), n in found.items()]
@@ -112,7 +112,7 @@ def _shadow_counts(parts: GatewayParts) -> list[ShadowCount]:
 
 def _serve_settings(loaded: LoadedSettings) -> None:
     from demur.cli.dashboard import login_token
-    from demur.servers.gateway_run import serve_gateway
+    from demur.gateway.run import serve_gateway
 
     settings = loaded.settings
     part = settings.dashboard
@@ -120,7 +120,7 @@ def _serve_settings(loaded: LoadedSettings) -> None:
     shown = pages.token if pages and not part.token_env else None
     with ExitStack() as stack:
         if not settings.upstream.url:
-            from demur.servers.simulator_run import running_simulator
+            from demur.simulate.server.run import running_simulator
 
             simulator = stack.enter_context(running_simulator())
             settings = replace(settings, upstream=replace(settings.upstream, url=simulator.url))

@@ -12,20 +12,20 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from demur.adapters.files import read_text
+from demur.detect.judges import judge_of_pack, judge_with
 from demur.detect.pack import builtin_pack, parse_pack
 from demur.errors import UsageError
+from demur.io.files import read_text
 from demur.model.verdict import Outcome
-from demur.pipeline.judges import judge_of_pack, judge_with
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from demur.adapters.ports import Progress
     from demur.detect.pack import Pack
+    from demur.detect.ports import TextJudge
     from demur.errors import UnreadableRowsError
-    from demur.pipeline.ports import TextJudge
-    from demur.runs import Reading
+    from demur.runs.api import Reading
+    from demur.runs.ports import Progress
 
 __all__ = [
     "Once",
@@ -109,7 +109,7 @@ def judge_of_flags(args: argparse.Namespace) -> TextJudge | None:
 def reading_of_flags(args: argparse.Namespace, progress: Progress | None) -> Reading:
     """Return how runs are to be read."""
     # The engine and the statistics behind it are not for `demur check`, which has to be there at once.
-    from demur.runs import Reading
+    from demur.runs.api import Reading
 
     return Reading(
         format=args.format,

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from demur.adapters.verdict_files import verdict_file
 from demur.cli.colour import has_colour
 from demur.cli.engine_options import EngineName, add_engine_flags, engine_of_flags
 from demur.cli.options import (
@@ -24,16 +23,17 @@ from demur.cli.options import (
 )
 from demur.cli.progress import progress_line
 from demur.errors import UnreadableRowsError, UsageError
-from demur.report.html_page import html
+from demur.report.html.page import html
 from demur.report.markdown import markdown
 from demur.report.scan_json import scan_object
 from demur.report.scan_view import scan_view
 from demur.report.terminal import terminal_lines
-from demur.runs import scan
+from demur.runs.api import scan
+from demur.runs.verdict_files import verdict_file
 
 if TYPE_CHECKING:
     from demur.model.scan import Scan
-    from demur.runs import Reading
+    from demur.runs.api import Reading
 
 __all__ = ["add_parser"]
 

@@ -9,23 +9,23 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from demur.adapters.exam import run_command
-from demur.adapters.simulator_config import NUMBERS, SWITCHES, simulator_options
 from demur.cli.options import Once, pack_of_flag, whole_number, write_report
+from demur.detect.prompts.check import default_prompt_judge
+from demur.detect.prompts.phrase_lists import prompt_judge_of_pack
 from demur.errors import UsageError
-from demur.pipeline.prompt_packs import prompt_judge_of_pack
-from demur.pipeline.prompts import default_prompt_judge
-from demur.pipeline.simulation import Simulator
+from demur.simulate.config import NUMBERS, SWITCHES, simulator_options
+from demur.simulate.engine import Simulator
 from demur.simulate.exam import ExamCase, Ran, exam_cases, judge_ran
 from demur.simulate.exam_report import exam_json, exam_junit, exam_table
+from demur.simulate.exam_run import run_command
 from demur.simulate.scenario import builtin_scenarios, scenario_named
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from demur.adapters.simulator_config import SimulatorOptions
-    from demur.servers.simulator_run import RunningSimulator
+    from demur.simulate.config import SimulatorOptions
     from demur.simulate.exam import ExamResult
+    from demur.simulate.server.run import RunningSimulator
     from demur.simulate.truth import Truth
 
 __all__ = ["add_parser"]
@@ -108,8 +108,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _serve(options: SimulatorOptions, simulator: Simulator) -> int:
-    from demur.servers.simulator import SimulatorApp
-    from demur.servers.simulator_run import serve_simulator
+    from demur.simulate.server.app import SimulatorApp
+    from demur.simulate.server.run import serve_simulator
 
     with ExitStack() as stack:
         note = _truth_log(options.truth, stack) if options.truth else None
@@ -148,7 +148,7 @@ def _truth_log(name: str, stack: ExitStack) -> Callable[[Truth], None]:
 
 
 def _examine(args: argparse.Namespace, simulator: Simulator) -> int:
-    from demur.servers.simulator_run import running_simulator
+    from demur.simulate.server.run import running_simulator
 
     with running_simulator(simulator) as running:
         results = list(_results(args, simulator, running))

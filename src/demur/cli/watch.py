@@ -10,24 +10,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from demur.adapters.config import input_limits
-from demur.adapters.growing_files import follow_lines
-from demur.adapters.watch_files import Kept, read_kept, write_kept
 from demur.cli.options import add_counting_flags, add_judge_flags, judge_of_flags, whole_number
 from demur.cli.watch_words import Watched, announce, conclude, progress
+from demur.detect.batch import BatchJudge
 from demur.errors import EmptyInputError, InputError, UsageError
+from demur.formats.interface import stands_alone
+from demur.formats.registry import format_named, format_of_all
+from demur.io.config import input_limits
 from demur.measure.watching import Band, watch_rows
 from demur.model.verdict import Outcome
-from demur.pipeline.batch import BatchJudge
-from demur.pipeline.ingest import Ingest
+from demur.runs.ingest import Ingest
+from demur.runs.watch.alarms import Kept, read_kept, write_kept
+from demur.runs.watch.growing_files import follow_lines
 from demur.wire.document import parse_json
-from demur.wire.traces.formats import format_named, format_of_all
-from demur.wire.traces.interface import stands_alone
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from demur.adapters.records import Block
+    from demur.io.records import Block
 
 __all__ = ["add_parser"]
 
@@ -182,7 +182,7 @@ def _band(args: argparse.Namespace) -> Band:
         low, high = args.expect
         return Band(low, high, step=step, rows=rows, alpha=alpha)
     from demur.measure.monitor import confidence_sequence
-    from demur.runs import Reading, scan
+    from demur.runs.api import Reading, scan
 
     rate = scan(args.baseline, reading=Reading(judge=judge_of_flags(args), counted=args.count, jobs=None)).rate
     if not rate.n:

@@ -17,8 +17,8 @@ from demur.report.numbers import PERCENT, percent
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from demur.adapters.watch_files import Kept
     from demur.measure.watching import Alarm, Band
+    from demur.runs.watch.alarms import Kept
 
 __all__ = ["Watched", "announce", "conclude", "progress"]
 

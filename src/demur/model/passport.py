@@ -35,6 +35,7 @@ __all__ = [
     "Passport",
     "PhaseRecord",
     "PublicKey",
+    "RejectReason",
     "Restart",
     "SigningMode",
     "StreamMode",
@@ -78,6 +79,18 @@ class DeclineCause(StrEnum):
     PROVIDER_ERROR = "provider_error"
     """The provider answered with an error, such as a status of 400; `upstream_status` has the number."""
     EMPTY = "empty"
+
+
+class RejectReason(StrEnum):
+    """What was wrong with bytes that should have been a request."""
+
+    REQUEST_LINE = "request_line"
+    HOST = "host"
+    HEADER = "header"
+    LENGTH = "length"
+    CHUNK = "chunk"
+    HEADERS_TOO_LARGE = "headers_too_large"
+    HEADERS_LATE = "headers_late"
 
 
 class SigningMode(StrEnum):

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from demur.record.keys import KeyRing
-    from demur.record.scorebook import Scorebook
     from demur.record.tree import Frontier
+    from demur.record.verification import Scorebook
 
 __all__ = ["Anchors", "Witnesses"]
 

@@ -16,10 +16,10 @@ from demur.record.anchors import Anchors, Witnesses
 from demur.record.commit import Disclose, full_context
 from demur.record.keys import CLOCK_SLACK_S, KeyRing
 from demur.record.replay import Replay, contradiction, hidden_gap, misplacement
-from demur.record.scorebook import Scorebook
 from demur.record.seal import open_sealed, seal_refusal
 from demur.record.sequence import ClockWatch, SequenceWatch
 from demur.record.tree import Frontier, grow, leaf_hash
+from demur.record.verification import Scorebook
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from demur.model.verdict import Signal, SignalKind
-from demur.wire import openai_chat
 from demur.wire.blocks import event_of
 from demur.wire.fields import decode, encode, root
-from demur.wire.openai_chat_stream import ChatStream, chunks
+from demur.wire.openai import chat as openai_chat
+from demur.wire.openai.chat_stream import ChatStream, chunks
 from demur.wire.remainder import restore, unread
 from demur.wire.sse import ServerEvent
 

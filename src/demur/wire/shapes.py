@@ -12,9 +12,14 @@ from msgspec.structs import replace
 
 from demur.errors import ShapeError
 from demur.model.exchange import Exchange, Shape
-from demur.wire import anthropic, azure, bedrock, gemini, openai_chat, openai_responses
+from demur.wire import azure
+from demur.wire.anthropic import messages as anthropic
+from demur.wire.bedrock import converse as bedrock
 from demur.wire.fields import decode
 from demur.wire.flat import read_flat, read_prompt, reads_flat
+from demur.wire.gemini import generate as gemini
+from demur.wire.openai import chat as openai_chat
+from demur.wire.openai import responses as openai_responses
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

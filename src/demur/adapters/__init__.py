@@ -1,1 +1,0 @@
-"""Where the outside is touched: files, settings."""

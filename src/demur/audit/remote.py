@@ -1,0 +1,241 @@
+"""How is an auditor asked over HTTP? One POST of the claims protocol 2.0, and a distrustful reading of the answer.
+
+Laws: whatever stands at the other end (a page of HTML, endless bytes, silence, a redirect, nobody) comes back as a problem,
+never as an exception; no more than `MOST_BYTES` are read; a redirect is not followed, for the texts were meant for this
+address; nothing of an answer's body is repeated in a problem; the auditor that answers is the one that answered first, or
+the one that is expected, by its own id. Time is limited by the caller, who cancels.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from demur.audit.config import Sent
+from demur.model.audit import MOST_VERSION_CHARS, Problem
+from demur.model.claim import Phase  # noqa: TC001 — msgspec resolves it when it builds a decoder
+
+if TYPE_CHECKING:
+    import aiohttp
+
+    from demur.model.audit import Subject
+
+__all__ = ["MOST_BYTES", "RemoteAnswer", "RemoteAuditor", "RemoteClaim"]
+
+MOST_BYTES = 1024 * 1024
+_HTTP_OK = 200
+_HTTP_REDIRECTS = range(300, 400)
+_MOST_CODE_CHARS = 64
+_MOST_NAMED = 1_024
+
+
+class RemoteClaim(msgspec.Struct, frozen=True):
+    """A claim as it came, unchecked."""
+
+    name: str
+    value: Any = None
+    type: str | None = None
+    confidence: float | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class _Error(msgspec.Struct, frozen=True):
+    code: str = "error"
+    message: str = ""
+    claims: Any = None
+
+
+class _AnswerForm(msgspec.Struct, frozen=True):
+    status: str
+    claims: tuple[RemoteClaim, ...] | None = None
+    error: _Error | None = None
+    version: str | None = None
+    auditor_id: Any = None
+
+
+class _Word(msgspec.Struct, frozen=True):
+    name: str
+    type: str
+    phase: Phase
+    sensitive: bool = False
+    description: str = ""
+
+
+class _Words(msgspec.Struct, frozen=True):
+    claims: tuple[_Word, ...] = ()
+    complete: bool = True
+    auditor_id: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteAnswer:
+    """What came back; `reached` is False where it was not an auditor's answer at all.
+
+    `unsound` are claims that the auditor itself says it could not state, unchecked.
+    """
+
+    claims: tuple[RemoteClaim, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    version: str | None = None
+    reached: bool = True
+    unsound: tuple[str, ...] = ()
+
+
+class RemoteAuditor:
+    """The client of one auditor; opens its connections on first use, in the event loop of that moment."""
+
+    def __init__(self, url: str, sent: Sent = Sent.MAPPING, *, auditor_id: str | None = None) -> None:
+        self.url = url
+        self._id = auditor_id
+        self._sent = sent
+        self._session: aiohttp.ClientSession | None = None
+        self._answers = msgspec.json.Decoder(_AnswerForm)
+
+    async def ask(self, subject: Subject) -> RemoteAnswer:
+        """Return what the auditor answers about a subject."""
+        got = await self._exchange("POST", "/claims", _json_of(_request_body(subject, self._sent)))
+        return _unreached(got) if isinstance(got, Problem) else self._read(got)
+
+    async def words(self) -> dict[Phase, dict[str, dict[str, object]]] | Problem:
+        """Return the vocabulary that the auditor declares, by phase and name; empty where it is still learning it."""
+        got = await self._exchange("GET", "/vocabulary", None)
+        if isinstance(got, Problem):
+            return got
+        try:
+            told = msgspec.json.decode(got, type=_Words)
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            return Problem("bad_answer", "its vocabulary cannot be read")
+        if not self._is_known(told.auditor_id):
+            return _another()
+        words: dict[Phase, dict[str, dict[str, object]]] = {}
+        for row in told.claims if told.complete else ():
+            said = {"type": row.type, "sensitive": row.sensitive, "description": row.description}
+            words.setdefault(row.phase, {})[row.name] = said
+        return words
+
+    async def close(self) -> None:
+        """Close its connections."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def _exchange(self, method: str, path: str, body: bytes | None) -> bytes | Problem:
+        import aiohttp
+
+        # Compressed answers are declined: a small one may unpack to anything.
+        headers = {"Content-Type": "application/json", "Accept-Encoding": "identity", "Accept": "application/json"}
+        url = f"{self.url}{path}"
+
+        async def once() -> bytes | Problem:
+            async with self._open().request(method, url, data=body, headers=headers, allow_redirects=False) as answer:
+                problem = _problem_with(answer.status, answer.headers.get("Content-Encoding", "identity"))
+                return problem or await _read_bounded(answer.content)
+
+        try:
+            try:
+                return await once()
+            except aiohttp.ServerDisconnectedError:
+                # The other end may close an idle connection just as it is used again; asking twice changes nothing.
+                return await once()
+        except aiohttp.ClientConnectorError:
+            return Problem("unreachable", "nobody answers at its address")
+        except (aiohttp.ClientError, OSError, ValueError) as exc:
+            return Problem("bad_http", f"no HTTP answer that can be read ({type(exc).__name__})")
+
+    def _open(self) -> aiohttp.ClientSession:
+        import aiohttp
+
+        if self._session is None:
+            # Time limits are the chain's, which knows the budget; cookies would carry state from one subject to the next.
+            self._session = aiohttp.ClientSession(
+                timeout=aiohttp.ClientTimeout(total=None), cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False
+            )
+        return self._session
+
+    def _read(self, body: bytes) -> RemoteAnswer:
+        try:
+            answer = self._answers.decode(body)
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            return _unreached(Problem("bad_answer", "its answer is not JSON of the claims protocol"))
+        if answer.status == "success" and answer.claims is None:
+            # An empty list says that there is nothing to state; no list at all says nothing, and is no audit.
+            return _unreached(Problem("bad_answer", "its answer has no `claims`"))
+        if not self._is_known(answer.auditor_id):
+            return _unreached(_another())
+        problems = []
+        version = answer.version
+        if version is not None and len(version) > MOST_VERSION_CHARS:
+            # A version is in every record: a part of one would be no version, and the whole could be anything.
+            problems.append(Problem("bad_answer", f"its version is longer than {MOST_VERSION_CHARS} characters"))
+            version = None
+        if answer.status == "success":
+            return RemoteAnswer(answer.claims or (), tuple(problems), version)
+        error = answer.error or _Error()
+        problems.insert(0, Problem("auditor_error", f"it answers with the error `{error.code[:_MOST_CODE_CHARS]}`"))
+        return RemoteAnswer(answer.claims or (), tuple(problems), version, unsound=_named_claims(error.claims))
+
+    def _is_known(self, given: object) -> bool:
+        """Return whether an answer is this auditor's: it gives no id, the expected one, or the first that is given."""
+        if given is None:
+            return True
+        if not isinstance(given, str):
+            return False
+        if self._id is None:
+            self._id = given
+        return given == self._id
+
+
+def _another() -> Problem:
+    return Problem("another_auditor", "the answer bears another auditor's id")
+
+
+def _named_claims(given: object) -> tuple[str, ...]:
+    names = given[:_MOST_NAMED] if isinstance(given, list) else []
+    return tuple(name for name in names if isinstance(name, str))
+
+
+def _unreached(problem: Problem) -> RemoteAnswer:
+    return RemoteAnswer(problems=(problem,), reached=False)
+
+
+def _problem_with(status: int, encoding: str) -> Problem | None:
+    if status in _HTTP_REDIRECTS:
+        return Problem("redirected", f"it answers with a redirect (HTTP {status}), which is not followed")
+    if status != _HTTP_OK:
+        return Problem("bad_http", f"it answers with HTTP {status}")
+    if encoding.lower() not in ("", "identity"):
+        return Problem("bad_http", "its answer is compressed, unasked")
+    return None
+
+
+async def _read_bounded(stream: aiohttp.StreamReader) -> bytes | Problem:
+    body = bytearray()
+    async for piece in stream.iter_any():
+        body += piece
+        if len(body) > MOST_BYTES:
+            return Problem("too_large", f"its answer is longer than {MOST_BYTES} bytes")
+    return bytes(body)
+
+
+def _json_of(body: dict[str, object]) -> bytes:
+    try:
+        return msgspec.json.encode(body)
+    except ValueError:
+        # Half a surrogate pair has no UTF-8, but JSON can escape it: it must not keep a text from being audited.
+        return json.dumps(body).encode()
+
+
+def _request_body(subject: Subject, sent: Sent) -> dict[str, object]:
+    asked: object = subject.input
+    answered: object = subject.output
+    if sent is Sent.TEXT:
+        asked = None if subject.input is None else subject.input.get("prompt", "")
+        answered = None if subject.output is None else subject.output.get("content", "")
+    return {
+        "data": {"input": asked, "output": answered, "metadata": dict(subject.metadata)},
+        "phase": subject.phase.value,
+        "lucid_context": {"trace_id": subject.trace, "claims": dict(subject.claims)},
+    }

@@ -1,0 +1,1 @@
+"""The axes of a diff: one file per dimension that is compared."""

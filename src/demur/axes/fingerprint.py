@@ -1,0 +1,226 @@
+"""Has the manner of the answers drifted? Twelve features of each answer, and one test of all of them together.
+
+The test is Hotelling's T² for pairs: is the mean of the differences d (candidate less baseline) 0 in all dimensions? Two things set it
+apart from the textbook form. The scatter of d is taken about 0, not about its mean: for one and the same test it is an
+increasing function of the usual T², and it stays well defined where every pair moves alike, all against none. And p comes from
+flipping the signs of whole pairs (or clusters of them), which are as likely one way as the other where both runs answer alike;
+the scatter is the same after every flip, so the level holds for any n and any shape of the features. The correlations are
+shrunk towards 0 by D/(D + n), which changes the power and never the level.
+
+Laws: swapping the runs keeps T² and p; a feature that nowhere moves does not matter, nor does its unit; `shift` = T²/n runs from 0 to 1,
+and is the share of pairs that moved where a single flag moves one way. No pairs, or none that moved: shift 0, p = 1.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from demur.axes.steps import folded
+from demur.measure.special import student_critical
+from demur.model.estimate import Interval
+from demur.model.exchange import Finish
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from demur.axes.steps import Step
+
+    _Floats = npt.NDArray[np.float64]
+
+__all__ = ["DIMENSIONS", "DimensionShift", "FingerprintShift", "features_of", "fingerprint_shift"]
+
+DIMENSIONS = (
+    "tool_call_rate",
+    "distinct_tool_frac",
+    "stop_end_turn",
+    "stop_tool_use",
+    "stop_other",
+    "output_len_log",
+    "latency_log",
+    "refusal_flag",
+    "text_chars_log",
+    "arg_keys_total_log",
+    "error_token_flag",
+    "numeric_token_density",
+)
+_FLIPS = 1999
+_SIGNS_AT_ONCE = 2_000_000
+_CLOSE = 1e-9
+_TROUBLE = re.compile(
+    r"\b(?:(?P<no>no|without(?: any)?|zero|free of|0) )?(?:errors?|exceptions?|failed|fails|failure|unable|cannot|can't|couldn't"
+    r"|won't|sorry|apolog(?:y|ies|i[sz]e|i[sz]ing)|not found|unfortunately)\b"
+)
+"""Words of trouble and apology, on word boundaries; "no errors" is none."""
+_TROUBLE_STEMS = (
+    *("error", "exception", "fail", "unable", "cannot", "can't", "couldn't"),
+    *("won't", "sorry", "apolog", "not found", "unfortunately"),
+)
+"""What stands in every word of trouble: most answers have none, and need no closer look."""
+_NUMBER = re.compile(r"[^\w]*\d[\d.,:%/-]*[^\w]*")
+
+
+@dataclass(frozen=True, slots=True)
+class DimensionShift:
+    """One feature: its means, the mean difference with its interval, p, and p held against the other features (max T).
+
+    `effect` runs from -1 to 1, where every pair moved by the same; its square is the feature's own T²/n. `n` pairs have it on both sides.
+    """
+
+    name: str
+    n: int
+    baseline: float
+    candidate: float
+    interval: Interval
+    effect: float
+    p: float
+    p_adjusted: float
+
+
+@dataclass(frozen=True, slots=True)
+class FingerprintShift:
+    """Hotelling's T² about 0 over `n` pairs in `count` clusters, its share of the largest possible, p, and each feature."""
+
+    t_squared: float
+    shift: float
+    p: float
+    n: int
+    count: int
+    dimensions: tuple[DimensionShift, ...]
+
+
+def features_of(step: Step, latency_ms: float | None = None) -> tuple[float, ...]:
+    """Return the twelve features of an answer; what is not known is not a number, and its pair does not count there."""
+    words = step.text.split()
+    # Most words are letters alone, and need no closer look.
+    numeric = sum(1 for word in words if not word.isalpha() and _NUMBER.fullmatch(word))
+    # A run in a format without stops is not one that stops otherwise.
+    unsaid = step.stop == step.stop_raw == str(Finish.UNKNOWN)
+    stops = (step.stop == "stop", step.stop == "tool", step.stop not in ("stop", "tool"))
+    return (
+        float(len(step.calls)),
+        len({call.name for call in step.calls}) / len(step.calls) if step.calls else 0.0,
+        *(math.nan if unsaid else float(so) for so in stops),
+        math.nan if step.output_tokens is None else math.log1p(step.output_tokens),
+        math.nan if latency_ms is None or not 0 <= latency_ms < math.inf else math.log1p(latency_ms),
+        float(step.refused),
+        math.log1p(len(step.text)),
+        math.log1p(sum(call.keys for call in step.calls)),
+        float(_troubled(step.text)),
+        numeric / len(words) if words else 0.0,
+    )
+
+
+def fingerprint_shift(
+    baseline: npt.ArrayLike,
+    candidate: npt.ArrayLike,
+    clusters: npt.ArrayLike | None = None,
+    *,
+    seed: int = 0,
+    alpha: float = 0.05,
+) -> FingerprintShift:
+    """Return whether two columns of features differ: rows are pairs, `clusters` an index a pair from 0 on.
+
+    A value that either side lacks (nan) is a difference of 0, which says nothing in either direction.
+    """
+    before, after = (np.asarray(x, dtype=np.float64).reshape(-1, len(DIMENSIONS)) for x in (baseline, candidate))
+    known = ~(np.isnan(before) | np.isnan(after))
+    moved = np.where(known, after - before, 0.0)
+    where = np.arange(len(moved)) if clusters is None else np.asarray(clusters, dtype=np.int64)
+    sums: _Floats = (
+        np.stack([np.bincount(where, weights=column) for column in moved.T], axis=1).astype(np.float64)
+        if len(moved)
+        else moved
+    )
+    scale = np.sqrt((sums**2).sum(axis=0))
+    units = sums / np.where(scale > 0, scale, 1.0)
+    white = units @ _root_of_inverse(units)
+    total, single = _flip_tests(units, white, seed=seed)
+    t_squared = float((white.sum(axis=0) ** 2).sum())
+    dimensions = tuple(
+        DimensionShift(
+            name,
+            int(known[:, j].sum()),
+            _mean(before[known[:, j], j]),
+            _mean(after[known[:, j], j]),
+            _mean_interval(sums[:, j], np.bincount(where, weights=known[:, j]).astype(np.float64), alpha),
+            float(units[:, j].sum()) / math.sqrt(max(1, len(units))),
+            float(single[0][j]),
+            float(single[1][j]),
+        )
+        for j, name in enumerate(DIMENSIONS)
+    )
+    return FingerprintShift(t_squared, _adjusted(t_squared, sums), total, len(moved), len(sums), dimensions)
+
+
+def _troubled(text: str) -> bool:
+    said = folded(text)
+    if not any(stem in said for stem in _TROUBLE_STEMS):
+        return False
+    return any(found["no"] is None for found in _TROUBLE.finditer(said))
+
+
+def _root_of_inverse(units: _Floats) -> _Floats:
+    """Return the inverse root of the shrunk scatter of columns that have length 1 (or 0: then it is left alone)."""
+    many = units.shape[1]
+    weight = many / (many + max(1, len(units)))
+    value, vector = np.linalg.eigh((1 - weight) * (units.T @ units) + weight * np.eye(many))
+    root: _Floats = vector / np.sqrt(value)
+    return root
+
+
+def _flip_tests(units: _Floats, white: _Floats, *, seed: int) -> tuple[float, tuple[_Floats, _Floats]]:
+    """Return p of all features together, p of each, and p of each held against the largest of all (Westfall and Young 1993).
+
+    The data as they are count as one of the flips, so that no p is 0 and the level is kept (Phipson and Smyth 2010).
+    """
+    each, whole = np.abs(units.sum(axis=0)), float((white.sum(axis=0) ** 2).sum())
+    above, beyond, beyond_all = 1, np.ones(len(each)), np.ones(len(each))
+    if whole <= _CLOSE:
+        return 1.0, (np.ones(len(each)), np.ones(len(each)))
+    rng = np.random.default_rng(seed)
+    both = np.concatenate([units, white], axis=1)
+    rows = max(1, _SIGNS_AT_ONCE // len(units))
+    for done in range(0, _FLIPS, rows):
+        # Signs are ±1: twice those that stay, less all.
+        flipped = 2 * (_kept_signs(rng, min(rows, _FLIPS - done), len(units)) @ both) - both.sum(axis=0)
+        alone = np.abs(flipped[:, : len(each)])
+        above += int(((flipped[:, len(each) :] ** 2).sum(axis=1) >= whole * (1 - _CLOSE)).sum())
+        beyond += (alone >= each * (1 - _CLOSE)).sum(axis=0)
+        beyond_all += (alone.max(axis=1)[:, None] >= each * (1 - _CLOSE)).sum(axis=0)
+    return above / (_FLIPS + 1), (beyond / (_FLIPS + 1), beyond_all / (_FLIPS + 1))
+
+
+def _kept_signs(rng: np.random.Generator, rows: int, columns: int) -> _Floats:
+    bits = np.unpackbits(np.frombuffer(rng.bytes(-(-rows * columns // 8)), dtype=np.uint8), count=rows * columns)
+    return bits.reshape(rows, columns).astype(np.float64)
+
+
+def _adjusted(t_squared: float, sums: _Floats) -> float:
+    """Return T²/n less what chance alone gives, as R² is adjusted for its predictors; 0 where nothing is left."""
+    moving = int((sums != 0).any(axis=0).sum())
+    chance = moving / max(len(sums), moving + 1)
+    share = min(1.0, t_squared / max(1, len(sums)))
+    return max(0.0, (share - chance) / (1 - chance))
+
+
+def _mean(values: _Floats) -> float:
+    return float(values.mean()) if len(values) else 0.0
+
+
+def _mean_interval(sums: _Floats, known: _Floats, alpha: float) -> Interval:
+    """Return Student's interval of the mean difference between clusters, of which `known` pairs each have the feature.
+
+    The mean is a ratio where clusters differ in size, so what scatters is each sum about the mean times its size; one cluster alone has no end.
+    """
+    many, total = int((known > 0).sum()), float(known.sum())
+    if many < 2:  # noqa: PLR2004 - a spread needs two
+        return Interval(-math.inf, math.inf, "student", 1 - alpha)
+    mean = float(sums.sum()) / total
+    scatter = math.sqrt(float(((sums - mean * known) ** 2).sum()) * many / (many - 1))
+    reach = student_critical(alpha, many - 1) * scatter / total
+    return Interval(mean - reach, mean + reach, "student", 1 - alpha)

@@ -1,0 +1,1 @@
+"""A language model as judge: client, cache and labels."""

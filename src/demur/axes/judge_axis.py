@@ -1,0 +1,214 @@
+"""What does a judge say of both runs? Its verdicts on pairs as rates, with what people say of some of them beside it.
+
+Laws: a pair without a verdict on either side is missing, never half of one; two answers are judged in both orders, and a judge that
+contradicts itself has given no verdict; texts are taken up for some pairs at a time, and verdicts alone are kept; whatever the
+rubric, labels of people correct the judge from a hundred pairs on.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from demur.axes.results import RateRows, counts_of, rate_result, row_design_effect
+from demur.axes.rubric import RubricAsking, RubricVerdict, pair_ask, single_ask
+from demur.errors import UsageError
+from demur.measure.labels import corrected_difference
+from demur.measure.rates import wilson
+from demur.model.axes import AbsentAxis, AxisDetail, AxisFlag, AxisName
+from demur.model.axis import Flag
+from demur.model.comparison import LabelledPair, Missing
+from demur.model.rubric import RubricMode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from demur.axes.pairs import AxisPairs
+    from demur.axes.rubric import HumanVerdict, RubricJudge
+    from demur.model.axes import AxisResult, PairNames, ShownTexts
+    from demur.model.rubric import JudgeUsage, Rubric
+
+    Sides = tuple[RubricVerdict | None, RubricVerdict | None]
+
+__all__ = ["judge_rubric"]
+
+_PAIRS_AT_ONCE = 512
+"""Pairs whose texts are held at a time: enough to keep a judge busy."""
+_WORSE, _SAME = "worse", "same"
+_AGREEMENT = "agreement with people"
+_TURNED = "it contradicts itself on every pair when the answers change places"
+
+
+def judge_rubric(
+    pairs: AxisPairs,
+    rubric: Rubric,
+    judge: RubricJudge,
+    *,
+    human: Sequence[HumanVerdict] = (),
+    alpha: float = 0.05,
+    show: int = 20,
+) -> tuple[AxisResult | AbsentAxis, ...]:
+    """Return an axis for each bad label of a rubric, or one for a pairwise rubric; absent where no verdict came back."""
+    asking = RubricAsking(rubric, judge)
+    pairwise = rubric.mode is RubricMode.PAIRWISE
+    sides, turned = _judged_places(pairs, asking) if pairwise else (_judged_alone(pairs, asking), 0)
+    if not any(before and after for before, after in sides):
+        return (_absent(rubric, asking.why or _TURNED),)
+    bad = [_WORSE] if pairwise else [label.name for label in rubric.labels if label.bad]
+    people = _People(human, alpha, by_pair=pairwise)
+    results = []
+    for label in bad:
+        name = f"judge/{rubric.name}" + (f"/{label}" if len(bad) > 1 else "")
+        result = _label_result(pairs, sides, label, name=name, alpha=alpha, show=show)
+        results.append(people.held_against(result, pairs.names, sides, label))
+    places = AxisDetail("verdicts that turned with the places", float(turned), f"of {len(pairs):,} pairs")
+    told = (*((places,) if pairwise else _score_details(rubric, sides)), *_usage_details(asking.usage()))
+    flags = (AxisFlag.POSITION_BIAS,) if turned else ()
+    return tuple(replace(r, details=(*r.details, *told), flags=(*r.flags, *flags)) for r in results)
+
+
+def _judged_alone(pairs: AxisPairs, asking: RubricAsking) -> list[Sides]:
+    """Return the verdicts on both answers of each pair."""
+    sides: list[Sides] = []
+    for shown in _texts_in_turn(pairs):
+        asks = [single_ask(asking.rubric, side.prompt, side.answer) for both in shown for side in both]
+        told = asking.verdicts_on(asks)
+        sides += zip(told[::2], told[1::2], strict=True)
+    return sides
+
+
+def _judged_places(pairs: AxisPairs, asking: RubricAsking) -> tuple[list[Sides], int]:
+    """Return which answer of each pair is worse, where the judge says the same whichever comes first, and how often not."""
+    sides: list[Sides] = []
+    turned = 0
+    for shown in _texts_in_turn(pairs):
+        asks = [
+            pair_ask(asking.rubric, before.prompt, answers)
+            for before, after in shown
+            for answers in ((before.answer, after.answer), (after.answer, before.answer))
+        ]
+        told = asking.verdicts_on(asks)
+        for plain, swapped in zip(told[::2], told[1::2], strict=True):
+            if plain is None or swapped is None:
+                sides.append((None, None))
+            elif _unswapped(swapped.label) != plain.label:
+                turned += 1
+                sides.append((None, None))
+            else:
+                sides.append(_by_side(plain))
+    return sides, turned
+
+
+def _by_side(verdict: RubricVerdict) -> Sides:
+    words = (_WORSE if verdict.label == at else _SAME for at in ("first_worse", "second_worse"))
+    first, second = (RubricVerdict(word, verdict.reason) for word in words)
+    return first, second
+
+
+def _texts_in_turn(pairs: AxisPairs) -> Iterator[list[tuple[ShownTexts, ShownTexts]]]:
+    if pairs.texts is None:
+        raise UsageError("a judge needs the texts of the pairs")
+    for start in range(0, len(pairs), _PAIRS_AT_ONCE):
+        yield [pairs.texts(i) for i in range(start, min(start + _PAIRS_AT_ONCE, len(pairs)))]
+
+
+def _unswapped(label: str) -> str:
+    return {"first_worse": "second_worse", "second_worse": "first_worse"}.get(label, label)
+
+
+def _label_result(
+    pairs: AxisPairs, sides: Sequence[Sides], label: str, *, name: str, alpha: float, show: int
+) -> AxisResult:
+    unknown = [(before, after) for before, after in sides if before is None or after is None]
+    missing = Missing(
+        baseline_known_abstained=sum(b is not None and b.label == label for b, _ in unknown),
+        baseline_known_answered=sum(b is not None and b.label != label for b, _ in unknown),
+        candidate_known_abstained=sum(c is not None and c.label == label for _, c in unknown),
+        candidate_known_answered=sum(c is not None and c.label != label for _, c in unknown),
+        nothing_known=sum(b is None and c is None for b, c in unknown),
+    )
+    rows = _label_rows(pairs.names, sides, label)
+    return rate_result(AxisName.JUDGE, name, rows, missing=missing, lost=pairs.failed, alpha=alpha, show=show)
+
+
+def _label_rows(names: PairNames, sides: Sequence[Sides], label: str) -> RateRows:
+    """Return the pairs with both verdicts, and on which side each has a label."""
+    known = [(i, before, after) for i, (before, after) in enumerate(sides) if before and after]
+    places = np.array([i for i, _, _ in known], dtype=np.int64)
+
+    def sentence(at: int) -> str:
+        _, before, after = known[at]
+        return f"candidate judged `{after.label}` ({after.reason}), baseline `{before.label}` ({before.reason})"
+
+    before = np.array([one.label == label for _, one, _ in known], dtype=np.bool_)
+    after = np.array([one.label == label for _, _, one in known], dtype=np.bool_)
+    return RateRows(names.only(places), before, after, sentence)
+
+
+@dataclass(frozen=True, slots=True)
+class _People:
+    """What people said of some pairs; `by_pair` where one verdict is of both answers."""
+
+    human: Sequence[HumanVerdict]
+    alpha: float
+    by_pair: bool
+
+    def held_against(self, result: AxisResult, names: PairNames, sides: Sequence[Sides], label: str) -> AxisResult:
+        """Return the axis with the judge's agreement with people, and corrected by them from a hundred labelled pairs on (PPI++)."""
+        # Of a question that was asked several times, nobody knows which answers a label is of.
+        asked = Counter(names.keys)
+        said = {verdict.key: verdict for verdict in self.human}
+        both = [
+            (said[key], before.label, after.label)
+            for key, (before, after) in zip(names.keys, sides, strict=True)
+            if before and after and key in said and asked[key] == 1
+        ]
+        uncalibrated = replace(result, flags=(*result.flags, Flag.DETECTOR_UNCALIBRATED))
+        if not both:
+            none = AxisDetail(_AGREEMENT, None, f"none of {len(said):,} labelled pairs was judged")
+            return replace(uncalibrated, details=(*result.details, none)) if said else uncalibrated
+        details = (*result.details, self._agreement(both))
+        labelled = [
+            LabelledPair((h.candidate == label) - (h.baseline == label), (c == label) - (b == label))
+            for h, b, c in both
+        ]
+        rows = _label_rows(names, sides, label)
+        fixed = corrected_difference(counts_of(rows), labelled, alpha=self.alpha, design_effect=row_design_effect(rows))
+        if fixed is None:
+            return replace(uncalibrated, details=details)
+        interval = fixed.difference.interval
+        told = f"{interval.low:+.3f} to {interval.high:+.3f}, p = {fixed.difference.p:.3g}"
+        corrected = AxisDetail("difference corrected by people", fixed.difference.value, told)
+        return replace(result, details=(*details, corrected))
+
+    def _agreement(self, both: Sequence[tuple[HumanVerdict, str, str]]) -> AxisDetail:
+        agreed = [(h.baseline == b, h.candidate == c) for h, b, c in both]
+        told = [all(row) for row in agreed] if self.by_pair else [one for row in agreed for one in row]
+        share = wilson(sum(told), len(told), level=1 - self.alpha)
+        what = "pairs" if self.by_pair else "answers"
+        ends = f"{share.interval.low:.3f} to {share.interval.high:.3f}, {len(told):,} {what}"
+        return AxisDetail(_AGREEMENT, share.value, ends)
+
+
+def _absent(rubric: Rubric, why: str) -> AbsentAxis:
+    return AbsentAxis(AxisName.JUDGE, f"judge/{rubric.name}", f"the judge gave no verdict that counts: {why}")
+
+
+def _score_details(rubric: Rubric, sides: Sequence[Sides]) -> tuple[AxisDetail, ...]:
+    """Return the mean score of both runs, over the pairs that have a verdict on both sides."""
+    score = {label.name: label.score for label in rubric.labels}
+    known = [(score[before.label], score[after.label]) for before, after in sides if before and after]
+    before, after = (float(np.mean(side)) for side in zip(*known, strict=True))
+    return AxisDetail("mean score, baseline", before, "0 worst, 1 best"), AxisDetail("mean score, candidate", after)
+
+
+def _usage_details(usage: JudgeUsage) -> tuple[AxisDetail, ...]:
+    return (
+        AxisDetail("questions to the judge", float(usage.asked), f"{usage.cached} from the cache, {usage.failed} lost"),
+        AxisDetail("calls", float(usage.calls)),
+        AxisDetail("tokens", float(usage.input_tokens + usage.output_tokens)),
+        AxisDetail("cost", usage.cost, "" if usage.cost is not None else "no price is set"),
+    )

@@ -1,0 +1,225 @@
+"""From measurements over pairs to the one value that every axis is reported as.
+
+Laws: rates go through the same paired statistics as refusals do, clusters included, and take the seed's absolute thresholds; values take
+its relative ones; evidence is at most as much as asked for, the worse direction first, then by name, and is
+worded only where it is shown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from heapq import nsmallest
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from demur.axes.values import cluster_sums, median_shift, value_severity
+from demur.measure.bootstrap import percentile_interval
+from demur.measure.clusters import cluster_effect, clustered_difference
+from demur.measure.paired import paired_bounds, paired_difference
+from demur.measure.severity import rate_flags, rate_severity
+from demur.model.axes import AxisDetail, AxisEvidence, AxisFlag, AxisName, AxisResult, AxisUnit
+from demur.model.axis import Flag
+from demur.model.comparison import Direction, Missing, PairCounts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import numpy.typing as npt
+
+    from demur.axes.measures import Floats, Ints
+    from demur.model.axes import PairNames
+    from demur.model.comparison import ClusterSum
+    from demur.model.estimate import Difference
+
+    Flags = npt.NDArray[np.bool_]
+
+__all__ = [
+    "RateRows",
+    "ValueRows",
+    "cluster_details",
+    "counts_of",
+    "rate_result",
+    "row_design_effect",
+    "shown_evidence",
+    "value_result",
+]
+
+_FEW_DISCORDANT_BELOW = 5
+_NO_MISSING = Missing()
+
+
+def _unsaid(_: int) -> str:
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class RateRows:
+    """The pairs of a rate: whether the thing was so on each side; `sentence` is what is to be said of one, by its place."""
+
+    names: PairNames
+    baseline: Flags
+    candidate: Flags
+    sentence: Callable[[int], str] = _unsaid
+
+    @property
+    def moved(self) -> Ints:
+        """Candidate less baseline, pair by pair."""
+        return self.candidate.astype(np.int64) - self.baseline.astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class ValueRows:
+    """The pairs of a value that both sides have."""
+
+    names: PairNames
+    baseline: Floats
+    candidate: Floats
+
+
+def counts_of(rows: RateRows) -> PairCounts:
+    """Return the two-by-two table of some rows."""
+    b, c = rows.baseline, rows.candidate
+    return PairCounts(*(int(cell.sum()) for cell in (b & c, b & ~c, ~b & c, ~b & ~c)))
+
+
+def rate_result(  # noqa: PLR0913 - all but the rows are keywords with defaults
+    axis: AxisName,
+    name: str,
+    rows: RateRows,
+    *,
+    worse: Direction = Direction.INCREASE,
+    missing: Missing = _NO_MISSING,
+    lost: int = 0,
+    alpha: float = 0.05,
+    show: int = 20,
+) -> AxisResult:
+    """Return the axis of a share: McNemar's mid-p and Tango's interval, by clusters where pairs come so.
+
+    `missing` are pairs of which one side may be known, for the worst case; `lost` are any others that could not be measured.
+    """
+    counts = counts_of(rows)
+    difference, clustered = _rate_difference(rows, counts, alpha)
+    low, high = percentile_interval(counts.baseline_only, counts.candidate_only, counts.n)
+    n = max(1, counts.n)
+    raised: dict[Flag | AxisFlag, bool] = {
+        Flag.FEW_DISCORDANT: counts.discordant < _FEW_DISCORDANT_BELOW,
+        Flag.CLUSTERED: clustered,
+        AxisFlag.MISSING: bool(missing.total + lost),
+    }
+    bounds = paired_bounds(counts, missing)
+    return AxisResult(
+        axis,
+        name,
+        AxisUnit.SHARE,
+        (counts.both + counts.baseline_only) / n,
+        (counts.both + counts.candidate_only) / n,
+        difference.value,
+        difference.interval,
+        difference.p,
+        rate_severity(difference.value, low, high),
+        counts.n,
+        tested="as many pairs changed one way as the other",
+        worse=worse,
+        missing=missing.total + lost,
+        flags=(*rate_flags(counts.n, low, high), *(flag for flag, up in raised.items() if up)),
+        evidence=_flip_evidence(rows, worse, show),
+        details=(*(() if bounds is None else _bound_details(bounds)), *cluster_details(rows.names)),
+    )
+
+
+def value_result(
+    axis: AxisName,
+    unit: AxisUnit,
+    rows: ValueRows,
+    *,
+    lost: int = 0,
+    seed: int = 0,
+    alpha: float = 0.05,
+    show: int = 20,
+) -> AxisResult:
+    """Return the axis of a value's median; there must be at least one row."""
+    clusters = rows.names.cluster.tolist()
+    shift = median_shift(rows.baseline, rows.candidate, clusters=clusters, seed=seed, alpha=alpha)
+    low, high = shift.interval.low, shift.interval.high
+    raised: dict[Flag | AxisFlag, bool] = {
+        Flag.CLUSTERED: len(set(clusters)) < len(clusters),
+        AxisFlag.ZERO_BASELINE: shift.baseline == 0,
+        AxisFlag.MISSING: lost > 0,
+    }
+    return AxisResult(
+        axis,
+        str(axis),
+        unit,
+        shift.baseline,
+        shift.candidate,
+        shift.difference,
+        shift.interval,
+        shift.p,
+        value_severity(shift.difference, shift.baseline, low, high),
+        shift.n,
+        tested="as many pairs are higher as lower",
+        worse=Direction.INCREASE,
+        missing=lost,
+        flags=(*rate_flags(shift.n, low, high), *(flag for flag, up in raised.items() if up)),
+        evidence=_value_evidence(rows, unit, show, fell=(shift.difference or shift.higher - shift.lower) < 0),
+        details=(
+            AxisDetail("pairs higher", float(shift.higher)),
+            AxisDetail("pairs lower", float(shift.lower)),
+            AxisDetail("relative", shift.difference / shift.baseline if shift.baseline else None, "of the baseline"),
+            *cluster_details(rows.names),
+        ),
+    )
+
+
+def cluster_details(names: PairNames) -> tuple[AxisDetail, ...]:
+    """Return how many clusters the pairs come in, and by what; nothing where each pair stands alone."""
+    count = len(np.unique(names.cluster))
+    if count == len(names.cluster):
+        return ()
+    told = f"pairs of one {names.clustered_by or 'session or question'} count together"
+    return (AxisDetail("clusters", float(count), told),)
+
+
+def shown_evidence(found: Sequence[tuple[str, str]], show: int) -> tuple[AxisEvidence, ...]:
+    """Return the first of some pairs and their sentences as evidence."""
+    return tuple(AxisEvidence(key, sentence) for key, sentence in found[: max(0, show)])
+
+
+def row_design_effect(rows: RateRows) -> float:
+    """Return how many pairs it takes to be worth one, by how far those of a cluster move together; 1 where each is alone."""
+    sums = _row_clusters(rows)
+    return cluster_effect(counts_of(rows), sums).design_effect if sums else 1.0
+
+
+def _rate_difference(rows: RateRows, counts: PairCounts, alpha: float) -> tuple[Difference, bool]:
+    sums = _row_clusters(rows)
+    if not sums:
+        return paired_difference(counts, alpha=alpha), False
+    return clustered_difference(counts, sums, alpha=alpha)[0], True
+
+
+def _row_clusters(rows: RateRows) -> tuple[ClusterSum, ...]:
+    """Return the histogram of clusters, empty where every pair is alone."""
+    known, where = np.unique(rows.names.cluster, return_inverse=True)
+    return () if len(known) == len(rows.baseline) else cluster_sums(rows.moved, where.reshape(-1))
+
+
+def _flip_evidence(rows: RateRows, worse: Direction, show: int) -> tuple[AxisEvidence, ...]:
+    first, keys = worse is not Direction.DECREASE, rows.names.keys
+    flipped = np.flatnonzero(rows.baseline != rows.candidate).tolist()
+    chosen = nsmallest(max(0, show), flipped, key=lambda i: (bool(rows.candidate[i]) is not first, keys[i], i))
+    return shown_evidence([(keys[i], rows.sentence(i)) for i in chosen], show)
+
+
+def _value_evidence(rows: ValueRows, unit: AxisUnit, show: int, *, fell: bool) -> tuple[AxisEvidence, ...]:
+    """Return the pairs that moved as the median did (or most pairs, where it stayed), the largest moves first."""
+    keys, before, after = rows.names.keys, rows.baseline, rows.candidate
+    moved = before - after if fell else after - before
+    chosen = nsmallest(max(0, show), np.flatnonzero(moved > 0).tolist(), key=lambda i: (-moved[i], keys[i], i))
+    return shown_evidence([(keys[i], f"{before[i]:,.6g} → {after[i]:,.6g} {unit}") for i in chosen], show)
+
+
+def _bound_details(bounds: tuple[float, float]) -> tuple[AxisDetail, ...]:
+    note = "had every missing verdict been so"
+    return AxisDetail("difference at best", bounds[0], note), AxisDetail("difference at worst", bounds[1], note)

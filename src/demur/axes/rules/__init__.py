@@ -1,0 +1,1 @@
+"""Rules over traces: LTLf formulas, tool-call checks and JSON schemas."""

@@ -1,0 +1,135 @@
+"""How the steps of `demur passport` find a record and print: 80 columns for people, one object for machines."""
+
+from __future__ import annotations
+
+import re
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from demur.errors import UsageError
+from demur.model.passport import Passport
+from demur.record.seal import open_sealed
+from demur.record.store.growth import parted
+from demur.record.store.location import LogPlace, log_place
+from demur.record.tree import leaf_hash
+from demur.report.columns import wrapped
+from demur.report.json_values import safe_text
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from demur.record.store.growth import LogStore, StoredRow
+
+__all__ = ["WIDTH", "found_row", "opened", "place_of", "print_object", "print_row", "print_said", "write_bytes"]
+
+WIDTH = 80
+_LABEL = 16
+_SHORTEST, _WHOLE = 8, 64
+"""Digits of a digest: what is enough to name a record by, and all of them."""
+_DIGEST = re.compile(f"[0-9a-f]{{{_SHORTEST},{_WHOLE}}}")
+_PLACE = re.compile(r"-?[0-9]{1,18}")
+_BLOCK = 1000
+
+
+def place_of(args: argparse.Namespace) -> LogPlace:
+    """Return where the log of a call is."""
+    return log_place(args.store, args.folder)
+
+
+@contextmanager
+def opened(place: LogPlace, *, read_only: bool = True) -> Iterator[LogStore]:
+    """Give the log, and close it afterwards."""
+    store = place.open(read_only=read_only)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def found_row(store: LogStore, args: argparse.Namespace) -> StoredRow:
+    """Return the record that a call names."""
+    if (args.index is None) == (args.session is None):
+        raise UsageError("which record?", hint="give its place in the log, a digest, or --session")
+    if args.session is not None:
+        row = store.row_of(args.session, args.seq)
+        which = f"session `{args.session}`" + (f" of number {args.seq}" if args.seq is not None else "")
+    else:
+        row = _row_named(store, args.index)
+        which = f"`{args.index}`"
+    if row is None:
+        raise UsageError(f"no record at {which}", hint=f"the log has {store.frontier().size:,} records")
+    return row
+
+
+def _row_named(store: LogStore, name: str) -> StoredRow | None:
+    """Return the record at a place, or the one that a digest begins with this name in."""
+    size = store.frontier().size
+    if _PLACE.fullmatch(name) and (int(name) < size or len(name) < _SHORTEST):
+        return next(store.rows(int(name), int(name) + 1), None) if 0 <= int(name) < size else None
+    digest = name.lower().rstrip(".…")
+    if not _DIGEST.fullmatch(digest):
+        raise UsageError(
+            f"`{name}` is neither a place nor a digest",
+            hint=f"give a number, or {_SHORTEST} hexadecimal digits or more",
+        )
+    return _row_of_digest(store, digest, size)
+
+
+def _row_of_digest(store: LogStore, digest: str, size: int) -> StoredRow | None:
+    """Return the record with this digest, the latest looked at first: people ask for what has just happened."""
+    found: StoredRow | None = None
+    for stop in range(size, 0, -_BLOCK):
+        for row in store.rows(max(0, stop - _BLOCK), stop):
+            if _has_digest(row, digest):
+                if found is not None:
+                    raise UsageError(f"`{digest}` is in records {row.place} and {found.place}", hint="give more of it")
+                found = row
+        if found is not None and len(digest) == _WHOLE:
+            break
+    return found
+
+
+def _has_digest(row: StoredRow, digest: str) -> bool:
+    if leaf_hash(row.envelope).hex().startswith(digest):
+        return True
+    # Most records are passed over without being opened.
+    if digest.encode() not in parted(row.envelope)[0]:
+        return False
+    entry = open_sealed(row.envelope).entry
+    named = (entry.request, entry.response) if isinstance(entry, Passport) else ()
+    return any(commitment is not None and commitment.digest.startswith(digest) for commitment in named)
+
+
+def print_object(value: object) -> None:
+    """Print one JSON object."""
+    print(msgspec.json.encode(value, enc_hook=str).decode())
+
+
+def print_said(text: str, indent: str = "") -> None:
+    """Print a text within the columns, without what could control a terminal."""
+    for number, line in enumerate(wrapped(text, WIDTH - len(indent) - 2)):
+        print(f"{indent}{'  ' if number else ''}{line}")
+
+
+def print_row(label: str, text: str) -> None:
+    """Print a label and what belongs to it, aligned and within the columns."""
+    lines = list(wrapped(text, WIDTH - max(_LABEL, len(label) + 1)))
+    for number, line in enumerate(lines):
+        print(f"{'' if number else label:<{_LABEL - 1}} {line}")
+
+
+def write_bytes(name: str, data: bytes) -> None:
+    """Write to a file, or to standard output where it is called `-`."""
+    if name == "-":
+        sys.stdout.write(safe_text(data.decode()))
+        return
+    try:
+        Path(name).write_bytes(data)
+    except OSError as exc:
+        what = (exc.strerror or "cannot be written").lower()
+        raise UsageError(f"`{name}` cannot be written: {what}", hint="check the folder") from exc

@@ -1,0 +1,80 @@
+"""`demur policy check`: are the rules sound?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from demur.cli.policy.words import ABOUT_PATHS, counted, loaded_gate, print_json, print_wrapped
+from demur.errors import PolicyError
+
+if TYPE_CHECKING:
+    import argparse
+
+    from demur.policy.gate import PolicyGate
+
+__all__ = ["EPILOG", "check_arguments", "run_check"]
+
+EPILOG = f"""\
+examples:
+  demur policy check policies/          every .cedar file in a folder
+  demur policy check strict --json      a pack, for machines
+  demur policy check mine.cedar --vocabulary vocabulary.json
+
+{ABOUT_PATHS}
+exit codes: 0 sound, 1 problems (warnings too with --strict),
+2 a policy cannot be read
+"""
+
+
+def check_arguments(step: argparse.ArgumentParser) -> None:
+    """Add what only this step takes."""
+    step.add_argument("--strict", action="store_true", help="exit 1 on warnings too")
+
+
+def run_check(args: argparse.Namespace) -> int:
+    """Return the exit code of one call."""
+    from demur.policy.lint import ProblemKind, problems_of
+
+    try:
+        gate, _ = loaded_gate(args)
+    except PolicyError as exc:
+        if not args.json:
+            raise
+        place = {"source": exc.source, "line": exc.line, "column": exc.column}
+        print_json({"ok": False, "error": {"what": exc.what, "hint": exc.hint, **place}})
+        return 2
+    problems = problems_of(gate, args.vocabulary)
+    errors = sum(problem.severity is ProblemKind.ERROR for problem in problems)
+    failed = bool(errors or (args.strict and problems))
+    if args.json:
+        rows = [
+            {"severity": p.severity, "rule": p.rule, "place": p.place, "what": p.what, "hint": p.hint} for p in problems
+        ]
+        print_json({"ok": not failed, "digest": gate.digest, "rules": _rules(gate), "problems": rows})
+        return int(failed)
+    print_wrapped(_summary_of_rules(gate))
+    for problem in problems:
+        print_wrapped(str(problem))
+    print(f"{counted(errors, 'error')}, {counted(len(problems) - errors, 'warning')}")
+    return int(failed)
+
+
+def _summary_of_rules(gate: PolicyGate) -> str:
+    kinds = Counter(rule.effect for rule in gate.rules)
+    parts = ", ".join(f"{kinds[effect]} {effect.word}" for effect in sorted(kinds, reverse=True))
+    return f"{counted(len(gate.rules), 'rule')} ({parts}), default {gate.default}, digest {gate.digest[:12]}"
+
+
+def _rules(gate: PolicyGate) -> list[dict[str, object]]:
+    return [
+        {
+            "id": rule.id,
+            "decision": rule.effect.word,
+            "place": rule.place,
+            "reason": rule.reason,
+            "reads": sorted(rule.reads),
+            "phases": sorted(rule.phases),
+        }
+        for rule in gate.rules
+    ]

@@ -1,0 +1,97 @@
+"""Two sides of a log, compared: from hourly counts to the comparison of `demur diff`.
+
+Laws: the two sides are runs of different exchanges, never paired; nothing on one side is no comparison, and it is said; where nothing was
+asked for, the two busiest models are compared, or the two halves of the record where there is but one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from demur.dashboard.pages.values import ComparedSide, ComparePage
+from demur.errors import EmptyInputError
+from demur.model.comparison import PairCounts, Pairing, Tally
+from demur.model.run import RunSummary
+from demur.record.store.rates import rates_of
+from demur.runs.compare import compare_tally
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from demur.model.estimate import Rate
+    from demur.record.store.growth import RateKey
+    from demur.record.store.rates import GroupRates
+
+__all__ = ["compared_sides", "default_sides"]
+
+_DAY_CHARS = len("2026-01-31")
+
+
+def default_sides(counts: Sequence[tuple[RateKey, int]], models: Sequence[str]) -> tuple[ComparedSide, ComparedSide]:
+    """Return what is compared where nothing was asked for."""
+    if len(models) > 1:
+        return ComparedSide(models[0]), ComparedSide(models[1])
+    days = sorted({key.hour[:_DAY_CHARS] for key, _ in counts})
+    if len(days) < 2:  # noqa: PLR2004 — two halves take two days
+        return ComparedSide(), ComparedSide()
+    middle = len(days) // 2
+    return ComparedSide(since=days[0], until=days[middle - 1]), ComparedSide(since=days[middle], until=days[-1])
+
+
+def compared_sides(
+    counts: Sequence[tuple[RateKey, int]],
+    sides: tuple[ComparedSide, ComparedSide],
+    *,
+    measure: str,
+    models: tuple[str, ...],
+) -> ComparePage:
+    """Return the comparison of two sides of a log."""
+    baseline, candidate = sides
+    if not counts or baseline == candidate:
+        same = "both sides are the same; choose two models or periods"
+        why = same if counts else "nothing is on record yet; two models or two periods can be compared once there is"
+        return ComparePage(measure, baseline, candidate, models, why=why)
+    groups = tuple(_group_of(counts, side) for side in sides)
+    runs = tuple(_run_of(side, group) for side, group in zip(sides, groups, strict=True))
+    shares = tuple(_counts(group, measure) for group in groups)
+    tally = Tally(
+        runs[0],
+        runs[1],
+        Pairing.NONE,
+        PairCounts(0, 0, 0, 0),
+        unpaired_baseline=shares[0],
+        unpaired_candidate=shares[1],
+        counted=(measure,),
+    )
+    try:
+        return ComparePage(measure, baseline, candidate, models, compare_tally(tally))
+    except EmptyInputError:
+        empty = "the baseline" if not shares[0][1] else "the candidate"
+        return ComparePage(measure, baseline, candidate, models, why=f"{empty} has no exchange to count")
+
+
+def _group_of(counts: Sequence[tuple[RateKey, int]], side: ComparedSide) -> GroupRates | None:
+    chosen = [(key, n) for key, n in counts if side.model in ("", key.model)]
+    groups = rates_of(chosen, [], since=side.since, until=side.until or "~")
+    return groups[0] if groups else None
+
+
+def _rate_of(group: GroupRates, measure: str) -> Rate:
+    return {
+        "refused": group.model_refused,
+        "filtered": group.provider_filtered,
+        "denied": group.gateway_denied,
+    }[measure]
+
+
+def _counts(group: GroupRates | None, measure: str) -> tuple[int, int]:
+    if group is None:
+        return 0, 0
+    rate = _rate_of(group, measure)
+    return rate.count, rate.n
+
+
+def _run_of(side: ComparedSide, group: GroupRates | None) -> RunSummary:
+    days = f"{side.since or 'the beginning'} to {side.until or 'now'}" if side.since or side.until else ""
+    name = ", ".join(filter(None, (side.model or "all models", days)))
+    return RunSummary(name, "passports", 0 if group is None else group.exchanges, ())

@@ -1,0 +1,1 @@
+"""What the dashboard asks of the record's store."""

@@ -1,0 +1,152 @@
+"""How is a log's table asked? Questions in SQL, in the words of SQLite and of PostgreSQL.
+
+Laws: a connection only reads; pages follow each other by place, never by counting rows; a period is found by the beginning of its key, so that
+the hours outside it are not read; what a record must hold is looked for by the engine, before a line of it is decoded.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from demur.dashboard.queries.counts import PayloadRow
+from demur.record.store.growth import RateKey, stored_bytes
+from demur.record.store.postgres.link import PostgresLink
+from demur.record.store.sqlite_files import connect_sqlite, sqlite_failure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from demur.record.store.location import LogPlace
+
+__all__ = ["LogQuestion"]
+
+_PASSPORTS = "SELECT idx, payload, at, session, seq FROM {records} WHERE kind = 'passport' AND "
+_STRETCH = _PASSPORTS + "idx >= ? AND idx < ?"
+_OF_SESSION = _PASSPORTS + "session = ? AND seq < ? ORDER BY seq DESC LIMIT ?"
+_SIZE = "SELECT max(idx) FROM {records}"
+_AT = "SELECT at FROM {records} WHERE idx >= ? ORDER BY idx LIMIT 1"
+_TAIL = "SELECT max(seq) FROM {records} WHERE session = ?"
+_CHECKPOINTS = "SELECT count(*), max(size) FROM {checkpoints}"
+# One of the two alone is looked up in the key; both in one SELECT would read every hour.
+_BOUNDS = "SELECT (SELECT min(hour) FROM {rollup}), (SELECT max(hour) FROM {rollup})"
+_MODELS = "SELECT model, sum(n) FROM {rollup} GROUP BY model"
+_COUNTS = (
+    "SELECT substr(hour, 1, ?), model, decision, causes, answered, sum(n) FROM {rollup} "
+    "WHERE hour >= ? AND hour <= ? GROUP BY 1, 2, 3, 4, 5 ORDER BY 1, 2, 3, 4, 5"
+)
+_FIRST_HOUR, _LAST_HOUR = "0000-00-00T00", "9999-99-99T99"
+_LIKE = (
+    "SELECT session, max(seq) FROM {records} WHERE session > ? AND session >= ? AND session < ? "
+    "GROUP BY session ORDER BY session LIMIT ?"
+)
+# A database sorts names by its language, so that a range is no prefix there.
+_LIKE_POSTGRES = (
+    "SELECT session, max(seq) FROM {records} WHERE session > ? AND left(session, length(?)) = ? "
+    "GROUP BY session ORDER BY session LIMIT ?"
+)
+
+
+class LogQuestion:
+    """One read-only connection to a log's tables, in the words of either engine."""
+
+    def __init__(self, place: LogPlace) -> None:
+        self._place = place
+        self._db = (
+            PostgresLink(place.store, read_only=True)
+            if place.is_database
+            else connect_sqlite(Path(place.store), read_only=True)
+        )
+
+    def _ask(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        """Return the rows of a query, written with `?` and the names of tables in braces."""
+        text = query.replace("{", "demur." if self._place.is_database else "").replace("}", "")
+        if isinstance(self._db, PostgresLink):
+            return self._db.ask(text, *values)
+        try:
+            rows: list[tuple[Any, ...]] = self._db.execute(text, values).fetchall()
+        except sqlite3.Error as exc:
+            raise sqlite_failure(exc, Path(self._place.store)) from exc
+        return rows
+
+    def _passports(self, query: str, *values: object) -> Iterator[PayloadRow]:
+        for index, payload, at, session, seq in self._ask(query, *values):
+            yield PayloadRow(index, stored_bytes(payload), str(at), str(session), int(seq))
+
+    def stretch(self, start: int, stop: int) -> Iterator[PayloadRow]:
+        """Yield the passports from one place up to another."""
+        return self._passports(_STRETCH + " ORDER BY idx", start, stop)
+
+    def newest(self, start: int, stop: int, *, holding: Sequence[bytes] = ()) -> Iterator[PayloadRow]:
+        """Yield the passports between two places whose statements hold all of these bytes, the newest first."""
+        holds = " AND position(? in payload) > 0" if self._place.is_database else " AND instr(payload, ?) > 0"
+        return self._passports(_STRETCH + holds * len(holding) + " ORDER BY idx DESC", start, stop, *holding)
+
+    def of_session(self, session: str, before: int, *, most: int) -> Iterator[PayloadRow]:
+        """Yield a session's passports with a number below this one, the newest first."""
+        return self._passports(_OF_SESSION, session, before, most)
+
+    @property
+    def size(self) -> int:
+        """How many records there are."""
+        ((last,),) = self._ask(_SIZE)
+        return 0 if last is None else int(last) + 1
+
+    def time_at(self, place: int) -> str | None:
+        """Return the time of the first record from a place on; None where there is none."""
+        row = self._ask(_AT, place)
+        return str(row[0][0]) if row else None
+
+    def place_of(self, at: str) -> int:
+        """Return the first place whose record is not before this time."""
+        low, high = 0, self.size
+        while low < high:
+            middle = (low + high) // 2
+            found = self.time_at(middle)
+            if found is not None and found < at:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def last_of(self, session: str) -> int | None:
+        """Return the number of a session's last record; None where there is no such session."""
+        ((last,),) = self._ask(_TAIL, session)
+        return None if last is None else int(last)
+
+    def named(self, prefix: str, *, after: str, most: int) -> list[tuple[str, int]]:
+        """Return the sessions whose names begin so, in their order, and the number of their last record."""
+        if self._place.is_database:
+            rows = self._ask(_LIKE_POSTGRES, after, prefix, prefix, most)
+        else:
+            rows = self._ask(_LIKE, after, prefix, prefix + "\U0010ffff", most)
+        return [(str(session), int(last)) for session, last in rows]
+
+    def checkpoints(self) -> tuple[int, int | None]:
+        """Return how many checkpoints there are, and how many records the largest covers."""
+        ((count, largest),) = self._ask(_CHECKPOINTS)
+        return int(count), None if largest is None else int(largest)
+
+    def hours(self) -> tuple[str, ...]:
+        """Return the first and the last hour with an exchange; nothing where there is none."""
+        ((first, last),) = self._ask(_BOUNDS)
+        return () if first is None else (str(first), str(last))
+
+    def models(self) -> tuple[str, ...]:
+        """Return the models on record, the busiest first."""
+        found = sorted(self._ask(_MODELS), key=lambda row: (-row[1], row[0]))
+        return tuple(str(model) for model, _ in found)
+
+    def counts(self, since: str = "", until: str = "", *, chars: int) -> list[tuple[RateKey, int]]:
+        """Return the counts of a period, its first and last bucket included, with hours cut to so many characters."""
+        # Bounds of the same shape as an hour sort alike in every language that a database may sort by.
+        bounds = since + _FIRST_HOUR[len(since) :], until + _LAST_HOUR[len(until) :]
+        rows = self._ask(_COUNTS, chars, *bounds)
+        return [
+            (RateKey(hour, model, effect, causes, bool(told)), int(n)) for hour, model, effect, causes, told, n in rows
+        ]
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._db.close()

@@ -1,0 +1,178 @@
+"""The same verdicts over Arrow columns, for files, engines and clusters.
+
+`classify_batch` takes a record batch with a text column and returns one verdict a row. Where the batch also has a column
+`finish_reason` (or `stop_reason`), `refusal` or `error`, the provider's own word comes first, as everywhere.
+
+Laws: a row's verdict is that of `check` on it; the function is picklable and holds no state, so threads and cluster
+workers can run it; the scans release the GIL.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from demur.detect.check import check, judge_text
+from demur.detect.judges import BLANK_CHARS, READ_CHARS, LearnedJudge, default_judge
+from demur.detect.refusal.columns import read_columns
+from demur.detect.refusal.detector import bands, reason_of, sigmoid
+from demur.detect.refusal.passage import take_passage
+from demur.errors import UsageError
+from demur.model.verdict import Cause, Outcome, Reason
+from demur.text.column import view_column
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from demur.detect.ports import TextJudge
+    from demur.detect.refusal.detector import RefusalDetector
+    from demur.detect.refusal.passage import Passage
+
+__all__ = ["TEXT_COLUMNS", "BatchJudge", "Row", "classify_batch", "judge_texts"]
+
+TEXT_COLUMNS = ("response", "output", "completion", "answer", "text")
+_SIGNAL_COLUMNS = ("error", "refusal", "finish_reason", "stop_reason")
+_SAYS_MORE = frozenset({"error", "refusal"})
+_ORDINARY = frozenset({"stop", "end_turn", "length", "max_tokens", "tool_calls", "tool_use", "stop_sequence"})
+"""Ends that leave the verdict to the text; nearly all rows of a log have one of these."""
+_SCREENED_AT_ONCE = 256
+"""Texts folded and screened together: their buffers fit the processor's cache."""
+_READ_AT_ONCE = 2048
+"""Texts whose passages are read together: enough that the cost of an array operation is shared."""
+_LINES_AS_SPACES = bytes.maketrans(b"\n", b" ")
+
+Row = tuple[Outcome, float, Reason | None, Cause | None]
+"""Outcome, score, reason and cause of one row."""
+
+
+def judge_texts(texts: Sequence[str], *, detector: RefusalDetector | None = None) -> list[Row]:
+    """Return the verdict on each text, without the evidence."""
+    detector = detector or default_judge().detector
+    floor = detector.floor
+    rows: list[Row] = [(floor.outcome, floor.score, floor.reason, floor.cause)] * len(texts)
+    # Plain ASCII apart from the rest: it is folded and searched faster, and nearly all of most columns is.
+    for plain in (True, False):
+        chosen = [i for i, text in enumerate(texts) if text.isascii() is plain]
+        for start in range(0, len(chosen), _READ_AT_ONCE):
+            _judge_into(rows, chosen[start : start + _READ_AT_ONCE], texts, detector=detector)
+    return rows
+
+
+@dataclass(frozen=True, slots=True)
+class BatchJudge:
+    """A judge of many texts at once, by the default detector or another way; it can be sent to other processes."""
+
+    judge: TextJudge | None = None
+
+    def texts(self, texts: Sequence[str]) -> list[Row]:
+        """Return the verdict on each text, without the evidence."""
+        if self.judge is None:
+            return judge_texts(texts)
+        if isinstance(self.judge, LearnedJudge):
+            return judge_texts(texts, detector=self.judge.detector)
+        verdicts = (judge_text(text, self.judge) for text in texts)
+        return [(v.outcome, v.score, v.reason, v.cause) for v in verdicts]
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return a batch of verdicts, as `classify_batch` does."""
+        return classify_batch(batch, judge=self)
+
+
+def classify_batch(
+    batch: pa.RecordBatch, *, column: str | None = None, judge: BatchJudge | None = None
+) -> pa.RecordBatch:
+    """Return a batch of verdicts, a row for each row: `outcome`, `score`, `reason`, `cause`.
+
+    `column` names the text; without it the first of `TEXT_COLUMNS` that is there. A null is a response that is missing.
+    """
+    import pyarrow as pa
+
+    if not isinstance(batch, pa.RecordBatch):
+        raise UsageError(
+            f"expected a pyarrow RecordBatch, got a {type(batch).__name__}", hint="table.to_batches() makes some"
+        )
+    name = column or next((n for n in TEXT_COLUMNS if n in batch.schema.names), None)
+    if name is None or name not in batch.schema.names:
+        have = ", ".join(batch.schema.names) or "none"
+        raise UsageError(
+            f"no text column among `{have}`", hint=f"name it with column=, or one of {', '.join(TEXT_COLUMNS)}"
+        )
+    try:
+        texts: list[str | None] = batch.column(batch.schema.names.index(name)).cast(pa.string()).to_pylist()
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError) as exc:
+        raise UsageError(f"column `{name}` is no text", hint="name another with column=") from exc
+    judge = judge or BatchJudge()
+    rows = _with_signals(texts, _said(batch, texts, judge.judge), judge)
+    schema = pa.schema(
+        [("outcome", pa.string()), ("score", pa.float64()), ("reason", pa.string()), ("cause", pa.string())]
+    )
+    outcomes, scores, reasons, causes = zip(*rows, strict=True) if rows else ((), (), (), ())
+    columns = [pa.array([str(o) for o in outcomes], pa.string()), pa.array(scores, pa.float64())]
+    columns += [pa.array([None if v is None else str(v) for v in values], pa.string()) for values in (reasons, causes)]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _said(batch: pa.RecordBatch, texts: Sequence[str | None], judge: TextJudge | None) -> list[Row | None]:
+    """Return the verdict where the provider's own columns say more than that the answer ended, by way of `check`."""
+    found: list[Row | None] = [None] * batch.num_rows
+    names = [name for name in _SIGNAL_COLUMNS if name in batch.schema.names]
+    values = {name: batch.column(batch.schema.names.index(name)).to_pylist() for name in names}
+    for i, text in enumerate(texts):
+        told = {name: values[name][i] for name in names if values[name][i] is not None}
+        if any(name in _SAYS_MORE or str(value).lower() not in _ORDINARY for name, value in told.items()):
+            verdict = check({"response": text, **told}, judge=judge)
+            if verdict.cause is not Cause.TEXT:
+                found[i] = (verdict.outcome, verdict.score, verdict.reason, verdict.cause)
+    return found
+
+
+def _with_signals(texts: Sequence[str | None], said: Sequence[Row | None], judge: BatchJudge) -> list[Row]:
+    wanted = [i for i, text in enumerate(texts) if said[i] is None and text and text.strip()]
+    judged = dict(zip(wanted, judge.texts([texts[i] or "" for i in wanted]), strict=True))
+    return [said[i] or judged.get(i) or _without_text(text) for i, text in enumerate(texts)]
+
+
+def _without_text(text: str | None) -> Row:
+    return (Outcome.FAILED, 0.0, None, Cause.PROVIDER_ERROR) if text is None else (Outcome.EMPTY, 0.0, None, None)
+
+
+def _judge_into(rows: list[Row], chosen: Sequence[int], texts: Sequence[str], *, detector: RefusalDetector) -> None:
+    """Judge the chosen texts; those without a declining phrase keep the floor that stands in their rows."""
+    waiting: list[tuple[int, Passage]] = []
+    for start in range(0, len(chosen), _SCREENED_AT_ONCE):
+        waiting += _worth_reading(chosen[start : start + _SCREENED_AT_ONCE], texts, detector, rows=rows)
+    values = read_columns(detector.reader, [passage for _, passage in waiting])
+    for (row, _), judged in zip(waiting, _judge_features(values, detector), strict=True):
+        rows[row] = judged
+
+
+def _worth_reading(
+    chosen: Sequence[int], texts: Sequence[str], detector: RefusalDetector, *, rows: list[Row]
+) -> list[tuple[int, Passage]]:
+    """Return the passages that may hold a declining phrase; blank texts are empty rows."""
+    column = view_column([texts[i][:READ_CHARS] for i in chosen])
+    for row in np.flatnonzero(column.ends - column.starts < BLANK_CHARS).tolist():
+        if not column.text(row).strip():
+            rows[chosen[row]] = (Outcome.EMPTY, 0.0, None, None)
+    hits = detector.pack.screen.positions(column.buffer.translate(_LINES_AS_SPACES))
+    return [(chosen[row], take_passage(column.text(row))) for row in column.rows_of(hits).tolist()]
+
+
+def _judge_features(values: NDArray[np.float64], detector: RefusalDetector) -> list[Row]:
+    """Return the verdict on each row of features."""
+    pack = detector.pack
+    linear = values @ np.array(pack.weights) + pack.bias
+    partial = values @ np.array(pack.partial_weights) + pack.partial.bias
+    rows: list[Row] = []
+    for score, rest, features in zip(linear.tolist(), partial.tolist(), values, strict=True):
+        near = sum(w * b for w, b in zip(pack.partial.bands, bands(score), strict=True))
+        chance = detector.probability(score)
+        outcome = detector.outcome(score, chance, sigmoid(rest + near))
+        reason = None if outcome is Outcome.COMPLIED else reason_of(pack, np.flatnonzero(features).tolist())
+        rows.append((outcome, chance, reason, Cause.TEXT))
+    return rows

@@ -1,0 +1,106 @@
+"""What happened in this response? Signals first, then text.
+
+Laws: a response is judged choice by choice; where some choices abstain and others answer, the whole is `partial`; any
+provider's object is taken (SDK object, dict, `Response`, `Exchange`), and a plain string is the text of an answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from demur.detect.judges import default_judge, judge_named
+from demur.detect.once import Once
+from demur.detect.signals import refusal_text, signals_of, verdict_by_signals
+from demur.errors import ShapeError
+from demur.model.exchange import Exchange, Response
+from demur.model.verdict import Cause, Outcome, Reason, Verdict
+from demur.wire.plain import plain
+from demur.wire.shapes import read_exchange
+
+if TYPE_CHECKING:
+    from demur.detect.ports import TextJudge
+    from demur.model.exchange import Choice
+
+__all__ = ["as_exchange", "check", "classify", "classify_once", "classify_text", "judge_text"]
+
+
+def check(response: object, *, pack: str | None = None, judge: TextJudge | None = None) -> Verdict:
+    """Return the verdict on an answer: its text, or any provider's response object or dict.
+
+    `pack` names a seed's phrase list (`shadow`, `lucid`) to judge texts by; `judge` is any other way to do it.
+    """
+    judge = judge or (judge_named(pack) if pack else default_judge())
+    if isinstance(response, str):
+        return judge_text(response, judge)
+    return classify(as_exchange(response).response, judge=judge)
+
+
+def as_exchange(value: object) -> Exchange:
+    """Return the exchange in a provider's object, a dict, JSON text as bytes, or one of our own values."""
+    if isinstance(value, Exchange):
+        return value
+    if isinstance(value, Response):
+        return Exchange(None, value)
+    body = plain(value)
+    if not isinstance(body, dict):
+        raise ShapeError("expected a JSON object", hint="pass one response, not a list or a bare value")
+    return read_exchange(body)
+
+
+def classify(response: Response | None, *, judge: TextJudge | None = None) -> Verdict:
+    """Return the verdict on a response; a missing one has failed, for nothing came back."""
+    return classify_text(response, judge=judge)[0]
+
+
+def classify_text(response: Response | None, *, judge: TextJudge | None = None) -> tuple[Verdict, str]:
+    """Return the verdict on a response and the text that its spans count in: that of the choice that decided."""
+    if response is None:
+        return Verdict(Outcome.FAILED, 0.0, None, Cause.PROVIDER_ERROR), ""
+    judge = judge or default_judge()
+    choices: tuple[Choice | None, ...] = response.choices or (None,)
+    return _together([_classify_choice(response, choice, judge) for choice in choices])
+
+
+_LAST = Once(classify_text)
+
+
+def classify_once(response: Response) -> tuple[Verdict, str]:
+    """Return what `classify_text` does by the default judge; the response that was asked for last is not judged again."""
+    return _LAST(response)
+
+
+def judge_text(text: str, judge: TextJudge) -> Verdict:
+    """Return the verdict on a bare text; one without any visible character is empty."""
+    return judge.judge(text) if text.strip() else Verdict(Outcome.EMPTY, 0.0)
+
+
+def _classify_choice(response: Response, choice: Choice | None, judge: TextJudge) -> tuple[Verdict, str]:
+    """Return the verdict on a choice, and its text."""
+    structural = verdict_by_signals(response, choice)
+    if choice is None:
+        return structural or judge_text("", judge), ""
+    text = choice.text
+    shown = text or refusal_text(choice)
+    if choice.finish_raw in judge.stops and not (structural and structural.abstained):
+        signals = signals_of(response, choice)
+        return Verdict(Outcome.FILTERED, 1.0, Reason.OTHER, Cause.PROVIDER_FILTER, signals=signals), shown
+    if structural is None:
+        read, signals = judge_text(text, judge), signals_of(response, choice)
+        return (read if read.signals == signals else replace(read, signals=signals)), shown
+    if structural.cause is Cause.PROVIDER_REFUSAL:
+        said = judge.judge(refusal_text(choice) or text)
+        return replace(structural, reason=said.reason or structural.reason), shown
+    return structural, shown
+
+
+def _together(judged: list[tuple[Verdict, str]]) -> tuple[Verdict, str]:
+    """Return one verdict for all choices of a response, with the text of the choice that decided."""
+    if len(judged) == 1:
+        return judged[0]
+    abstained = [(verdict, text) for verdict, text in judged if verdict.abstained]
+    if not abstained or len(abstained) == len(judged):
+        return judged[0]
+    verdict, text = abstained[0]
+    signals = tuple(dict.fromkeys(s for v, _ in judged for s in v.signals))
+    return replace(verdict, outcome=Outcome.PARTIAL, signals=signals), text

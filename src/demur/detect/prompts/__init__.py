@@ -1,0 +1,1 @@
+"""Is a prompt an attack, does it ask for harm?"""

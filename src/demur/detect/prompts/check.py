@@ -1,0 +1,209 @@
+"""What does this prompt try: an attack on the model's instructions, a harmful request, both or neither?
+
+The text is read as it stands and, where it looks disguised, with the disguise taken off; the strongest reading wins. A long
+text is read in windows that overlap, from its head to its tail, so that no padding hides an attack; each window is judged as
+a text of its own.
+
+Laws: a text, a provider's request (dict, SDK object, JSON bytes), a list of messages or a `Request` is taken, and all user turns are
+read; spans are in the text that was read; no text raises; time is linear in its length.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from demur.detect.once import Once
+from demur.detect.prompts.adversarial import SUFFIX, UNNAMED, attack_score, distinct_attacks
+from demur.detect.prompts.frames import find_evidence
+from demur.detect.prompts.harm import harm_categories, harm_score
+from demur.detect.prompts.pack import prompt_pack
+from demur.errors import ShapeError
+from demur.model.exchange import Exchange, Request
+from demur.model.prompt import PromptVerdict
+from demur.model.verdict import Finding
+from demur.text.normalise import normalise
+from demur.text.unmask import unmask
+from demur.text.view import view
+from demur.wire.plain import plain
+from demur.wire.shapes import CODECS, shape_of_request
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from demur.detect.ports import PromptJudge
+    from demur.detect.prompts.frames import Evidence, Spans
+    from demur.detect.prompts.pack import PromptPack
+    from demur.detect.prompts.score import PromptScore
+    from demur.model.text import NormalText
+
+__all__ = [
+    "WINDOW",
+    "PromptDetector",
+    "check_prompt",
+    "check_prompt_once",
+    "default_prompt_judge",
+    "prompt_judge_at",
+    "prompt_text",
+    "windows",
+]
+
+WINDOW = 16_000
+"""Characters that are judged together: longer than nearly every prompt, short enough that padding does not dilute."""
+_OVERLAP = 2_000
+_TOXIC_PER_ATTACK = 0.45
+_SPANS_PER_RULE = 3
+_KINDS = {
+    "override": "injection",
+    "delimiter": "injection",
+    "extraction": "extraction",
+    "secret": "extraction",
+    "jailbreak": "jailbreak",
+    SUFFIX: "jailbreak",
+    UNNAMED: "jailbreak",
+}
+
+
+class _Judged(msgspec.Struct, frozen=True):
+    """One window of one reading, judged."""
+
+    method: str
+    normal: NormalText
+    offset: int
+    evidence: Evidence
+    attack: PromptScore
+    harm: PromptScore
+
+
+@dataclass(frozen=True, slots=True)
+class PromptDetector:
+    """Judges by the trained pack."""
+
+    pack: PromptPack = field(default_factory=prompt_pack)
+
+    def judge(self, text: str) -> PromptVerdict:
+        """Return what a prompt tries, with spans in it; there is at least one window, even of an empty text."""
+        readings = self._readings(text)
+        attack = harm = next(readings)
+        families = set(self._attacks(attack))
+        for judged in readings:
+            found = self._attacks(judged)
+            families.update(found)
+            if judged.attack.margin > attack.attack.margin and (found or not judged.method):
+                attack = judged
+            if judged.harm.margin > harm.harm.margin and (judged.harm.flagged or not judged.method):
+                harm = judged
+        return self._verdict(attack, harm, families)
+
+    def _attacks(self, judged: _Judged) -> tuple[str, ...]:
+        """Return the distinct attacks in a window; one that only a taken-off disguise shows must have a name."""
+        found = distinct_attacks(judged.evidence, judged.attack, pack=self.pack)
+        return () if judged.method and found == (UNNAMED,) else found
+
+    def _readings(self, text: str) -> Iterator[_Judged]:
+        """Yield every window of every reading, the text as it stands first."""
+        for method, normal, offset, seen in _all_windows(text):
+            # Once a disguise is off, capitals, brackets and lines are what it left behind and say nothing.
+            raw = "" if method else normal.span(offset, offset + len(seen)).of(text)
+            evidence = find_evidence(seen, raw, self.pack)
+            attack, harm = attack_score(evidence, self.pack), harm_score(evidence, self.pack)
+            yield _Judged(method, normal, offset, evidence, attack, harm)
+
+    def _verdict(self, attack: _Judged, harm: _Judged, families: set[str]) -> PromptVerdict:
+        chosen = [judged for judged, found in ((attack, attack.attack), (harm, harm.harm)) if found.flagged]
+        if not chosen:
+            return PromptVerdict(adversarial=False, score=attack.attack.probability, harm_score=harm.harm.probability)
+        named = families - {UNNAMED} or families
+        return PromptVerdict(
+            adversarial=attack.attack.flagged,
+            score=attack.attack.probability,
+            attacks=tuple(sorted({_KINDS[family] for family in named})),
+            harm=harm_categories(harm.harm, self.pack),
+            harm_score=harm.harm.probability,
+            toxic_content=min(1.0, _TOXIC_PER_ATTACK * len(named)),
+            findings=(*self._findings(attack, attack.attack), *self._findings(harm, harm.harm)),
+            readings=tuple(dict.fromkeys(judged.method for judged in chosen if judged.method)),
+        )
+
+    def _findings(self, judged: _Judged, found: PromptScore) -> Iterator[Finding]:
+        """Yield the classes that spoke for a flag, the heaviest first."""
+        if not found.flagged:
+            return
+        spans: Mapping[str, Spans] = {**judged.evidence.attack, **judged.evidence.harm}
+        for name in sorted(found.weights, key=lambda name: (-found.weights[name], name)):
+            weight = found.weights[name]
+            for start, end in sorted(set(spans.get(name, ())))[:_SPANS_PER_RULE] if weight > 0 else ():
+                span = judged.normal.span(judged.offset + start, judged.offset + end)
+                yield Finding(name, self.pack.classes[name].family, weight, span)
+
+
+def check_prompt(prompt: object, *, judge: PromptJudge | None = None) -> PromptVerdict:
+    """Return what a prompt tries: a text, a provider's request, or a list of messages."""
+    return (judge or default_prompt_judge()).judge(prompt_text(prompt))
+
+
+_LAST: Once[str, PromptVerdict] = Once(check_prompt)
+
+
+def check_prompt_once(text: str) -> PromptVerdict:
+    """Return what `check_prompt` does by the default judge; the text that was asked for last is not judged again."""
+    return _LAST(text)
+
+
+def prompt_judge_at(*, attack: float = 0.5, harm: float = 0.5) -> PromptDetector:
+    """Return the judge that flags from these probabilities on."""
+    pack = prompt_pack()
+    return PromptDetector(replace(pack, attack=pack.attack.at(attack), harm=pack.harm.at(harm)))
+
+
+@cache
+def default_prompt_judge() -> PromptDetector:
+    """Return the judge that is used where none is named."""
+    return PromptDetector()
+
+
+def prompt_text(prompt: object) -> str:
+    """Return the text of all user turns: what a verdict's spans count in."""
+    if isinstance(prompt, str):
+        return prompt
+    if isinstance(prompt, Exchange) and prompt.request is not None:
+        return prompt.request.prompt
+    if isinstance(prompt, Request):
+        return prompt.prompt
+    body = plain(prompt)
+    if isinstance(body, list):
+        body = _as_request(body)
+    shape = shape_of_request(body)
+    if shape is not None:
+        return CODECS[shape].read_request(body).prompt
+    raise ShapeError("unknown shape of a prompt", hint=f"expected a text, or a request of {', '.join(CODECS)}")
+
+
+def _as_request(turns: list[object]) -> dict[str, object]:
+    """Return a list of turns as the request that they belong to: Gemini's have parts, all others content."""
+    parts = any(isinstance(turn, dict) and "parts" in turn for turn in turns)
+    return {"contents" if parts else "messages": turns}
+
+
+def windows(normal: NormalText) -> Iterator[tuple[int, str]]:
+    """Yield the offset and the view of each window of a normalised text; a short text is one window."""
+    text = normal.text
+    start = 0
+    while True:
+        piece = text[start : start + WINDOW]
+        yield start, piece if piece.isascii() else view(piece)
+        if start + WINDOW >= len(text):
+            return
+        start += WINDOW - _OVERLAP
+
+
+def _all_windows(text: str) -> Iterator[tuple[str, NormalText, int, str]]:
+    normal = normalise(text)
+    for offset, seen in windows(normal):
+        yield "", normal, offset, seen
+    for reading in unmask(text):
+        for offset, seen in windows(reading.normal):
+            yield reading.method, reading.normal, offset, seen

@@ -1,0 +1,120 @@
+"""Does this prompt ask for harm, and of which kind?
+
+Laws: a text without a harm class has none, whatever its shape; questions about a crime, its prevention or its history speak
+against; every category with weight of its own is named, the heaviest first.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from demur.detect.prompts.score import class_features, score
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from demur.detect.prompts.frames import Evidence
+    from demur.detect.prompts.pack import PromptPack
+    from demur.detect.prompts.score import PromptScore
+
+__all__ = ["OTHER", "harm_categories", "harm_features", "harm_score"]
+
+OTHER = "other"
+"""The category of a harmful request whose kind no class names."""
+
+_NO_CATEGORY = frozenset(("benign", "intent"))
+_CATEGORY_WEIGHT = 1.2
+_ASK_START = 30
+_DEFINITION_LENGTH = 60
+_SHORT = 250
+_LONG = 1000
+_NEAR = 14
+_DEFINITION = re.compile(r"(?:what|who) (?:is|are|was|were) (?:a |an |the )?[\w-]+(?: [\w-]+)?\?$")
+_OF_THE_PAST = re.compile(
+    r"(?:what|who|when|where|which|how|why)(?: \w+){0,2} (?:did|were|was|had|have|has)\b|who \w+ed\b"
+)
+_OPINION = re.compile(r"(?:why|is|are|was|were|do|does|did|would|will|has|have|don't|doesn't|isn't|aren't)\b")
+
+
+def harm_features(evidence: Evidence, pack: PromptPack) -> list[str]:
+    """Return the names of the classes and cues in a text; none where no class of harm stands in it."""
+    kinds = [name for name in evidence.harm if pack.classes[name].family != "benign"]
+    if not kinds:
+        return []
+    names = class_features(evidence.harm, pack)
+    names += _ask_cues(evidence, pack)
+    names += _question_cues(evidence, kinds, pack=pack)
+    names += _volume_cues(evidence, kinds, pack=pack)
+    return names
+
+
+def harm_score(evidence: Evidence, pack: PromptPack) -> PromptScore:
+    """Return the score of a text as a harmful request."""
+    return score(harm_features(evidence, pack), pack.harm)
+
+
+def harm_categories(found: PromptScore, pack: PromptPack) -> tuple[str, ...]:
+    """Return the categories of a flagged text, the heaviest first; none where it is not flagged."""
+    if not found.flagged:
+        return ()
+    totals: dict[str, float] = {}
+    for name, weight in found.weights.items():
+        known = pack.classes.get(name.removesuffix("+"))
+        if known is not None and known.family not in _NO_CATEGORY:
+            totals[known.family] = totals.get(known.family, 0.0) + weight
+    ranked = sorted(totals, key=lambda family: (-totals[family], family))
+    return tuple(f for f in ranked if totals[f] >= _CATEGORY_WEIGHT) or tuple(ranked[:1]) or (OTHER,)
+
+
+def _ask_cues(evidence: Evidence, pack: PromptPack) -> Iterator[str]:
+    """Yield how the text asks: at its start or shortly, with weight, or not at all."""
+    view = evidence.view.strip()
+    short = len(view) < _SHORT
+    words = evidence.group(pack.groups.get("harm/HOWTO")) + evidence.group(pack.groups.get("harm/WH"))
+    direct = evidence.group(pack.groups.get("harm/DIRECT")) or evidence.group(pack.groups.get("harm/DIRECT_LATE"))
+    asks = any(start < _ASK_START for start, _ in words) or (short and bool(direct))
+    if asks:
+        yield "cue:ask"
+        if short:
+            yield "cue:short_ask"
+        if sum(pack.classes[name].prior for name in evidence.harm) >= 3:  # noqa: PLR2004 - more than one plain class
+            yield "cue:strong_ask"
+    elif not view.endswith("?"):
+        yield "cue:no_ask"
+
+
+def _question_cues(evidence: Evidence, kinds: list[str], *, pack: PromptPack) -> Iterator[str]:
+    """Yield what kind of question it is: for a way to do harm, for the meaning of a word, about the past, about a view."""
+    view = evidence.view.strip()
+    if _asks_directly(evidence, kinds, pack=pack):
+        yield "cue:direct_ask"
+    elif _OF_THE_PAST.match(view):
+        yield "cue:past"
+    elif _OPINION.match(view):
+        yield "cue:opinion"
+    if len(view) < _DEFINITION_LENGTH and _DEFINITION.match(view):
+        yield "cue:definition"
+
+
+def _asks_directly(evidence: Evidence, kinds: list[str], *, pack: PromptPack) -> bool:
+    """Return whether a harm stands right behind "how do I", or right before what means it in other languages."""
+    before = {end for _, end in evidence.group(pack.groups.get("harm/DIRECT"))}
+    after = {start for start, _ in evidence.group(pack.groups.get("harm/DIRECT_LATE"))}
+    if not (before or after):
+        return False
+    spans = [span for name in kinds for span in evidence.harm[name]]
+    return any(
+        not before.isdisjoint(range(start - _NEAR, start + 1)) or not after.isdisjoint(range(end, end + _NEAR))
+        for start, end in spans
+    )
+
+
+def _volume_cues(evidence: Evidence, kinds: list[str], *, pack: PromptPack) -> Iterator[str]:
+    for least in (2, 3, 4):
+        if len(kinds) >= least:
+            yield f"cue:harms_{least}"
+    if len({pack.classes[name].family for name in kinds} - {"intent"}) > 1:
+        yield "cue:categories_2"
+    if len(evidence.view) > _LONG:
+        yield "cue:long"

@@ -1,0 +1,259 @@
+"""What did the model answer, where a tool has kept the answer in a spelling of its own?
+
+Tools log a provider's whole response, its list of choices, one message, a list of parts, or bare text, and often each of
+them as a JSON string. Laws: a provider's own shape is read by its codec, so its signals are not lost; nothing recorded is
+no answer (None), while a message without content is an empty one; an object that is no message is the answer itself (a
+structured output) and judged as its JSON; an error text that carries a provider's policy code verbatim is a block, any
+other error is a failure.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from demur.errors import ShapeError
+from demur.formats.scalars import label_of
+from demur.formats.turns import message_of
+from demur.model.exchange import Choice, Finish, RefusalPart, Response, TextPart
+from demur.model.run import Skipped
+from demur.model.verdict import Signal, SignalKind
+from demur.wire.fields import decode, encode
+from demur.wire.flat import FILTER_WORDS, MAX_ERROR_CHARS, POLICY_ERROR
+from demur.wire.shapes import CODECS, shape_of_response
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from demur.model.exchange import Part
+    from demur.model.run import Traced
+    from demur.wire.interface import JsonObject
+
+__all__ = [
+    "a_kind",
+    "answer_in",
+    "answer_of_choices",
+    "answer_of_parts",
+    "answer_of_text",
+    "each_readable",
+    "failure_of",
+    "finish_of",
+    "object_at",
+    "pair_key_in",
+    "parts_and_stop",
+    "text_at",
+    "unwrapped_json",
+]
+
+_FINISHES = {
+    **dict.fromkeys(("stop", "end_turn", "stop_sequence", "complete", "eos", "eos_token"), Finish.STOP),
+    **dict.fromkeys(("length", "max_tokens", "model_length", "max_output_tokens"), Finish.LENGTH),
+    "model_context_window_exceeded": Finish.LENGTH,
+    **dict.fromkeys(("tool", "tool_use", "tool_call", "tool_calls", "function_call"), Finish.TOOL),
+    **dict.fromkeys((word.replace("-", "_") for word in FILTER_WORDS), Finish.CONTENT_FILTER),
+    "refusal": Finish.REFUSAL,
+    "error": Finish.ERROR,
+}
+_STOPS = {
+    Finish.CONTENT_FILTER: SignalKind.FILTER_STOP,
+    Finish.REFUSAL: SignalKind.REFUSAL_STOP,
+    Finish.ERROR: SignalKind.ERROR,
+}
+_MESSAGE_KEYS = frozenset({"content", "role", "parts", "kwargs", "tool_calls", "refusal"})
+_WRAPPERS = ("message", "messages", "output", "response", "completion", "answer", "text", "result")
+"""Where frameworks put the answer in an object of their own, in the order asked."""
+_MAX_WRAPPERS = 4
+_MAX_KIND_CHARS = 40
+_STOP_NAMES = ("finish_reason", "stop_reason", "finishReason", "stopReason")
+_PAIR_KEYS = ("custom_id", "dataset_item_id", "example_id", "sample_id", "question_id", "item_id", "prompt_id")
+
+
+def answer_in(output: object, *, model: str = "", stop: object = None, path: str = "output") -> Response | None:
+    """Return the answer in what a tool logged as output; None where nothing was.
+
+    `stop` is why it ended, where the tool keeps that beside the output; `path` is where signals are said to stand.
+    """
+    read = _read_output(output, path, _MAX_WRAPPERS)
+    if read is None:
+        # A filter's stop without any output is all there is to know, and enough.
+        finish = finish_of(stop)
+        return answer_of_parts((), model=model, stop=stop) if finish in _STOPS else None
+    read = replace(read, model=read.model or model)
+    return read if finish_of(stop) is None else _with_stop(read, stop)
+
+
+def answer_of_parts(
+    parts: tuple[Part, ...], *, model: str = "", stop: object = None, path: str = "finish_reason"
+) -> Response:
+    """Return the response with one choice of these parts; refusals among them and the stop word are its signals."""
+    return answer_of_choices([(parts, stop)], model=model, path=path)
+
+
+def answer_of_choices(
+    choices: Sequence[tuple[tuple[Part, ...], object]], *, model: str = "", path: str = "finish_reason"
+) -> Response:
+    """Return the response with these choices, each its parts and its stop word."""
+    held = tuple(
+        Choice(index, parts, finish_of(stop), stop if isinstance(stop, str) and finish_of(stop) else None)
+        for index, (parts, stop) in enumerate(choices)
+    )
+    return Response(model, held, tuple(signal for choice in held for signal in _signals_in(choice, path)))
+
+
+def _signals_in(choice: Choice, path: str) -> Iterator[Signal]:
+    for part in choice.parts:
+        if isinstance(part, RefusalPart):
+            yield Signal(SignalKind.REFUSAL_FIELD, "refusal", part.text, choice.index)
+    kind = _STOPS.get(choice.finish) if choice.finish else None
+    if kind and choice.finish_raw:
+        yield Signal(kind, path, choice.finish_raw, choice.index)
+
+
+def answer_of_text(text: str, *, model: str = "", stop: object = None, path: str = "finish_reason") -> Response:
+    """Return the response with one choice of this text, taken as it is."""
+    return answer_of_parts((TextPart(text),) if text else (), model=model, stop=stop, path=path)
+
+
+def failure_of(error: object, *, model: str = "", path: str = "error") -> Response:
+    """Return the response of a call that failed with this error: a policy block where it carries such a code."""
+    text = error if isinstance(error, str) else encode(error).decode()
+    kind = SignalKind.PROMPT_BLOCK if POLICY_ERROR.search(text) else SignalKind.ERROR
+    return Response(model, (), (Signal(kind, path, text[:MAX_ERROR_CHARS]),))
+
+
+def a_kind(kind: object, noun: str) -> str:
+    """Return why a row of this kind is no call, as in `a tool span`."""
+    name = " ".join(kind.lower()[:_MAX_KIND_CHARS].split()) if isinstance(kind, str) else ""
+    name = name or "nameless"
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name} {noun}"
+
+
+def finish_of(stop: object) -> Finish | None:
+    """Return what a stop word of any provider or tool means; None where there is none."""
+    if not isinstance(stop, str) or not stop.strip():
+        return None
+    # `FinishReason.SAFETY` is how an SDK's enum prints.
+    word = stop.strip().lower().rpartition(".")[2].replace("-", "_")
+    return _FINISHES.get(word, Finish.UNKNOWN)
+
+
+def unwrapped_json(value: object) -> object:
+    """Return the object or list in a JSON string, and anything else as it is."""
+    if not isinstance(value, str) or value.lstrip()[:1] not in ("{", "["):
+        return value
+    try:
+        return decode(value)
+    except ShapeError:
+        return value
+
+
+def each_readable(
+    rows: Iterable[object], read: Callable[[JsonObject], Iterator[Traced | Skipped]]
+) -> Iterator[Traced | Skipped]:
+    """Yield what is read of each row of a document; one that cannot be read is skipped, and the next is not lost."""
+    for row in rows:
+        if not isinstance(row, dict):
+            yield Skipped("unreadable: a row that is no object")
+            continue
+        try:
+            found = list(read(row))
+        except ShapeError as exc:
+            found = [Skipped(f"unreadable: {exc.what}")]
+        yield from found
+
+
+def pair_key_in(holder: object) -> str | None:
+    """Return the identity that a user gave the question in a row's metadata; None where there is none."""
+    if not isinstance(holder, dict):
+        return None
+    return next((label for name in _PAIR_KEYS if (label := label_of(holder.get(name))) is not None), None)
+
+
+def text_at(holder: JsonObject, *names: str) -> str | None:
+    """Return the first of these fields that is a text with something in it."""
+    return next((holder[name] for name in names if isinstance(holder.get(name), str) and holder[name]), None)
+
+
+def object_at(holder: JsonObject, name: str) -> JsonObject:
+    """Return the object in a field, an empty one where there is none."""
+    value = holder.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def _read_output(output: object, path: str, wrappers: int) -> Response | None:
+    value = unwrapped_json(output)
+    if isinstance(value, dict):
+        read = _read_object_output(value, path, wrappers)
+    elif isinstance(value, list):
+        read = _read_list_output(value, path)
+    else:
+        return None if value is None else answer_of_text(_scalar_text(value))
+    # A JSON string that is no message is the answer as the model wrote it.
+    return (
+        answer_of_text(output)
+        if read is None and isinstance(output, str)
+        else read or answer_of_text(encode(value).decode())
+    )
+
+
+def _scalar_text(value: object) -> str:
+    """Return a scalar that a tool logged as an answer, as text."""
+    return value if isinstance(value, str) else encode(value).decode()
+
+
+def _read_object_output(value: JsonObject, path: str, wrappers: int) -> Response | None:
+    """Return the answer in a provider's response, a message, or an object around one; None where it is neither."""
+    shape = shape_of_response(value)
+    if shape is not None:
+        return CODECS[shape].read_response(value)
+    if _MESSAGE_KEYS & value.keys():
+        return _of_message(value, path)
+    inner = next((name for name in _WRAPPERS if value.get(name) is not None), None)
+    return None if inner is None or not wrappers else _read_output(value[inner], f"{path}.{inner}", wrappers - 1)
+
+
+def _read_list_output(value: list[Any], path: str) -> Response | None:
+    objects = [item for item in value if isinstance(item, dict)]
+    if objects and all(isinstance(item.get("message"), dict) for item in objects):
+        shape = shape_of_response({"choices": objects})
+        return None if shape is None else CODECS[shape].read_response({"choices": objects})
+    spoken = [item for item in objects if "role" in item or "kwargs" in item]
+    if len(spoken) > 1 and all(item.get("role") == "assistant" for item in value if isinstance(item, dict)):
+        # Several answers in a row are the choices of one response.
+        return answer_of_choices([parts_and_stop(item) for item in spoken], path=f"{path}.finish_reason")
+    if spoken:
+        return _of_message(spoken[-1], path)
+    return _of_message({"content": value}, path) if _are_parts(value) else None
+
+
+def _are_parts(value: list[Any]) -> bool:
+    return all(
+        isinstance(item, str) or (isinstance(item, dict) and ("text" in item or "type" in item)) for item in value
+    )
+
+
+def _of_message(message: JsonObject, path: str) -> Response:
+    parts, stop = parts_and_stop(message)
+    about = object_at(object_at(message, "kwargs") or message, "response_metadata")
+    model = text_at(about, "model_name", "model") or ""
+    return answer_of_parts(parts, model=model, stop=stop, path=f"{path}.finish_reason")
+
+
+def parts_and_stop(message: JsonObject) -> tuple[tuple[Part, ...], str | None]:
+    """Return the parts of an answer's message and the stop word that it carries, if any."""
+    body = object_at(message, "kwargs") or message
+    parts = message_of({**body, "role": "assistant"}).parts
+    # LangChain moves the provider's refusal and stop word into objects of its own.
+    refusal = text_at(object_at(body, "additional_kwargs"), "refusal")
+    stop = text_at(body, *_STOP_NAMES) or text_at(object_at(body, "response_metadata"), *_STOP_NAMES)
+    return ((*parts, RefusalPart(refusal)) if refusal else parts), stop
+
+
+def _with_stop(read: Response, stop: object) -> Response:
+    """Return the response with a stop word that stood beside it, unless its choices say their own."""
+    if not read.choices or any(choice.finish for choice in read.choices):
+        return read
+    beside = answer_of_parts((), stop=stop)
+    first = replace(read.choices[0], finish=beside.choices[0].finish, finish_raw=beside.choices[0].finish_raw)
+    return replace(read, choices=(first, *read.choices[1:]), signals=read.signals + beside.signals)

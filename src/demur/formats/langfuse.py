@@ -1,0 +1,105 @@
+"""What do Langfuse's observations tell of, as its API and the download of a trace give them?
+
+Laws: only generations are calls. Langfuse's OpenAI integration keeps a message's role, content and tool calls but not its
+refusal, so a message without content is an empty answer, not a refusal. A level says how a row is shown, not that a model
+declined: `ERROR` matters only where there is no output, and then the answer is missing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from demur.errors import ShapeError
+from demur.formats.answers import (
+    a_kind,
+    answer_in,
+    each_readable,
+    failure_of,
+    object_at,
+    pair_key_in,
+    text_at,
+    unwrapped_json,
+)
+from demur.formats.interface import stateless
+from demur.formats.scalars import fields_of, request_of
+from demur.model.exchange import Exchange
+from demur.model.run import Skipped, Traced
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from demur.model.exchange import Response
+    from demur.wire.interface import JsonObject
+
+__all__ = ["KINDS", "NAME", "open_reader", "read_observation", "sniffs"]
+
+NAME = "langfuse"
+KINDS = frozenset(
+    {"GENERATION", "SPAN", "EVENT", "AGENT", "TOOL", "CHAIN", "RETRIEVER", "EVALUATOR", "EMBEDDING", "GUARDRAIL"}
+)
+_NO_FIELDS = frozenset({"input", "output", "statusMessage", "status_message", "body"})
+
+
+def sniffs(record: JsonObject) -> bool:
+    """Return whether this is an observation, a page of them, or a trace that holds them."""
+    listed = record.get("observations", record.get("data"))
+    first = listed[0] if isinstance(listed, list) and listed else record
+    return isinstance(first, dict) and "traceId" in first and _kind_of_observation(first) in KINDS
+
+
+def read_observation(row: JsonObject) -> Iterator[Traced | Skipped]:
+    """Yield the call that an observation tells of, in camel case or in snake case."""
+    kind = _kind_of_observation(row)
+    if kind is None:
+        score = row.keys() & {"value", "stringValue", "string_value"} and row.keys() & {"dataType", "data_type"}
+        if not score:
+            raise ShapeError("`type`: expected a kind of observation, got nothing", hint="scores and traces have none")
+        yield Skipped("a score")
+    elif kind != "GENERATION":
+        yield Skipped(a_kind(kind, "observation"))
+    else:
+        yield _generation(row)
+
+
+def _generation(row: JsonObject) -> Traced:
+    metadata = unwrapped_json(row.get("metadata"))
+    about: JsonObject = metadata if isinstance(metadata, dict) else {}
+    model = text_at(row, "model", "provided_model_name", "providedModelName") or ""
+    request = request_of(unwrapped_json(row.get("input")), model)
+    session = text_at(row, "sessionId", "session_id") or text_at(row, "traceId", "trace_id")
+    fields = fields_of({**row, "model": model, "metadata": about}, skip=_NO_FIELDS)
+    return Traced(Exchange(None, _observed(row, about, model), request, pair_key_in(about), session), fields)
+
+
+def _observed(row: JsonObject, metadata: JsonObject, model: str) -> Response | None:
+    # The integration notes why a streamed answer ended in the metadata, and nowhere else.
+    stop = text_at(metadata, "finish_reason")
+    response = answer_in(row.get("output"), model=model, stop=stop)
+    if response is None and row.get("level") == "ERROR":
+        return failure_of(text_at(row, "statusMessage", "status_message") or "error", model=model, path="statusMessage")
+    return response
+
+
+def _read_langfuse(record: JsonObject) -> Iterator[Traced | Skipped]:
+    listed = record.get("observations", record.get("data"))
+    if not isinstance(listed, list):
+        if "observations" in record or (_kind_of_observation(record) is None and "htmlPath" in record):
+            yield Skipped("a trace without observations")
+        else:
+            yield from read_observation(record)
+        return
+    above = {name: record[name] for name in ("sessionId", "userId", "release") if record.get(name) is not None}
+    shared = object_at(record, "metadata")
+    rows = (
+        {**above, **row, "metadata": {**shared, **object_at(row, "metadata")}} if isinstance(row, dict) else row
+        for row in listed
+    )
+    yield from each_readable(rows, read_observation)
+
+
+def _kind_of_observation(row: JsonObject) -> str | None:
+    kind = row.get("type")
+    return kind.upper() if isinstance(kind, str) and kind else None
+
+
+open_reader = stateless(_read_langfuse)

@@ -1,0 +1,115 @@
+"""What do LangSmith's runs tell of?
+
+Laws: only runs of the type `llm` are calls, also those nested as `child_runs`; LangChain keeps a refusal and the stop word
+in objects of its own, other wrappers keep the provider's whole response; `session_id` is the project, so the cluster is the
+thread in the metadata, else the trace; the example that a run came from is its pair key.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from demur.errors import ShapeError
+from demur.formats.answers import (
+    a_kind,
+    answer_in,
+    answer_of_choices,
+    each_readable,
+    failure_of,
+    object_at,
+    pair_key_in,
+    parts_and_stop,
+    text_at,
+)
+from demur.formats.interface import stateless
+from demur.formats.scalars import fields_of, request_of
+from demur.model.exchange import Exchange
+from demur.model.run import Skipped, Traced
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from demur.model.exchange import Part, Request, Response
+    from demur.wire.interface import JsonObject
+
+__all__ = ["NAME", "open_reader", "sniffs"]
+
+NAME = "langsmith"
+_THREADS = ("session_id", "thread_id", "conversation_id")
+_FIELDS = ("name", "start_time", "status")
+_MAX_RUNS = 100_000
+
+
+def sniffs(record: JsonObject) -> bool:
+    """Return whether this is a run."""
+    known = {"trace_id", "dotted_order", "session_id", "parent_run_id", "child_runs", "reference_example_id"}
+    return isinstance(record.get("run_type"), str) and "inputs" in record and bool(record.keys() & known)
+
+
+def _read_runs(record: JsonObject) -> Iterator[Traced | Skipped]:
+    if not isinstance(record.get("run_type"), str):
+        raise ShapeError("`run_type`: expected a string, got something else")
+    yield from _read_run(record)
+    yield from each_readable(_descendants(record), _read_run)
+
+
+def _descendants(record: JsonObject) -> Iterator[JsonObject]:
+    """Yield the runs within a run, parents before children, each before its younger siblings."""
+    waiting = [record]
+    for _ in range(_MAX_RUNS):
+        if not waiting:
+            return
+        run = waiting.pop()
+        if run is not record:
+            yield run
+        children = run.get("child_runs")
+        held = [child for child in children if isinstance(child, dict)] if isinstance(children, list) else []
+        waiting += reversed(held)
+
+
+def _read_run(run: JsonObject) -> Iterator[Traced | Skipped]:
+    kind = run.get("run_type")
+    if kind != "llm":
+        yield Skipped(a_kind(kind, "run"))
+        return
+    extra = object_at(run, "extra")
+    metadata, settings = object_at(extra, "metadata"), object_at(extra, "invocation_params")
+    model = text_at(metadata, "ls_model_name") or text_at(settings, "model", "model_name") or ""
+    key = text_at(run, "reference_example_id") or pair_key_in(metadata)
+    session = text_at(metadata, *_THREADS) or text_at(run, "trace_id")
+    response = _run_answer(run, model)
+    model = model or (response.model if response else "")
+    fields = fields_of({"model": model, "metadata": metadata, **{name: run.get(name) for name in _FIELDS}})
+    yield Traced(Exchange(None, response, _run_prompt(run, model), key, session), fields)
+
+
+def _run_prompt(run: JsonObject, model: str) -> Request | None:
+    inputs = object_at(run, "inputs")
+    prompts = inputs.get("prompts")
+    return request_of(prompts[:1] if isinstance(prompts, list) else inputs, model)
+
+
+def _run_answer(run: JsonObject, model: str) -> Response | None:
+    outputs = object_at(run, "outputs")
+    batches = outputs.get("generations")
+    # The first of a batch is the answer to the first of the prompts.
+    first = batches[0] if isinstance(batches, list) and batches else None
+    generations = first if isinstance(first, list) else batches
+    if isinstance(generations, list) and generations:
+        told = [_generation_parts(item) for item in generations if isinstance(item, dict)]
+        name = text_at(object_at(outputs, "llm_output"), "model_name") or model
+        return answer_of_choices(told, model=name, path="generation_info.finish_reason")
+    if outputs:
+        return answer_in(outputs, model=model, path="outputs")
+    return failure_of(run["error"], model=model) if run.get("error") else None
+
+
+def _generation_parts(item: JsonObject) -> tuple[tuple[Part, ...], Any]:
+    """Return the parts and the stop word of a generation: its message where it has one, else its text."""
+    message = object_at(item, "message") or {"content": item.get("text")}
+    parts, stop = parts_and_stop(message)
+    about = object_at(item, "generation_info")
+    return parts, text_at(about, "finish_reason", "stop_reason", "finishReason") or stop
+
+
+open_reader = stateless(_read_runs)

@@ -1,0 +1,144 @@
+"""What does LiteLLM's standard logging payload say of a call?
+
+Field names are those of `litellm.types.utils.StandardLoggingPayload` (1.106). LiteLLM writes `content_filter` for refusals,
+filters and a good deal that is neither (RECITATION, LANGUAGE, OTHER), and keeps the provider's own word beside it, in
+`provider_specific_fields.native_finish_reason`. Laws: where that word is kept it decides, so that a recitation is no
+filter and a refusal is one; where it is not, `content_filter` is a filter, which may over-count. A failure is a block
+where its class is a content policy's or a guardrail stopped it, an error otherwise. `id` is the response's own, new with
+every call, hence no pair key.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from demur.errors import ShapeError
+from demur.formats.answers import answer_of_parts, finish_of, object_at, pair_key_in, text_at
+from demur.formats.interface import stateless
+from demur.formats.scalars import fields_of, request_of
+from demur.model.exchange import Choice, Exchange, Finish, ProviderError, Response, TextPart
+from demur.model.run import Skipped, Traced
+from demur.model.verdict import Signal, SignalKind
+from demur.wire.shapes import CODECS, shape_of_response
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from demur.wire.interface import JsonObject
+
+__all__ = ["NAME", "open_reader", "sniffs"]
+
+NAME = "litellm"
+_OWN = frozenset({"litellm_call_id", "model_map_information", "hidden_params"})
+_SILENT = ("embedding", "image", "moderation", "transcription", "speech", "rerank", "search", "batch", "file")
+"""Words in the names of the call types that answer no prompt with text."""
+_POLICY_CLASSES = frozenset({"ContentPolicyViolationError", "GuardrailRaisedException", "BlockedPiiEntityError"})
+_STOPPED = frozenset({"guardrail_intervened", "blocked"})
+_FLAGGED = _STOPPED | {"guardrail_flagged"}
+_REDACTED = "redacted-by-litellm"
+_MORE_FILTERS = frozenset({"sensitive", "image_prohibited_content"})
+"""Filters of Zhipu and of Gemini's images, in lower case, that other formats do not write."""
+_SKIP = frozenset({"id", "litellm_call_id", "trace_id", "session_id", "messages", "response", "error_str", "cache_key"})
+
+
+def sniffs(record: JsonObject) -> bool:
+    """Return whether a record is a standard logging payload."""
+    return isinstance(record.get("call_type"), str) and not _OWN.isdisjoint(record)
+
+
+def _read_payload(record: JsonObject) -> Iterator[Traced | Skipped]:
+    call = text_at(record, "call_type") or ""
+    if any(word in call for word in _SILENT):
+        yield Skipped("a call without a text answer")
+        return
+    model = text_at(record, "model") or ""
+    response = _failed_call(record) if record.get("status") == "failure" else _answered_call(record, model)
+    if response is not None and any(choice.text == _REDACTED for choice in response.choices):
+        yield Skipped("an answer that the logger redacted")
+    else:
+        yield _payload_row(record, response, model)
+
+
+open_reader = stateless(_read_payload)
+
+
+def _payload_row(record: JsonObject, response: Response | None, model: str) -> Traced:
+    about = object_at(record, "metadata")
+    # What the caller of the proxy sent along stands one level further down.
+    told = (about, object_at(about, "requester_metadata"), object_at(about, "spend_logs_metadata"))
+    label = next((key for holder in told if (key := pair_key_in(holder))), None)
+    fields = fields_of({**record, "meta": {**told[2], **told[1]}}, skip=_SKIP)
+    session = text_at(record, "session_id", "trace_id")
+    return Traced(Exchange(None, response, request_of(record.get("messages"), model), label, session), fields)
+
+
+def _answered_call(record: JsonObject, model: str) -> Response | None:
+    answer = record.get("response")
+    if not answer:
+        return None
+    if isinstance(answer, str):
+        return answer_of_parts((TextPart(answer),), model=model)
+    shape = shape_of_response(answer) if isinstance(answer, dict) else None
+    if shape is None:
+        raise ShapeError("`response`: expected a provider's response, got something else")
+    read = CODECS[shape].read_response(answer)
+    natives = {at: word for at, word in _natives(answer) if at < len(read.choices)}
+    choices = tuple(_own_finish(choice, natives.get(at)) for at, choice in enumerate(read.choices))
+    overruled = {choices[at].index for at in natives}
+    kept = (s for s in read.signals if s.kind is not SignalKind.FILTER_STOP or s.choice not in overruled)
+    said = _native_signals(choices, natives)
+    return replace(read, choices=choices, signals=(*kept, *said, *_guardrail_flags(record)))
+
+
+def _natives(answer: JsonObject) -> Iterator[tuple[int, str]]:
+    """Yield the place of every choice whose provider's own finish word was kept, and the word."""
+    choices = answer.get("choices")
+    for at, choice in enumerate(choices if isinstance(choices, list) else ()):
+        word = text_at(object_at(choice, "provider_specific_fields"), "native_finish_reason")
+        if word is not None:
+            yield at, word
+
+
+def _own_finish(choice: Choice, native: str | None) -> Choice:
+    """Return the choice with its provider's own word where LiteLLM has made a filter of it."""
+    if native is None or choice.finish is not Finish.CONTENT_FILTER:
+        return choice
+    finish = Finish.CONTENT_FILTER if native.lower() in _MORE_FILTERS else finish_of(native)
+    return replace(choice, finish=finish, finish_raw=native)
+
+
+def _native_signals(choices: tuple[Choice, ...], natives: dict[int, str]) -> Iterator[Signal]:
+    kinds = {Finish.CONTENT_FILTER: SignalKind.FILTER_STOP, Finish.REFUSAL: SignalKind.REFUSAL_STOP}
+    for at, native in natives.items():
+        choice = choices[at]
+        kind = kinds.get(choice.finish) if choice.finish else None
+        if kind is not None:
+            path = f"response.choices[{at}].provider_specific_fields.native_finish_reason"
+            yield Signal(kind, path, native, choice.index)
+
+
+def _failed_call(record: JsonObject) -> Response:
+    about = object_at(record, "error_information")
+    name = text_at(about, "error_class") or ""
+    stopped = any(status in _STOPPED for status, _ in _guardrails(record))
+    kind = SignalKind.PROMPT_BLOCK if stopped or name in _POLICY_CLASSES else SignalKind.ERROR
+    message = text_at(about, "error_message") or text_at(record, "error_str") or ""
+    signal = Signal(kind, "error_information.error_class", name or "failure", detail=message[:200] or None)
+    error = ProviderError(message, code=text_at(about, "error_code"), kind=name or None)
+    return Response(text_at(record, "model") or "", (), (signal,), error)
+
+
+def _guardrail_flags(record: JsonObject) -> Iterator[Signal]:
+    """Yield what guardrails saw in a call that went through: they masked or noted, and did not block."""
+    for status, name in _guardrails(record):
+        if status in _FLAGGED:
+            yield Signal(SignalKind.FILTER_FLAG, "guardrail_information", status, category=name, blocked=False)
+
+
+def _guardrails(record: JsonObject) -> Iterator[tuple[str, str | None]]:
+    found = record.get("guardrail_information")
+    for item in found if isinstance(found, list) else [found]:
+        if isinstance(item, dict):
+            yield text_at(item, "guardrail_status") or "", text_at(item, "guardrail_name")

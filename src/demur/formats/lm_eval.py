@@ -1,0 +1,98 @@
+"""What do the samples of the LM Evaluation Harness tell of?
+
+Laws: only generations are answers, for a multiple-choice row holds log-probabilities; a row is written once for each filter
+with the same raw answers, so the first of each document and prompt counts and the others are skipped; there is no finish
+reason in this format.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from demur.errors import ShapeError
+from demur.formats.answers import answer_of_choices, object_at, text_at, unwrapped_json
+from demur.formats.scalars import fields_of, label_of, request_of
+from demur.model.exchange import Exchange, TextPart
+from demur.model.run import Skipped, Traced
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from demur.model.exchange import Request
+    from demur.wire.interface import JsonObject
+
+__all__ = ["NAME", "open_reader", "sniffs"]
+
+NAME = "lm-eval"
+_NO_FIELDS = frozenset({"doc", "target", "arguments", "resps", "filtered_resps", "doc_hash", "target_hash"})
+
+
+def sniffs(record: JsonObject) -> bool:
+    """Return whether this is a sample."""
+    return "doc_id" in record and isinstance(record.get("resps"), list)
+
+
+def open_reader() -> _Documents:
+    """Return a reader for the samples of one task."""
+    return _Documents()
+
+
+class _Documents:
+    """Reads each document once, however many filters it went through."""
+
+    def __init__(self) -> None:
+        self._seen: set[str] = set()
+
+    def feed(self, record: JsonObject) -> Iterator[Traced | Skipped]:
+        """Yield the answer in a sample."""
+        if not sniffs(record):
+            raise ShapeError("`resps`: expected a list, got something else", hint="a sample has `doc_id` and `resps`")
+        document = label_of(record.get("doc_id"))
+        key = f"{document}/{text_at(record, 'prompt_hash') or ''}".removesuffix("/")
+        arguments = _first_arguments(record)
+        texts = _generated(record, arguments)
+        if texts is None:
+            yield Skipped("a multiple-choice row")
+        elif document is not None and key in self._seen:
+            yield Skipped("the same answer through another filter")
+        else:
+            self._seen.add(key)
+            yield _sample_row(record, texts, asked=_asked(arguments), key=key if document else None)
+
+    def close(self) -> Iterator[Traced | Skipped]:
+        """Yield nothing: a sample stands for itself."""
+        return iter(())
+
+
+def _sample_row(record: JsonObject, texts: list[str], *, asked: Request | None, key: str | None) -> Traced:
+    response = answer_of_choices([((TextPart(text),) if text else (), None) for text in texts]) if texts else None
+    # The document's own columns are what its set is cut by.
+    fields = fields_of({**record, "metadata": record.get("doc")}, skip=_NO_FIELDS)
+    return Traced(Exchange(None, response, asked, key, label_of(record.get("doc_id"))), fields)
+
+
+def _first_arguments(record: JsonObject) -> list[Any]:
+    """Return the arguments of the first request: a prompt and how to generate, or a prompt and a continuation."""
+    arguments = record.get("arguments")
+    if isinstance(arguments, list):
+        first = arguments[0] if arguments else None
+        return first if isinstance(first, list) else []
+    named = object_at(object_at(record, "arguments"), "gen_args_0")
+    return [named[name] for name in ("arg_0", "arg_1") if name in named]
+
+
+def _generated(record: JsonObject, arguments: list[Any]) -> list[str] | None:
+    """Return the raw answers to the first request; None where it asked for likelihoods."""
+    # A generation has its settings as second argument; a continuation is text, a rolling likelihood has none.
+    generates = not arguments or any(isinstance(argument, dict) for argument in arguments[1:2])
+    first = record["resps"][0] if record["resps"] else []
+    texts = [first] if isinstance(first, str) else first
+    readable = isinstance(texts, list) and all(isinstance(text, str) for text in texts)
+    return texts if generates and readable else None
+
+
+def _asked(arguments: list[Any]) -> Request | None:
+    prompt = arguments[0] if arguments else None
+    # A chat template that the harness leaves to the server is a JSON string of messages, alone in a list.
+    rendered = prompt[0] if isinstance(prompt, list) and prompt else prompt
+    return request_of(unwrapped_json(rendered)) or request_of(rendered)

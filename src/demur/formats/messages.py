@@ -1,0 +1,84 @@
+"""Conversations as training and evaluation sets keep them: a list of `messages`, or a `prompt` and a `completion` of them.
+
+JSON lines and the rows of a Parquet file are the same objects. Laws: the last message of the assistant is the answer,
+what stands before it the request; a conversation in which the assistant says nothing has no answer. `role` and `content`
+(and both spellings of a row) are what Hugging Face's TRL calls the conversational format.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from demur.errors import ShapeError
+from demur.formats.answers import answer_of_parts, text_at
+from demur.formats.interface import stateless
+from demur.formats.scalars import fields_of, key_of, request_of
+from demur.formats.turns import message_of, role_of
+from demur.model.exchange import Exchange
+from demur.model.run import Skipped, Traced
+from demur.wire.flat import RESPONSE_FIELDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from demur.wire.interface import JsonObject
+
+__all__ = ["NAME", "open_reader", "read_conversation", "sniffs"]
+
+NAME = "messages"
+_ANSWERS = frozenset(RESPONSE_FIELDS) - {"text"}
+"""A row with one of these keeps the answer there; `text` is often the conversation once more, as one string."""
+_SESSIONS = ("session_id", "conversation_id", "session", "thread_id")
+_SKIP = frozenset({"id", "custom_id", *_SESSIONS})
+
+
+def sniffs(record: JsonObject) -> bool:
+    """Return whether a record is a list of messages with the answer among them."""
+    turns, said = record.get("messages"), record.get("completion")
+    if _are_turns(record.get("prompt")) and _are_turns(said):
+        return True
+    return _are_turns(turns) and _ANSWERS.isdisjoint(record)
+
+
+def read_conversation(record: JsonObject, turns: list[Any]) -> Traced:
+    """Return the exchange in a conversation: the assistant's last turn, and all before it."""
+    spoken = [turn for turn in turns if isinstance(turn, dict)]
+    last = next((at for at in reversed(range(len(spoken))) if role_of(spoken[at]) == "assistant"), None)
+    model = text_at(record, "model") or ""
+    request = request_of(spoken if last is None else spoken[:last], model)
+    parts = () if last is None else message_of(spoken[last]).parts
+    stop = text_at(record, "finish_reason", "stop_reason")
+    # An assistant's turn whose content is null was never recorded.
+    answer = (
+        answer_of_parts(parts, model=model, stop=stop)
+        if parts or (last is not None and _is_said(spoken[last]))
+        else None
+    )
+    label = key_of(record.get("id")) or key_of(record.get("custom_id"))
+    session = next((found for name in _SESSIONS if (found := key_of(record.get(name)))), None)
+    return Traced(Exchange(None, answer, request, label, session), fields_of(record, skip=_SKIP))
+
+
+def _read_messages(record: JsonObject) -> Iterator[Traced | Skipped]:
+    turns, asked, said = record.get("messages"), record.get("prompt"), record.get("completion")
+    if isinstance(turns, list) and turns:
+        yield read_conversation(record, turns)
+    elif isinstance(asked, list) and isinstance(said, list):
+        yield read_conversation(record, asked + said)
+    else:
+        raise ShapeError("`messages`: expected a list of messages, got nothing")
+
+
+open_reader = stateless(_read_messages)
+
+
+def _are_turns(value: object) -> bool:
+    return (
+        isinstance(value, list)
+        and bool(value)
+        and all(isinstance(turn, dict) and isinstance(turn.get("role"), str) and "content" in turn for turn in value)
+    )
+
+
+def _is_said(turn: JsonObject) -> bool:
+    return any(turn.get(name) is not None for name in ("content", "value", "text", "parts"))

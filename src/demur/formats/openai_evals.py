@@ -1,0 +1,85 @@
+"""What do the event logs of OpenAI's evals library tell of?
+
+Laws: only events of the type `sampling` are calls; the first line, the run's specification, names the model; a sample's
+events are one cluster.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from demur.errors import ShapeError
+from demur.formats.answers import answer_in, answer_of_choices, answer_of_text, object_at, text_at
+from demur.formats.scalars import fields_of, label_of, request_of
+from demur.model.exchange import Exchange, TextPart
+from demur.model.run import Skipped, Traced
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from demur.model.exchange import Response
+    from demur.wire.interface import JsonObject
+
+__all__ = ["NAME", "open_reader", "sniffs"]
+
+NAME = "openai-evals"
+
+
+def sniffs(record: JsonObject) -> bool:
+    """Return whether this is a run's specification, its report, or one of its events."""
+    if isinstance(record.get("spec"), dict) and "eval_name" in record["spec"]:
+        return True
+    if "final_report" in record and "run_id" in record:
+        return True
+    return {"event_id", "sample_id", "type"} <= record.keys() and isinstance(record.get("data"), dict)
+
+
+def open_reader() -> _Events:
+    """Return a reader for one log."""
+    return _Events()
+
+
+class _Events:
+    """Reads events by the specification that came before them."""
+
+    def __init__(self) -> None:
+        self._model = ""
+
+    def feed(self, record: JsonObject) -> Iterator[Traced | Skipped]:
+        """Yield the call that an event tells of."""
+        spec = record.get("spec")
+        if isinstance(spec, dict):
+            models = spec.get("completion_fns")
+            first = models[0] if isinstance(models, list) and models else None
+            self._model = first if isinstance(first, str) else ""
+            yield Skipped("the specification of the run")
+        elif "final_report" in record:
+            yield Skipped("the report of the run")
+        elif not isinstance(record.get("type"), str):
+            raise ShapeError("`type`: expected a string, got something else", hint="an event has `type` and `data`")
+        elif record["type"] != "sampling":
+            yield Skipped(f"a `{record['type'][:40]}` event")
+        else:
+            yield self._sampling(record)
+
+    def close(self) -> Iterator[Traced | Skipped]:
+        """Yield nothing: an event stands for itself."""
+        return iter(())
+
+    def _sampling(self, event: JsonObject) -> Traced:
+        data = object_at(event, "data")
+        model = text_at(data, "model") or self._model
+        key = label_of(event.get("sample_id"))
+        row = {"model": model, "created_at": event.get("created_at"), "run_id": event.get("run_id")}
+        exchange = Exchange(None, _sampled_text(data, model), request_of(data.get("prompt"), model), key, key)
+        return Traced(exchange, fields_of({**row, "metadata": data.get("metadata")}, skip={"created_at"}))
+
+
+def _sampled_text(data: JsonObject, model: str) -> Response | None:
+    sampled = data.get("sampled")
+    if isinstance(sampled, str):
+        return answer_of_text(sampled, model=model)
+    if isinstance(sampled, list) and sampled and all(isinstance(text, str) for text in sampled):
+        return answer_of_choices([((TextPart(text),) if text else (), None) for text in sampled], model=model)
+    # An empty list is a call that brought nothing back.
+    return answer_in(sampled or None, model=model, path="data.sampled")

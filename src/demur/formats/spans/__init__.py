@@ -1,0 +1,1 @@
+"""OpenTelemetry spans, in the attribute conventions that tools use."""

@@ -1,0 +1,1 @@
+"""The reverse proxy that audits, decides and records every exchange."""

@@ -1,0 +1,1 @@
+"""The guard of a stream: what may pass before it has been judged."""

@@ -1,0 +1,292 @@
+"""What of a streamed answer may reach the client now, and what must be scanned first?
+
+A guard stands between the bytes of a provider and those of a client. It does no scanning of its own: it says when a scan
+is due, and the caller answers by `verdict`. Between the two, the caller may feed on.
+
+    feed(chunk) ─▶ step: send these bytes; scan this text ─▶ verdict(allow) ─▶ step … finish(reason) ─▶ last step
+
+Laws, in the modes that hold back (`window`, `buffer`):
+- no character is sent before a scan saw it, and every scan sees it together with all that its strand has brought;
+- with a window as long as a phrase, not one character of a phrase is sent that a scan denies (see `guard_strands` for
+  the one case where a strand comes back after a rest; the phrase is never completed there either);
+- events keep their order and their bytes: one is sent whole or not at all, so nothing has ever to be rewritten;
+- the event that ends the answer waits for the final scan, the one that sees all of it;
+- a denied stream ends in the provider's own words (see `guard_endings`), and so does one beyond its limits.
+In `pass` every event is sent as it comes, the one final scan comes too late to stop anything, and the account says so.
+A window counts characters as they came: an auditor that folds or skips some needs one for the longest spelling.
+Thoughts, refusals and tool arguments are scanned like text: a client may show any of them.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from demur.errors import SizeLimitError, UsageError
+from demur.gateway.guard.endings import ChatEnding, MessageEnding
+from demur.gateway.guard.frames import FrameSplitter, frame_of
+from demur.gateway.guard.responses import ResponsesEnding
+from demur.gateway.guard.strands import Extent, Ledger
+from demur.gateway.guard.text import Body, read_body, tell
+from demur.gateway.guard.values import (
+    Denial,
+    FinishReason,
+    GuardAccount,
+    GuardEnd,
+    GuardLimits,
+    GuardMode,
+    GuardStep,
+)
+from demur.model.exchange import Shape
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from demur.gateway.guard.endings import Ending
+    from demur.gateway.guard.frames import RawEvent
+    from demur.gateway.guard.values import ScanText
+
+__all__ = ["StreamGuard", "open_guard"]
+
+_ENDINGS: Mapping[Shape, Callable[[], Ending]] = {
+    Shape.OPENAI_CHAT: ChatEnding,
+    Shape.AZURE: ChatEnding,
+    Shape.OPENAI_RESPONSES: ResponsesEnding,
+    Shape.ANTHROPIC: MessageEnding,
+}
+_BLANK = b"\xef\xbb\xbf \t\r\n"
+_NO_STREAM = (b"{", b"[", b"<", b'"')
+"""How a body begins that is JSON or HTML; no line of an event stream does."""
+_IDLE = GuardStep()
+_WITHHELD = Denial("denied")
+_TOO_LONG = "The answer was withheld because it is beyond the limits of this gateway."
+
+
+class _Waiting(msgspec.Struct, frozen=True):
+    """An event that waits: its bytes, its JSON, where its text ends, and whether it ends the answer."""
+
+    raw: bytes
+    body: Body | None
+    extents: list[Extent]
+    last: bool
+
+
+def open_guard(
+    shape: Shape,
+    *,
+    mode: GuardMode,
+    window_chars: int = 200,
+    scan_every_chars: int = 200,
+    limits: GuardLimits | None = None,
+) -> StreamGuard:
+    """Return a guard for one streamed answer of this shape."""
+    if shape not in _ENDINGS:
+        raise UsageError(f"there is no stream guard for `{shape}`", hint=f"guarded are {', '.join(_ENDINGS)}")
+    if window_chars < 0 or scan_every_chars < 1:
+        raise UsageError("a window has no negative length, and a scan is due after one character at the earliest")
+    return StreamGuard(shape, mode, window_chars, scan_every_chars=scan_every_chars, limits=limits or GuardLimits())
+
+
+class StreamGuard:
+    """One streamed answer on its way to a client; made by `open_guard`."""
+
+    def __init__(
+        self, shape: Shape, mode: GuardMode, window_chars: int, *, scan_every_chars: int, limits: GuardLimits
+    ) -> None:
+        self._shape, self._mode, self._limits = shape, mode, limits
+        self._scan_every = scan_every_chars if mode is GuardMode.WINDOW else None
+        self._frames = FrameSplitter(limits.event_bytes)
+        self._ledger = Ledger(window_chars, limits)
+        self._ending = _ENDINGS[shape]()
+        self._held: deque[_Waiting] = deque()
+        self._held_bytes = self._stream_bytes = self._events = self._scans = 0
+        self._out: list[bytes] = []
+        self._lead: bytes | None = b""
+        self._body: bytearray | None = None
+        self._asked: ScanText | None = None
+        self._told_all = self._sent_all = self._settled = self._denied = False
+        self._closing: FinishReason | None = None
+        self._end: GuardEnd | None = None
+        self._unread_bytes = 0
+
+    @property
+    def account(self) -> GuardAccount:
+        """What was received, scanned and released so far."""
+        unread = self._unread_bytes if self._end else len(self._frames.rest)
+        strands = self._ledger.accounts()
+        return GuardAccount(self._mode, self._end, self._denied, self._scans, self._events, unread, strands)
+
+    def feed(self, chunk: bytes) -> GuardStep:
+        """Take bytes of the provider; return what may be sent by now and whether a scan is due."""
+        if self._end is not None:
+            return GuardStep(end=self._end)
+        if self._closing is not None:
+            raise UsageError("a stream that was finished takes no more bytes")
+        self._stream_bytes += len(chunk)
+        if self._lead is not None and not self._begins(chunk):
+            return _IDLE if self._stream_bytes <= self._limits.held_bytes else self._too_long("the body is too long")
+        if self._body is not None:
+            self._body += chunk
+            return _IDLE if len(self._body) <= self._limits.held_bytes else self._too_long("the body is too long")
+        return self._feed_events(chunk)
+
+    def verdict(self, *, allow: bool, denial: Denial | None = None) -> GuardStep:
+        """Answer the scan that was due last; return what may be sent now."""
+        if self._end is not None:
+            return GuardStep(end=self._end)
+        if self._asked is None:
+            raise UsageError("no scan is due", hint="a verdict answers the `due` of an earlier step")
+        self._settled = self._settled or self._asked.final
+        self._asked = None
+        self._scans += 1
+        self._ledger.settle()
+        if not allow:
+            self._denied = True
+            if self._mode is not GuardMode.PASS:
+                return self._stop(GuardEnd.DENY, denial or _WITHHELD)
+        return self._advance()
+
+    def finish(self, reason: FinishReason) -> GuardStep:
+        """Take note that no more bytes come; return the last scan that is due, or the last bytes."""
+        if self._end is not None or self._closing is not None:
+            return GuardStep(end=self._end)
+        if reason is FinishReason.CLIENT_GONE:
+            self._unread_bytes = len(self._frames.rest)
+            return self._over(GuardEnd.CLIENT_GONE)
+        if self._body is not None:
+            return GuardStep(end=self._over(GuardEnd(reason)).end, body=bytes(self._body))
+        try:
+            self._closing = self._take_rest(reason)
+        except SizeLimitError as exc:
+            return self._too_long(exc.what)
+        self._ledger.end_all()
+        return self._advance()
+
+    def _begins(self, chunk: bytes) -> bool:
+        """Return whether it can be told by now what this stream is; what came before is taken in with the chunk."""
+        lead = (self._lead or b"") + chunk
+        start = lead.lstrip(_BLANK)
+        if not start:
+            self._lead = lead
+            return False
+        before, self._lead = self._lead or b"", None
+        if start.startswith(_NO_STREAM):
+            self._body = bytearray(before)
+        elif before:
+            self._take_all(self._frames.feed(before))
+        return True
+
+    def _feed_events(self, chunk: bytes) -> GuardStep:
+        limits = self._limits
+        try:
+            self._take_all(self._frames.feed(chunk))
+        except SizeLimitError as exc:
+            return self._too_long(exc.what)
+        if self._frames.overflow:
+            return self._too_long(f"an event is longer than {limits.event_bytes} bytes")
+        if self._stream_bytes > limits.stream_bytes:
+            return self._too_long(f"the stream is longer than {limits.stream_bytes} bytes")
+        if self._held and (
+            self._held_bytes > limits.held_bytes or self._ledger.received - self._ledger.released > limits.held_chars
+        ):
+            return self._too_long("more is held back than the limits allow")
+        return self._advance()
+
+    def _take_all(self, frames: list[RawEvent]) -> None:
+        for frame in frames:
+            self._take(frame)
+
+    def _take(self, frame: RawEvent) -> None:
+        body = read_body(frame)
+        told = tell(frame, body, shape=self._shape)
+        self._events += 1
+        extents = self._ledger.add(told)
+        if body is not None:
+            self._ending.came(body)
+        if told.last:
+            self._told_all = True
+            self._ledger.end_all()
+        held = _Waiting(frame.raw, body, extents, told.last)
+        if self._mode is GuardMode.PASS or (
+            self._mode is GuardMode.WINDOW and not self._held and not extents and not told.last
+        ):
+            self._send(held)
+        else:
+            self._held.append(held)
+            self._held_bytes += len(frame.raw)
+
+    def _take_rest(self, reason: FinishReason) -> FinishReason:
+        """Take in an event that only its blank line is missing of; return how the stream ended, looking closer."""
+        rest = (self._lead or b"") + self._frames.rest
+        if self._mode is GuardMode.PASS:
+            self._out.append(rest)
+        if not rest.strip(_BLANK):
+            if rest and self._mode is not GuardMode.PASS:
+                # The LF of a last CRLF whose CR already ended its line.
+                self._held.append(_Waiting(rest, None, [], last=False))
+            return reason
+        frame = frame_of(rest + b"\n\n")
+        whole = reason is FinishReason.END and (read_body(frame) is not None or frame.data in (b"[DONE]", "[DONE]"))
+        if not whole or self._mode is GuardMode.PASS:
+            self._unread_bytes = len(rest)
+            return reason if whole else FinishReason.CUT
+        self._take(frame)
+        return reason
+
+    def _advance(self) -> GuardStep:
+        """Send what is free, ask for the scan that is due, and end where the end has come."""
+        self._release()
+        due = None
+        if self._asked is None:
+            over = self._closing is not None or (self._told_all and self._mode is not GuardMode.PASS)
+            left = self._ledger.received - self._ledger.scanned
+            enough = self._scan_every is not None and left >= self._scan_every
+            if enough or (over and (left or not self._settled)):
+                due = self._asked = self._ledger.ask(final=over)
+            elif self._closing is not None:
+                return self._over(GuardEnd(self._closing))
+        if self._out or due is not None:
+            return GuardStep(self._taken(), due)
+        return _IDLE
+
+    def _release(self) -> None:
+        held = self._held
+        while held and self._is_free(held[0]):
+            self._held_bytes -= len(held[0].raw)
+            self._send(held.popleft())
+
+    def _is_free(self, held: _Waiting) -> bool:
+        if held.last or self._mode is GuardMode.BUFFER:
+            return self._settled and self._ledger.is_free(held.extents)
+        return self._ledger.is_free(held.extents)
+
+    def _send(self, held: _Waiting) -> None:
+        self._out.append(held.raw)
+        if held.extents:
+            self._ledger.release(held.extents)
+        if held.body is not None:
+            self._ending.sent(held.body)
+        if held.last:
+            self._sent_all = True
+
+    def _taken(self) -> bytes:
+        out = self._out[0] if len(self._out) == 1 else b"".join(self._out)
+        self._out.clear()
+        return out
+
+    def _too_long(self, why: str) -> GuardStep:
+        return self._stop(GuardEnd.LIMIT, Denial(why, _TOO_LONG))
+
+    def _stop(self, end: GuardEnd, denial: Denial) -> GuardStep:
+        """End the stream in the provider's words, unless it has ended; what is held is never sent."""
+        self._unread_bytes = len(self._frames.rest)
+        if not self._sent_all:
+            self._out.append(self._ending.write(end, denial))
+        return self._over(end)
+
+    def _over(self, end: GuardEnd) -> GuardStep:
+        self._end, self._asked = end, None
+        self._held.clear()
+        return GuardStep(self._taken(), end=end)

@@ -1,0 +1,277 @@
+"""What does one worker hold from its start to its end: auditors, policy, log, connections, figures?
+
+Laws: everything that can be wrong in the settings is found here, before anything listens; what was opened is closed in the
+reverse order, the log last, so that every record of a running exchange is still written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from demur.audit.chains import learn_vocabularies, open_chain
+from demur.audit.config import AuditorSettings, ChainSettings
+from demur.audit.safety_auditor import BUILTIN_AUDITORS
+from demur.errors import DemurError, UsageError
+from demur.gateway.keys import ClientKeys, read_client_keys
+from demur.gateway.metrics import GatewayMetrics
+from demur.gateway.passporting import unasked
+from demur.gateway.policy import PolicyWatch
+from demur.gateway.retention import erase_when_due
+from demur.gateway.sessions import SessionNamer, session_secret
+from demur.gateway.settings import OnFailure
+from demur.gateway.settings_source import secret_of
+from demur.http.pool import HttpPool, upstream_tls
+from demur.http.upstream import UpstreamLimits, UpstreamTimeouts, origin_of
+from demur.io.log import LogEvent, log_event
+from demur.model.claim import Vocabulary
+from demur.model.passport import Durability, SigningMode
+from demur.policy.vocabulary import SAFETY_VOCABULARY
+from demur.record.keys import Ed25519Signer
+from demur.record.store.anchor_files import AnchorFile
+from demur.record.store.key_files import read_private_key
+from demur.record.store.location import LogPlace, log_place
+from demur.record.store.sealing import utc_now
+from demur.record.store.writer import LogWriter, WriterSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from demur.audit.chain import Chain
+    from demur.gateway.settings import GatewaySettings, RoutePart, UpstreamPart
+    from demur.gateway.telemetry import ExchangeTelemetry
+    from demur.model.audit import Audit, Subject
+    from demur.record.interface import DisclosureStore
+    from demur.record.store.growth import LogStore
+    from demur.record.store.sealing import SignerSource
+
+__all__ = ["GatewayParts", "Provider", "default_chain", "open_parts"]
+
+_SALT_BYTES = 16
+_SALTS_AT_ONCE = 256
+_CONNECTIONS_HELD_BYTES = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """One provider: how it is reached, and the gateway's own key for it, None where the client's goes on."""
+
+    part: UpstreamPart | RoutePart
+    pool: HttpPool
+    key: str | None = field(repr=False)
+    prefix: str = ""
+    """What its address puts before every path."""
+
+
+@dataclass(slots=True)
+class GatewayParts:
+    """All that an exchange needs."""
+
+    settings: GatewaySettings
+    config_digest: str
+    chain: Chain
+    policy: PolicyWatch
+    store: LogStore
+    writer: LogWriter
+    disclosures: DisclosureStore | None
+    metrics: GatewayMetrics
+    providers: dict[UpstreamPart | RoutePart, Provider]
+    keys: ClientKeys | None
+    sessions: SessionNamer
+    salts: Iterator[bytes]
+    telemetry: ExchangeTelemetry | None = None
+    draining: bool = False
+    store_hangs: bool = False
+    """Whether a record was waited for in vain, and none was written since."""
+    _tasks: list[asyncio.Task[None]] = field(default_factory=list)
+
+    def provider_of(self, path: str) -> Provider:
+        """Return who is asked for a path."""
+        return self.providers[self.settings.provider_of(path)]
+
+    async def audit(self, subject: Subject) -> Audit:
+        """Return what the auditors state; where they cannot be asked as a whole, what the settings make of that."""
+        try:
+            return await self.chain.audit(subject)
+        except (DemurError, RuntimeError, OSError) as exc:
+            # Where no thread can be started and no file opened, nobody can be asked.
+            log_event(LogEvent.AUDITOR_FAILED, part="auditors", error=exc)
+            return unasked(subject.phase, closed=self.settings.failure.auditors is OnFailure.CLOSED)
+
+    async def start(self) -> None:
+        """Begin to write and to look after the policy's files."""
+        self.writer.start(self.config_digest, self.policy.gate.digest, loop=asyncio.get_running_loop())
+        if self.settings.policy.reload_s > 0:
+            self._tasks.append(asyncio.create_task(self.policy.follow(self.settings.policy.reload_s)))
+        if self.disclosures is not None:
+            place = log_place(self.settings.store.url, self.settings.store.folder or None)
+            days = self.settings.disclosure.retention_days
+            self._tasks.append(asyncio.create_task(erase_when_due(place, self.writer, days=days)))
+
+    async def close(self) -> None:
+        """Let go of everything; raise where records could not be written."""
+        for task in self._tasks:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+        for provider in self.providers.values():
+            await provider.pool.close()
+        await self.chain.close()
+        try:
+            await asyncio.to_thread(self.writer.close)
+        finally:
+            if self.disclosures is not None:
+                self.disclosures.close()
+            self.store.close()
+            self.metrics.board.close()
+
+
+async def open_parts(settings: GatewaySettings, *, metrics_folder: str) -> GatewayParts:
+    """Return the parts of one worker, not yet started; raise `DemurError` where the settings cannot be met."""
+    chain = open_chain(settings.auditors.file or default_chain())
+    await learn_vocabularies(chain)
+    keys = read_client_keys(settings.keys.file) if settings.keys.file else None
+    names = tuple(link.name for link in chain.links)
+    metrics = GatewayMetrics(metrics_folder, auditors=names, clients=keys.names if keys else ())
+    policy = PolicyWatch(settings, _known_words(chain), metrics)
+    named: tuple[UpstreamPart | RoutePart, ...] = (settings.upstream, *settings.routes)
+    providers = {part: _provider(part, settings) for part in named}
+    place = log_place(settings.store.url, settings.store.folder or None)
+    secret = session_secret(place.folder)
+    if place.folder is not None:
+        place.folder.mkdir(parents=True, exist_ok=True)
+    store = _opened_log(place, settings.store.origin)
+    disclosures = place.disclosures(utc_now, create=True) if settings.disclosure.on else None
+    loop = asyncio.get_running_loop()
+
+    def settled(written: int, lost: int) -> None:
+        metrics.recorded(written, lost)
+        if written:
+            parts.store_hangs = False
+
+    def told(written: int, lost: int) -> None:
+        # Figures are written by one thread, so that no two add to the same number at once.
+        loop.call_soon_threadsafe(settled, written, lost)
+
+    writer = _writer(settings, place, store, disclosures=disclosures, told=told)
+    parts = GatewayParts(
+        settings,
+        _config_digest(settings, place),
+        chain,
+        policy,
+        store,
+        writer,
+        disclosures,
+        metrics,
+        providers,
+        keys,
+        SessionNamer(settings.sessions.headers, secret),
+        _salts(),
+        _telemetry(settings),
+    )
+    return parts
+
+
+def _salts() -> Iterator[bytes]:
+    """Yield salts, each once; drawn many at a time, for every draw lets another thread in."""
+    while True:
+        drawn = os.urandom(_SALT_BYTES * _SALTS_AT_ONCE)
+        yield from (drawn[at : at + _SALT_BYTES] for at in range(0, len(drawn), _SALT_BYTES))
+
+
+def _opened_log(place: LogPlace, origin: str) -> LogStore:
+    """Return the log under its name, or a new one where neither has any; of two workers that name it at once, one does."""
+    if origin:
+        return place.open(origin=origin, read_only=False)
+    try:
+        return place.open(read_only=False)
+    except UsageError:
+        with suppress(UsageError):
+            return place.open(origin=f"demur.gateway/{os.urandom(8).hex()}", read_only=False)
+        return place.open(read_only=False)
+
+
+def _known_words(chain: Chain) -> Vocabulary:
+    """Return what policies may read: where an auditor has not told its claims, those of our own are taken for stated."""
+    known = chain.vocabulary
+    if all(link.port.vocabulary.specs for link in chain.links):
+        return known
+    try:
+        return Vocabulary((*known.specs, *SAFETY_VOCABULARY.specs))
+    except UsageError:
+        # One of ours is declared there as another type: what the chain declares holds.
+        return known
+
+
+def default_chain() -> ChainSettings:
+    """Return the chain where no file describes one: the auditors that come with Demur."""
+    return ChainSettings((tuple(AuditorSettings(name, python=name) for name in BUILTIN_AUDITORS),))
+
+
+def _provider(part: UpstreamPart | RoutePart, settings: GatewaySettings) -> Provider:
+    times, limits = settings.timeouts, settings.limits
+    pool = HttpPool(
+        part.url,
+        timeouts=UpstreamTimeouts(times.connect_s, times.read_s, times.total_s, times.idle_s),
+        limits=UpstreamLimits(limits.header_bytes, _CONNECTIONS_HELD_BYTES, limits.idle_connections),
+        tls=upstream_tls(ca_file=part.ca_file or None, verify=part.verify) if part.url.startswith("https") else None,
+    )
+    return Provider(part, pool, secret_of(part.api_key_env), origin_of(part.url).prefix)
+
+
+def _writer(
+    settings: GatewaySettings,
+    place: LogPlace,
+    store: LogStore,
+    *,
+    disclosures: DisclosureStore | None,
+    told: Callable[[int, int], None],
+) -> LogWriter:
+    keys: SignerSource | None = None
+    if settings.signing.mode is not SigningMode.NONE:
+        keys = _OperatorsKey(Path(settings.signing.key_file)) if settings.signing.key_file else place.keys()
+    # Whoever wants no answer without its record has every answer wait for it.
+    closed = settings.failure.store is OnFailure.CLOSED
+    durability = Durability.SYNC if closed else settings.store.durability
+    return LogWriter(
+        store,
+        keys,
+        settings=WriterSettings(durability),
+        disclosures=disclosures,
+        anchor=AnchorFile(place.anchors) if place.anchors is not None else None,
+        told=told,
+    )
+
+
+class _OperatorsKey:
+    """A signer whose key the operator keeps elsewhere; whoever rotates it puts the new one in its place."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def signer(self, now: str) -> Ed25519Signer:  # noqa: ARG002 — the file says nothing of its window
+        return Ed25519Signer(read_private_key(self._path))
+
+    def renew(self, retired_id: str, now: str) -> Ed25519Signer:  # noqa: ARG002 — as `signer`
+        return self.signer(now)
+
+
+def _telemetry(settings: GatewaySettings) -> ExchangeTelemetry | None:
+    if not settings.metrics.otel:
+        return None
+    from demur.gateway.telemetry import open_telemetry
+
+    return open_telemetry()
+
+
+def _config_digest(settings: GatewaySettings, place: LogPlace) -> str:
+    """Return the digest of what holds; a database's password is not part of it, for a digest can be guessed at."""
+    shown = replace(settings, store=replace(settings.store, url=place.shown))
+    return sha256(msgspec.json.encode(shown, order="sorted")).hexdigest()

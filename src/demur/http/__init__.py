@@ -1,0 +1,1 @@
+"""HTTP for every server and client here: protocol, pool, codings, metrics."""

@@ -1,0 +1,1 @@
+"""Files, sources, settings and the structured log."""

@@ -1,0 +1,220 @@
+"""What is logged, so that no text, prompt or key ever can be?
+
+Laws: a line is an event of a closed set with fields of a closed set; a field holds a number, a word of ours, a name from
+the operator's own files, or a digest, and anything else is left out and counted in `dropped`; what clients send (a
+session, a model, a path) is only ever a digest. Lines of other libraries are reduced to who spoke, how loudly, from
+which line of which file and under which kind of error: their messages may quote anything.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import json
+import logging
+import math
+import re
+from enum import StrEnum
+from typing import TYPE_CHECKING, TextIO
+
+from demur.model.decision import Effect
+from demur.model.passport import DeclineCause, RejectReason
+from demur.model.verdict import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+__all__ = ["LogEvent", "SafeFormatter", "is_logged", "log_event", "set_up_log"]
+
+_LOGGER = logging.getLogger("demur.gateway")
+_DIGEST_DIGITS = 16
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+class LogEvent(StrEnum):
+    """Everything that can be said."""
+
+    STARTED = "started"
+    STOPPED = "stopped"
+    EXCHANGE = "exchange"
+    DENIED = "denied"
+    UNAUTHORISED = "unauthorised"
+    OVERLOADED = "overloaded"
+    HTTP_REJECTED = "http_rejected"
+    UPSTREAM_FAILED = "upstream_failed"
+    AUDITOR_FAILED = "auditor_failed"
+    FAILED_OPEN = "failed_open"
+    FAILED_CLOSED = "failed_closed"
+    RECORD_FAILED = "record_failed"
+    POLICY_SWAPPED = "policy_swapped"
+    POLICY_REFUSED = "policy_refused"
+    CLIENT_GONE = "client_gone"
+    FAULT = "fault"
+
+
+_LEVELS = {
+    LogEvent.DENIED: logging.WARNING,
+    LogEvent.UNAUTHORISED: logging.WARNING,
+    LogEvent.OVERLOADED: logging.WARNING,
+    LogEvent.HTTP_REJECTED: logging.WARNING,
+    LogEvent.UPSTREAM_FAILED: logging.WARNING,
+    LogEvent.AUDITOR_FAILED: logging.WARNING,
+    LogEvent.FAILED_OPEN: logging.ERROR,
+    LogEvent.FAILED_CLOSED: logging.ERROR,
+    LogEvent.RECORD_FAILED: logging.ERROR,
+    LogEvent.POLICY_REFUSED: logging.ERROR,
+    LogEvent.FAULT: logging.ERROR,
+}
+
+
+def _finite_number(value: object) -> int | float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    return value
+
+
+def _yes_or_no(value: object) -> bool | None:
+    return value if isinstance(value, bool) else None
+
+
+def _digested(value: object) -> str | None:
+    return (
+        hashlib.sha256(value.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST_DIGITS]
+        if isinstance(value, str)
+        else None
+    )
+
+
+def _word_of(*words: str) -> Callable[[object], str | None]:
+    known = {str(word) for word in words}
+    return lambda value: str(value) if isinstance(value, str) and value in known else None
+
+
+def _kind_of_error(value: object) -> str | None:
+    return type(value).__name__ if isinstance(value, BaseException) else None
+
+
+class _OperatorsNames:
+    """Names from the operator's own files (rules, auditors, clients): only those that were announced are let through."""
+
+    def __init__(self) -> None:
+        self.known: frozenset[str] = frozenset()
+
+    def __call__(self, value: object) -> str | list[str] | None:
+        given = [value] if isinstance(value, str) else value
+        if not isinstance(given, list | tuple):
+            return None
+        kept = [name for name in given if isinstance(name, str) and name in self.known and _NAME.fullmatch(name)]
+        return (kept[0] if kept else None) if isinstance(value, str) else kept
+
+
+_names = _OperatorsNames()
+_FIELDS: Mapping[str, Callable[[object], object]] = {
+    "status": _finite_number,
+    "upstream_status": _finite_number,
+    "took_ms": _finite_number,
+    "added_ms": _finite_number,
+    "request_bytes": _finite_number,
+    "response_bytes": _finite_number,
+    "port": _finite_number,
+    "workers": _finite_number,
+    "worker": _finite_number,
+    "leaf": _finite_number,
+    "seq": _finite_number,
+    "streamed": _yes_or_no,
+    "shape": _word_of("openai_chat", "openai_responses", "anthropic", "passed"),
+    "phase": _word_of("request", "response", "artifact", "execution"),
+    "effect": _word_of(*(effect.word for effect in Effect)),
+    "outcome": _word_of(*Outcome),
+    "cause": _word_of(*DeclineCause),
+    "fault": _word_of("connect", "timeout", "cut", "protocol"),
+    "reason": _word_of(*RejectReason),
+    "timeout": _word_of("connect", "read", "total"),
+    "part": _word_of("upstream", "auditors", "store", "policy_reload"),
+    "auditor": _names,
+    "client": _names,
+    "rules": _names,
+    "session": _digested,
+    "model": _digested,
+    "trace": _digested,
+    "policy": _digested,
+    "error": _kind_of_error,
+}
+
+
+def log_event(event: LogEvent, /, **fields: object) -> None:
+    """Write one line, with the fields that may be written."""
+    if is_logged(event):
+        level = _LEVELS.get(event, logging.INFO)
+        _LOGGER.log(level, event.value, extra={"demur_event": event, "demur_fields": fields})
+
+
+def is_logged(event: LogEvent) -> bool:
+    """Return whether an event would be written: whoever has to gather its fields can ask first."""
+    return _LOGGER.isEnabledFor(_LEVELS.get(event, logging.INFO))
+
+
+def _safe_fields(fields: Mapping[str, object]) -> dict[str, object]:
+    kept: dict[str, object] = {}
+    dropped = 0
+    for name, value in fields.items():
+        if value is None:
+            continue
+        read = _FIELDS.get(name)
+        found = None if read is None else read(value)
+        if found is None:
+            dropped += 1
+        else:
+            kept[name] = found
+    if dropped:
+        kept["dropped"] = dropped
+    return kept
+
+
+class SafeFormatter(logging.Formatter):
+    """Writes a record as one line, of ours with its fields, of anyone else's without its message."""
+
+    def __init__(self, *, as_json: bool = True) -> None:
+        super().__init__()
+        self._as_json = as_json
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        at = dt.datetime.fromtimestamp(record.created, dt.UTC).isoformat(timespec="milliseconds")
+        line: dict[str, object] = {"at": at, "level": record.levelname.lower(), **_safe_line(record)}
+        if self._as_json:
+            return json.dumps(line, ensure_ascii=True, separators=(",", ":"))
+        return " ".join(
+            f"{name}={value}" if number > 1 else str(value) for number, (name, value) in enumerate(line.items())
+        )
+
+
+def _safe_line(record: logging.LogRecord) -> dict[str, object]:
+    event = getattr(record, "demur_event", None)
+    if record.name == _LOGGER.name and isinstance(event, LogEvent):
+        # The sieve stands here, at the last step, so that writing to the logger directly passes through it too.
+        fields = getattr(record, "demur_fields", {})
+        return {"event": event.value, **_safe_fields(fields if isinstance(fields, dict) else {})}
+    said: dict[str, object] = {"event": "library", "logger": record.name.split(".")[0][:32]}
+    said["where"] = f"{record.filename}:{record.lineno}"
+    if record.exc_info and record.exc_info[0] is not None:
+        said["error"] = record.exc_info[0].__name__
+    return said
+
+
+def set_up_log(
+    stream: TextIO, *, level: str = "info", as_json: bool = True, names: frozenset[str] = frozenset()
+) -> logging.Handler:
+    """Send every line of this process to a stream, through the sieve; `names` are those of the operator's files."""
+    _names.known = names
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(SafeFormatter(as_json=as_json))
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+    for name in ("uvicorn", "uvicorn.error", "uvicorn.access", "asyncio", _LOGGER.name):
+        other = logging.getLogger(name)
+        other.handlers.clear()
+        other.propagate = name != "uvicorn.access"  # an access line quotes the client's path
+        other.setLevel(logging.NOTSET)
+    return handler

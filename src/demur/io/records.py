@@ -1,0 +1,340 @@
+"""A source → its records: JSON objects one by one with their lines, or blocks of whole lines for workers.
+
+Laws: no line, document or archive entry is held beyond the limits; a record that cannot be decoded is an error in its place;
+a row of a table is the object of its columns, empty cells of a CSV being null.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import struct
+import sys
+import zipfile
+import zlib
+from dataclasses import dataclass
+from itertools import islice, pairwise
+from typing import IO, TYPE_CHECKING, Any
+
+from demur.errors import EmptyInputError, EncodingError, InputError, JsonError, ShapeError
+from demur.formats.registry import format_of, format_of_all
+from demur.io.files import bounded_document, bounded_lines, too_large
+from demur.io.sources import Kind, open_bytes
+from demur.wire.document import parse_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Set as AbstractSet
+
+    from demur.io.config import InputLimits
+    from demur.io.sources import Source
+    from demur.wire.interface import JsonObject
+
+__all__ = ["Block", "Record", "blocks_from", "line_blocks", "lines_at", "read_records", "sniff"]
+
+Record = tuple[int | None, "JsonObject | InputError"]
+"""A line (None where a source has none) and what stands there."""
+
+_BLOCK_BYTES = 4 << 20
+_RECORDS_TRIED = 50
+_ZSTD_METHODS = (93, 20)
+_BOM = b"\xef\xbb\xbf"
+_NOT_UTF8 = re.compile("[\udc80-\udcff]")
+
+
+def read_records(source: Source, limits: InputLimits, *, only: AbstractSet[int] | None = None) -> Iterator[Record]:
+    """Yield the records of a source; a cut or damaged source raises once what came before it was given.
+
+    `only` are the lines of a file of lines that are wanted: the others are not taken apart.
+    """
+    if source.kind is Kind.LINES:
+        yield from _lines(source, limits, only)
+    elif source.kind is Kind.DOCUMENT:
+        yield from _document(source, limits)
+    elif source.kind is Kind.CSV:
+        yield from _csv_rows(source, limits)
+    elif source.kind is Kind.PARQUET:
+        yield from _parquet_rows(source)
+    else:
+        yield from _archive(source, limits)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Some whole lines of a source: the number of the first, where it begins and ends (in bytes, decompressed), and the lines."""
+
+    first: int
+    offset: int
+    end: int
+    lines: bytes | InputError
+
+    @property
+    def next_line(self) -> int:
+        """The number of the line behind the block."""
+        return self.first + (1 if isinstance(self.lines, InputError) else self.lines.count(b"\n") + 1)
+
+
+def line_blocks(source: Source, limits: InputLimits) -> Iterator[Block]:
+    """Yield the lines of a source in blocks; a line beyond the limit is an error in its place."""
+    with open_bytes(source) as stream:
+        yield from blocks_from(stream.read, limits)
+
+
+def blocks_from(
+    read: Callable[[int], bytes], limits: InputLimits, *, number: int = 1, offset: int = 0, growing: bool = False
+) -> Iterator[Block]:
+    """Yield the lines that `read` gives, in blocks, from a line and an offset on; one that is `growing` has no last line yet."""
+    rest = b""
+    while piece := read(_BLOCK_BYTES):
+        whole, newline, rest = (rest + piece).rpartition(b"\n")
+        if newline:
+            yield from _within_limit(number, offset, whole, limits)
+            number += whole.count(b"\n") + 1
+            offset += len(whole) + 1
+        if len(rest) > limits.line_bytes:
+            skipped, tail = _after_line(read)
+            end = offset + len(rest) + skipped
+            yield Block(number, offset, end, too_large("line", limits.line_bytes, "DEMUR_MAX_LINE_BYTES"))
+            number, offset, rest = number + 1, end, tail
+    if rest.strip() and not growing:
+        yield from _within_limit(number, offset, rest, limits)
+
+
+def _within_limit(number: int, offset: int, lines: bytes, limits: InputLimits) -> Iterator[Block]:
+    """Yield whole lines as a block, cut at those beyond the limit: most blocks are shorter than one such line."""
+    if len(lines) <= limits.line_bytes:
+        yield _block(number, offset, lines)
+        return
+    kept = list[bytes]()
+    for line in lines.split(b"\n"):
+        if len(line) <= limits.line_bytes:
+            kept.append(line)
+            continue
+        if kept:
+            yield (block := _block(number, offset, b"\n".join(kept)))
+            number, offset, kept = block.next_line, block.end, []
+        end = offset + len(line) + 1
+        yield Block(number, offset, end, too_large("line", limits.line_bytes, "DEMUR_MAX_LINE_BYTES"))
+        number, offset = number + 1, end
+    if kept:
+        yield _block(number, offset, b"\n".join(kept))
+
+
+def _block(number: int, offset: int, lines: bytes) -> Block:
+    return Block(number, offset, offset + len(lines) + 1, lines if offset else lines.removeprefix(_BOM))
+
+
+def _after_line(read: Callable[[int], bytes]) -> tuple[int, bytes]:
+    """Return how many bytes of a line are skipped, its end included, and what was read beyond it."""
+    skipped = 0
+    while piece := read(_BLOCK_BYTES):
+        line, newline, tail = piece.partition(b"\n")
+        skipped += len(line) + len(newline)
+        if newline:
+            return skipped, tail
+    return skipped, b""
+
+
+def lines_at(source: Source, wanted: AbstractSet[int], marks: Sequence[tuple[int, int]]) -> Iterator[Record]:
+    """Yield the records at some lines of a source that is not compressed.
+
+    `marks` are lines with the bytes at which they begin, in order, the first line among them: from the nearest one on the lines
+    are counted, so that a large file is not read for a few of its lines.
+    """
+    with open_bytes(source) as stream:
+        for (first, offset), (beyond, _) in pairwise([*marks, (sys.maxsize, 0)]):
+            here = sorted(line for line in wanted if first <= line < beyond)
+            stream.seek(offset)
+            number = first
+            for line in here:
+                for _ in range(line - number):
+                    stream.readline()
+                yield line, _decoded(stream.readline().removeprefix(_BOM))
+                number = line + 1
+
+
+def sniff(source: Source, limits: InputLimits) -> str:
+    """Return the name of the format that a source is in, by the first records that can be read."""
+    first: InputError | None = None
+    seen: list[JsonObject] = []
+    for line, record in islice(read_records(source, limits), _RECORDS_TRIED):
+        if isinstance(record, InputError):
+            first = first or record.at(source.name, line)
+        else:
+            seen.append(record)
+    if not seen:
+        raise first or EmptyInputError("no records in it", source=source.name, hint="an empty run is never a pass")
+    known = format_of_all(seen)
+    if known is not None:
+        return known.NAME
+    raise ShapeError(
+        f"no trace format has the fields {_named(seen[0])}",
+        source=source.name,
+        hint="name it with --format, or give rows with a `prompt` and a `response`",
+    )
+
+
+def _named(record: JsonObject) -> str:
+    names = [f"`{name}`" for name in list(record)[:6]]
+    return ", ".join(names) if names else "of an empty object"
+
+
+def _lines(source: Source, limits: InputLimits, only: AbstractSet[int] | None) -> Iterator[Record]:
+    with open_bytes(source) as raw:
+        stream = io.BufferedReader(raw) if source.compression else raw  # type: ignore[type-var]  # an Arrow stream is raw
+        for number, line in bounded_lines(stream, limits):
+            if only is not None and number not in only:
+                continue
+            if isinstance(line, InputError):
+                yield number, line
+            elif line.strip():
+                yield number, _decoded(line.removeprefix(_BOM) if number == 1 else line)
+
+
+def _decoded(data: bytes, *, nan_is_null: bool = False) -> JsonObject | InputError:
+    try:
+        record = parse_json(data, nan_is_null=nan_is_null)
+    except InputError as exc:
+        return exc
+    return record if isinstance(record, dict) else ShapeError("expected a JSON object", hint="one record a line")
+
+
+def _document(source: Source, limits: InputLimits) -> Iterator[Record]:
+    with open_bytes(source) as stream:
+        try:
+            body = _parsed(bounded_document(stream, limits).removeprefix(_BOM))
+        except InputError as exc:
+            raise exc.at(source.name) from exc
+    elements = body if isinstance(body, list) else [body]
+    if not elements:
+        raise EmptyInputError("an empty array", source=source.name, hint="an empty run is never a pass")
+    for number, element in enumerate(elements, 1):
+        place = number if isinstance(body, list) else None
+        yield (
+            place,
+            element
+            if isinstance(element, dict)
+            else ShapeError("expected a JSON object", hint="a document is an object, or an array of them"),
+        )
+
+
+def _parsed(data: bytes) -> Any:  # noqa: ANN401 — decoded JSON
+    """Return a document; an Inspect log may hold `NaN`, which is how Inspect writes a score that there is none of."""
+    try:
+        return parse_json(data)
+    except JsonError:
+        body = parse_json(data, nan_is_null=True)
+        known = format_of(body) if isinstance(body, dict) else None
+        if known is None or known.NAME != "inspect":
+            raise
+        return body
+
+
+def _csv_rows(source: Source, limits: InputLimits) -> Iterator[Record]:
+    # The module's own limit of 128 KiB is less than a long answer.
+    csv.field_size_limit(limits.line_bytes)
+    with open_bytes(source) as raw:
+        rows = csv.reader(_csv_lines(raw, source, limits), delimiter=source.delimiter, strict=True)
+        header: list[str] = []
+        line = 1
+        try:
+            for row in rows:
+                if not header:
+                    header = _csv_header(row, source)
+                elif row:
+                    yield line, _csv_record(header, row)
+                line = rows.line_num + 1
+        except csv.Error as exc:
+            hint = "close the quotation marks of the cell, and double those inside it"
+            raise InputError(f"not CSV ({exc})", source=source.name, line=line, hint=hint) from exc
+
+
+def _csv_lines(raw: IO[bytes], source: Source, limits: InputLimits) -> Iterator[str]:
+    """Yield lines as text; bytes that are no UTF-8 become lone surrogates, which no UTF-8 has."""
+    stream = io.BufferedReader(raw) if source.compression else raw  # type: ignore[type-var]  # an Arrow stream is raw
+    for number, line in bounded_lines(stream, limits):
+        if isinstance(line, InputError):
+            raise line.at(source.name, number)
+        yield (line.removeprefix(_BOM) if number == 1 else line).decode("utf-8", "surrogateescape")
+
+
+def _csv_header(row: list[str], source: Source) -> list[str]:
+    header = [name.strip() for name in row]
+    twice = sorted({name for name in header if header.count(name) > 1})
+    if twice:
+        hint = "give every column a name of its own"
+        raise ShapeError(f"two columns are called `{twice[0]}`", source=source.name, line=1, hint=hint)
+    return header
+
+
+def _csv_record(header: list[str], row: list[str]) -> JsonObject | InputError:
+    if len(row) != len(header):
+        return ShapeError(
+            f"{len(row)} cells where the header has {len(header)}", hint="quote cells with commas in them"
+        )
+    if any(_NOT_UTF8.search(cell) for cell in row):
+        return EncodingError("not UTF-8", hint="convert it: iconv -f LATIN1 -t UTF-8")
+    return {name: cell or None for name, cell in zip(header, row, strict=True)}
+
+
+def _parquet_rows(source: Source) -> Iterator[Record]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(source.path) as file:
+            number = 0
+            for batch in file.iter_batches(batch_size=2048):
+                for row in batch.to_pylist():
+                    number += 1
+                    yield number, row
+    except (pa.ArrowException, OSError) as exc:
+        what = str(exc).splitlines()[0].lower()
+        raise InputError(f"not a whole Parquet file ({what})", source=source.name, hint="copy it again") from exc
+
+
+def _archive(source: Source, limits: InputLimits) -> Iterator[Record]:
+    """Yield the records of a zipped log: its header, then every sample."""
+    try:
+        with zipfile.ZipFile(source.path) as archive:
+            names = archive.namelist()
+            samples = sorted(n for n in names if n.startswith("samples/") and n.endswith(".json"))
+            if not samples:
+                raise ShapeError("a zip without samples", source=source.name, hint="expected an Inspect .eval log")
+            for name in [*(n for n in ("header.json",) if n in names), *samples]:
+                yield None, _entry(archive, archive.getinfo(name), limits)
+    except (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError) as exc:
+        what = str(exc).lower() or "it ends early"
+        raise InputError(f"not a whole zip ({what})", source=source.name, hint="copy it again") from exc
+    except (NotImplementedError, RuntimeError) as exc:
+        # A method that this Python has no code for, or a password.
+        hint = "unpack it and zip it anew, or convert it to .json"
+        raise InputError(f"a zip that cannot be read ({str(exc).lower()})", source=source.name, hint=hint) from exc
+
+
+def _entry(archive: zipfile.ZipFile, info: zipfile.ZipInfo, limits: InputLimits) -> JsonObject | InputError:
+    try:
+        if info.compress_type in _ZSTD_METHODS:
+            return _decoded(_zstd_entry(archive, info, limits), nan_is_null=True)
+        with archive.open(info) as entry:
+            return _decoded(bounded_document(entry, limits), nan_is_null=True)
+    except InputError as exc:
+        return exc
+
+
+def _zstd_entry(archive: zipfile.ZipFile, info: zipfile.ZipInfo, limits: InputLimits) -> bytes:
+    """Return an entry packed by Zstandard, as Inspect packs them, which Python's own reader does not unpack."""
+    import pyarrow as pa
+
+    file = archive.fp
+    if file is None or info.compress_size > limits.document_bytes:
+        raise too_large("document", limits.document_bytes, "DEMUR_MAX_DOCUMENT_BYTES")
+    # APPNOTE 4.3.7: 30 bytes, the last four being the lengths of the name and of what follows it.
+    file.seek(info.header_offset)
+    lengths = struct.unpack("<HH", file.read(30)[26:])
+    file.seek(sum(lengths), io.SEEK_CUR)
+    data = bounded_document(pa.CompressedInputStream(pa.BufferReader(file.read(info.compress_size)), "zstd"), limits)
+    if zlib.crc32(data) != info.CRC:
+        raise zipfile.BadZipFile(f"bad CRC of {info.filename}")
+    return data

@@ -1,0 +1,1 @@
+"""Demur inside other tools: pytest, Inspect, promptfoo."""

@@ -1,0 +1,1 @@
+"""Runs of exchanges: read, judge, count, compare, scan and watch them."""

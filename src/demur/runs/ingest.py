@@ -1,0 +1,271 @@
+"""Records of a trace → judged rows in Arrow columns, with what could not be read beside them.
+
+A row has its line, the keys that can pair it (its id, a hash of its prompt), its session, the verdict, and the fields that
+the caller cuts by. Texts do not go further than this.
+
+Laws: a row's verdict is that of `check` on its exchange; the work holds no state but the reader's, so a block of lines of a
+format whose records stand alone can be judged in any process; a record that cannot be read is an error with its line, and the
+next one is read all the same.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from demur.detect.batch import BatchJudge, Row, classify_batch
+from demur.detect.check import classify
+from demur.errors import InputError, JsonError, ShapeError
+from demur.formats.plain_rows import plain_columns, plain_row
+from demur.formats.registry import format_named
+from demur.model.exchange import Finish, TextPart
+from demur.model.run import Skipped
+from demur.wire.document import parse_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    import pyarrow as pa
+
+    from demur.formats.interface import TraceReader
+    from demur.model.exchange import Response
+    from demur.model.run import Traced
+    from demur.wire.interface import JsonObject
+
+__all__ = ["Ingest", "Judged", "key_of_prompt"]
+
+_ORDINARY = frozenset({None, Finish.STOP, Finish.LENGTH})
+_ROWS_AT_ONCE = 8192
+_LINES = msgspec.json.Decoder(dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A batch of judged rows, the errors met on the way, and the rows that are no exchanges, by why."""
+
+    rows: pa.RecordBatch
+    errors: tuple[InputError, ...]
+    skipped: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Ingest:
+    """How records are read and judged: the format's name, the fields to keep, the judge, and whether ids are verified.
+
+    It can be sent to other processes, and all that it does is without state of its own.
+    """
+
+    format: str = "flat"
+    fields: tuple[str, ...] = ()
+    judge: BatchJudge = field(default_factory=BatchJudge)
+    verify: bool = False
+
+    @staticmethod
+    def key(prompt: str | None) -> int | None:
+        """Return what stands for a prompt in judged rows."""
+        return key_of_prompt(prompt)
+
+    def with_format(self, name: str) -> Ingest:
+        """Return the same for another format."""
+        return replace(self, format=name)
+
+    def schema(self) -> pa.Schema:
+        """Return the columns of judged rows; a field of the run's own stands under `field:` and its name."""
+        import pyarrow as pa
+
+        words = [(name, pa.string()) for name in ("outcome", "reason", "cause")]
+        keys = [("line", pa.int64()), ("id", pa.string()), ("prompt", pa.int64()), ("session", pa.string())]
+        fields = ((f"field:{name}", pa.string()) for name in self.fields)
+        return pa.schema([*keys, ("score", pa.float64()), *words, *fields])
+
+    def lines(self, piece: tuple[int, bytes]) -> Judged:
+        """Return the judged rows in a block of whole JSON lines whose records stand alone, from its first line on."""
+        first, block = piece
+        rows = _WaitingRows(self)
+        if rows.take_plain(first, block):
+            return rows.judged()
+        reader = format_named(self.format).open_reader()
+        for number, line in enumerate(block.split(b"\n"), first):
+            if line.strip():
+                rows.take(number, _record(line), reader)
+        return rows.judged()
+
+    def records(self, records: Iterable[tuple[int | None, JsonObject | InputError]]) -> Iterator[Judged]:
+        """Yield the judged rows of one file's records, a batch at a time."""
+        reader = format_named(self.format).open_reader()
+        rows, last = _WaitingRows(self), None
+        for line, record in records:
+            rows.take(line, record, reader)
+            last = line
+            if len(rows) >= _ROWS_AT_ONCE:
+                yield rows.judged()
+                rows = _WaitingRows(self)
+        rows.finish(last, reader)
+        yield rows.judged()
+
+    def columns(self, batch: pa.RecordBatch) -> pa.StructArray:
+        """Return prompt key and verdict for each row of a table with the columns `response`, `prompt` and signals."""
+        import pyarrow as pa
+
+        verdicts = classify_batch(batch, column="response", judge=self.judge)
+        keys = [key_of_prompt(prompt) for prompt in batch.column("prompt").to_pylist()]
+        return pa.StructArray.from_arrays(
+            [pa.array(keys, pa.int64()), *verdicts.columns], names=["prompt", *verdicts.schema.names]
+        )
+
+
+def key_of_prompt(prompt: str | None) -> int | None:
+    """Return 64 bits that stand for a prompt, None where there is none; white space at its ends does not count."""
+    if prompt is None or not (asked := prompt.strip()):
+        return None
+    digest = blake2b(asked.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "big", signed=True)
+
+
+def _record(line: bytes) -> JsonObject | InputError:
+    try:
+        record = parse_json(line)
+    except InputError as exc:
+        return exc
+    if not isinstance(record, dict):
+        return ShapeError("expected a JSON object", hint="each line is one record of the run")
+    return record
+
+
+class _WaitingRows:
+    """Rows on their way to a batch: what needs the text judged waits for all to be judged together."""
+
+    def __init__(self, ingest: Ingest) -> None:
+        self._ingest = ingest
+        self._plain = ingest.format == "flat" and not ingest.verify
+        self._keys: list[tuple[int | None, str | None, int | None, str | None]] = []
+        self._fields: list[tuple[str | None, ...]] = []
+        self._texts: list[str | None] = []
+        self._told: list[Row | None] = []
+        self._errors: list[InputError] = []
+        self._skipped: Counter[str] = Counter()
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def take(self, line: int | None, record: JsonObject | InputError, reader: TraceReader) -> None:
+        """Read one record; what is wrong with it is kept with its line."""
+        if isinstance(record, InputError):
+            self._fail(record, line)
+            return
+        if self._plain and (row := plain_row(record, self._ingest.fields)) is not None:
+            key, prompt, session, text, fields = row
+            self._keys.append((line, key, key_of_prompt(prompt), session))
+            self._fields.append(fields)
+            self._texts.append(text)
+            self._told.append(None)
+            return
+        try:
+            if self._ingest.verify:
+                _verify(record)
+            for item in reader.feed(record):
+                self._add(item, line)
+        except InputError as exc:
+            self._fail(exc, line)
+
+    def take_plain(self, first: int, block: bytes) -> bool:
+        """Read a block all of whose lines are plain rows at once; False, and nothing read, where one is not."""
+        if not self._plain:
+            return False
+        try:
+            records = _LINES.decode_lines(block)
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            return False
+        # A blank line has a number too, and decodes to nothing.
+        if len(records) != block.count(b"\n") + (not block.endswith(b"\n")):
+            return False
+        columns = plain_columns(records, self._ingest.fields)
+        if columns is None:
+            return False
+        ids, prompts, sessions, texts, fields = columns
+        lines = range(first, first + len(texts))
+        self._keys = list(zip(lines, ids, map(key_of_prompt, prompts), sessions, strict=True))
+        self._fields = list(zip(*fields, strict=True)) if fields else [()] * len(texts)
+        self._texts = list(texts)
+        self._told = [None] * len(texts)
+        return True
+
+    def finish(self, line: int | None, reader: TraceReader) -> None:
+        """Take what the reader still holds at the end of the file."""
+        try:
+            for item in reader.close():
+                self._add(item, line)
+        except InputError as exc:
+            self._fail(exc, line)
+
+    def judged(self) -> Judged:
+        """Return the batch."""
+        import pyarrow as pa
+
+        waiting = [i for i, told in enumerate(self._told) if told is None]
+        judged = iter(self._ingest.judge.texts([self._texts[i] or "" for i in waiting]))
+        verdicts = [next(judged) if told is None else told for told in self._told]
+        outcomes, scores, reasons, causes = zip(*verdicts, strict=True) if verdicts else ((),) * 4
+        lines, ids, prompts, sessions = zip(*self._keys, strict=True) if self._keys else ((),) * 4
+        values = zip(*self._fields, strict=True) if self._fields else ((),) * len(self._ingest.fields)
+        columns = (lines, ids, prompts, sessions, scores, outcomes, reasons, causes, *values)
+        schema = self._ingest.schema()
+        arrays = [_array(column, kind) for column, kind in zip(columns, schema.types, strict=True)]
+        return Judged(pa.RecordBatch.from_arrays(arrays, schema=schema), tuple(self._errors), dict(self._skipped))
+
+    def _fail(self, error: InputError, line: int | None) -> None:
+        self._errors.append(error if error.source else error.at("", line))
+
+    def _add(self, item: Traced | Skipped, line: int | None) -> None:
+        if isinstance(item, Skipped):
+            self._skipped[item.why] += 1
+            return
+        exchange = item.exchange
+        prompt = exchange.request.prompt if exchange.request else None
+        self._keys.append((line, exchange.id, key_of_prompt(prompt), exchange.session))
+        known = dict(item.fields)
+        self._fields.append(tuple(known.get(name) for name in self._ingest.fields))
+        text = _plain_answer(exchange.response)
+        self._texts.append(text)
+        if text is not None:
+            self._told.append(None)
+        else:
+            verdict = classify(exchange.response, judge=self._ingest.judge.judge)
+            self._told.append((verdict.outcome, verdict.score, verdict.reason, verdict.cause))
+
+
+def _array(values: Sequence[object], kind: pa.DataType) -> pa.Array:
+    """Return a column; half of a surrogate pair, which JSON can spell and UTF-8 cannot, is shown as unknown."""
+    import pyarrow as pa
+
+    try:
+        return pa.array(values, kind)
+    except UnicodeEncodeError:
+        whole = [v.encode("utf-8", "replace").decode() if isinstance(v, str) else v for v in values]
+        return pa.array(whole, kind)
+
+
+def _plain_answer(response: Response | None) -> str | None:
+    """Return the text of an answer that only its text can judge, None where structure has a word in it."""
+    if response is None or response.signals or response.error or not response.complete or len(response.choices) != 1:
+        return None
+    choice = response.choices[0]
+    if choice.finish not in _ORDINARY or not all(isinstance(part, TextPart) for part in choice.parts):
+        return None
+    return choice.text if choice.text.strip() else None
+
+
+def _verify(record: JsonObject) -> None:
+    """Raise where an `.agentlog` record's id is not the hash of its payload."""
+    from demur.wire.agentlog import record_id
+
+    claimed = record.get("id")
+    actual = record_id(record.get("payload"))
+    if claimed != actual:
+        raise JsonError(
+            f"id `{str(claimed)[:24]}` is not the hash of the payload", hint=f"expected {actual[:24]}…: it was changed"
+        )

@@ -1,0 +1,1 @@
+"""Exchanges of two runs, paired for the axes."""

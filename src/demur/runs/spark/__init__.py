@@ -1,0 +1,1 @@
+"""Runs on a Spark cluster, with the same counts as on one machine."""

@@ -1,0 +1,325 @@
+"""What an executor does: Arrow batches of raw rows → judged rows, by the very functions that one machine runs.
+
+A judged row knows its place: the number of its source, where its block begins, and how manieth it is there. Beside the rows of
+verdicts (`kind` null) stand notes: what could not be read, what was skipped, and how many lines and rows a block had.
+
+Laws: a block is read in order by one worker, so that its lines can be counted; the same block gives the same rows wherever and
+however often it is read, so a lost executor costs time and no answer; texts go no further than this.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import groupby, islice
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+import msgspec
+
+from demur.errors import InputError, ShapeError
+from demur.formats.registry import format_of_all
+from demur.io.files import too_large
+from demur.wire.document import parse_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from collections.abc import Set as AbstractSet
+
+    import pyarrow as pa
+
+    from demur.io.config import InputLimits
+    from demur.runs.ports import IngestPort, JudgedPort
+    from demur.wire.interface import JsonObject
+
+__all__ = [
+    "ASKED",
+    "BLOCK",
+    "ERROR",
+    "FILE",
+    "LINE",
+    "SKIPPED",
+    "START",
+    "VALUE",
+    "RowJudge",
+    "RowPicker",
+    "add_shuffle",
+    "file_key",
+    "judged_schema",
+    "record_of",
+]
+
+FILE, START, LINE, VALUE = "demur:file", "demur:start", "demur:line", "value"
+"""Columns of raw rows: the file, where the block begins, the line where the reader knows it, and a line of text."""
+ASKED = ("response", "prompt", "finish_reason", "refusal", "error")
+BLOCK, ERROR, SKIPPED = "block", "error", "skipped"
+_HEAD_RECORDS = 50
+_SHUFFLED = ("key", "outcome", "score", "reason", "cause", "session")
+_BOM = b"\xef\xbb\xbf"
+
+Batches = Iterator["pa.RecordBatch"]
+Stretch = tuple[str, int, "pa.RecordBatch"]
+
+
+def judged_schema(port: IngestPort) -> pa.Schema:
+    """Return the columns of judged rows with their places: those of the port, and ours before them."""
+    import pyarrow as pa
+
+    place = [("start", pa.int64()), ("place", pa.int64()), ("within", pa.int32())]
+    ours = pa.schema([("kind", pa.string()), ("said", pa.string()), ("source", pa.int32()), *place])
+    return pa.schema([*ours, *port.schema()])
+
+
+def file_key(path: str, *, encoded: bool = False) -> str:
+    """Return what a file is known by, however Hadoop spells its address."""
+    plain = unquote(path) if encoded else path
+    return "/" + plain.removeprefix("file:").lstrip("/") if plain.startswith("file:") else plain
+
+
+@dataclass(frozen=True, slots=True)
+class RowJudge:
+    """Judges the rows of a run; it is sent to the executors.
+
+    `sources` gives the number of each file (one file where it is empty), `sniffed` says that a file is to be asked for the format
+    that it is in.
+    """
+
+    port: IngestPort
+    sources: Mapping[str, int]
+    limits: InputLimits
+    sniffed: bool = False
+
+    def lines(self, batches: Batches) -> Batches:
+        """Yield the judged rows in lines of JSON."""
+        return self._through(batches, _LineBlock)
+
+    def records(self, batches: Batches) -> Batches:
+        """Yield the judged rows in records, a column for each of their fields."""
+        return self._through(batches, _RecordBlock)
+
+    def columns(self, batches: Batches) -> Batches:
+        """Yield the judged rows of a table whose columns were sorted out before."""
+        return self._through(batches, _ColumnBlock)
+
+    def _through(self, batches: Batches, kind: type[_RowBlock]) -> Batches:
+        block: _RowBlock | None = None
+        for file, start, rows in _stretches(batches):
+            if block is None or block.at != (file, start):
+                if block is not None:
+                    yield block.end()
+                block = kind(self, file, start)
+            yield from block.take(rows)
+        if block is not None:
+            yield block.end()
+
+
+class _RowBlock:
+    """A stretch of one source on its way through a worker."""
+
+    def __init__(self, judge: RowJudge, file: str, start: int) -> None:
+        self.at = (file, start)
+        self._judge = judge
+        self._port = judge.port
+        self._schema = judged_schema(judge.port)
+        self._source = judge.sources[file_key(file, encoded=True)] if judge.sources else 0
+        self._lines = 0
+        self._rows = 0
+        self._skipped: Counter[str] = Counter()
+        self._first: list[JsonObject | InputError] = []
+        self._is_asked = judge.sniffed and bool(judge.sources) and start == 0
+
+    def take(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Yield the judged rows of the next raw ones."""
+        raise NotImplementedError
+
+    def end(self) -> pa.RecordBatch:
+        """Return what is to be said of the whole block."""
+        notes = [(SKIPPED, why, count, None) for why, count in self._skipped.items()]
+        return self._notes([(BLOCK, self._format(), self._rows, self._lines), *notes])
+
+    def _look_at(self, records: Iterable[JsonObject | InputError]) -> None:
+        """Keep the first records of a file, by which its format is known."""
+        if self._is_asked:
+            self._first += islice(records, max(0, _HEAD_RECORDS - len(self._first)))
+
+    def _format(self) -> str | None:
+        """Return the format of a file, or the error that there is none; None where another block holds its beginning."""
+        seen = [record for record in self._first if isinstance(record, dict)]
+        if seen:
+            known = format_of_all(seen)
+            hint = "name it with --format, or give rows with a `prompt` and a `response`"
+            return known.NAME if known else _told(ShapeError("no trace format has the fields of its rows", hint=hint))
+        bad = [record for record in self._first if isinstance(record, InputError)]
+        return _told(bad[0]) if bad else None
+
+    def _numbers(self, batch: pa.RecordBatch) -> list[int]:
+        """Return the line of each raw row: what the reader says, or else its place in the block."""
+        told: list[int | None] = batch.column(LINE).to_pylist()
+        first = self._lines + 1
+        self._lines += batch.num_rows
+        return [first + i if line is None else line for i, line in enumerate(told)]
+
+    def _placed(self, judged: JudgedPort) -> Iterator[pa.RecordBatch]:
+        if judged.rows.num_rows:
+            yield self._with_places(judged.rows)
+        if judged.errors:
+            yield self._notes([(ERROR, _told(error), None, error.line) for error in judged.errors])
+        self._skipped.update(judged.skipped)
+
+    def _with_places(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        import numpy as np
+        import pyarrow as pa
+
+        count = rows.num_rows
+        nothing = pa.nulls(count, pa.string())
+        lines = rows.column("line").to_numpy(zero_copy_only=False)
+        # A line of several exchanges is rare: most lines differ from the one before.
+        index = np.arange(count)
+        begins = np.concatenate([[True], lines[1:] != lines[:-1]])
+        within = index - np.maximum.accumulate(np.where(begins, index, 0))
+        places = np.arange(self._rows, self._rows + count)
+        self._rows += count
+        ours = [
+            *(nothing, nothing, pa.array(np.full(count, self._source, np.int32))),
+            *(pa.array(np.full(count, self.at[1], np.int64)), pa.array(places), pa.array(within.astype(np.int32))),
+        ]
+        return pa.RecordBatch.from_arrays([*ours, *rows.columns], schema=self._schema)
+
+    def _notes(self, notes: Sequence[tuple[str, str | None, int | None, int | None]]) -> pa.RecordBatch:
+        import pyarrow as pa
+
+        source, start = self._source, self.at[1]
+        rows = [
+            {"kind": kind, "said": said, "source": source, "start": start, "place": place, "line": line}
+            for kind, said, place, line in notes
+        ]
+        return pa.RecordBatch.from_pylist(rows, schema=self._schema)
+
+
+class _LineBlock(_RowBlock):
+    """Lines of JSON, as the file has them."""
+
+    def take(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Yield the judged rows of the next lines."""
+        import pyarrow as pa
+
+        lines = [line or b"" for line in batch.column(VALUE).cast(pa.binary()).to_pylist()]
+        first = self._lines + 1
+        self._lines += len(lines)
+        limit = self._judge.limits.line_bytes
+        long = [i for i, line in enumerate(lines) if len(line) > limit]
+        for i in long:
+            lines[i] = b""
+            error = too_large("line", limit, "DEMUR_MAX_LINE_BYTES")
+            yield self._notes([(ERROR, _told(error), None, first + i)])
+        if first == 1 and self.at[1] == 0:
+            lines[0] = lines[0].removeprefix(_BOM)
+        self._look_at(record_of(line) for line in lines if line.strip())
+        block = b"\n".join(lines)
+        if block.count(b"\n") >= len(lines):
+            # A frame of texts may hold a document in a cell; a line break is white space to JSON.
+            block = b"\n".join(line.replace(b"\n", b" ") for line in lines)
+        yield from self._placed(self._port.lines((first, block)))
+
+
+class _RecordBlock(_RowBlock):
+    """Rows of a table whose cells say more than plain columns."""
+
+    def take(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Yield the judged rows of the next records."""
+        names = [name for name in batch.schema.names if name not in (FILE, START, LINE)]
+        rows = batch.select(names).to_pylist()
+        self._look_at(rows)
+        for judged in self._port.records(zip(self._numbers(batch), rows, strict=True)):
+            yield from self._placed(judged)
+
+
+class _ColumnBlock(_RowBlock):
+    """Rows of a table of plain columns, all under the names that a port asks for."""
+
+    def take(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Yield the judged rows of the next ones."""
+        import pyarrow as pa
+
+        verdicts = self._port.columns(batch.select(list(ASKED)))
+        told = {name: verdicts.field(name) for name in ("prompt", "outcome", "score", "reason", "cause")}
+        schema = self._port.schema()
+        told["line"] = pa.array(self._numbers(batch), pa.int64())
+        arrays = [told[name] if name in told else batch.column(name) for name in schema.names]
+        yield self._with_places(pa.RecordBatch.from_arrays(arrays, schema=schema))
+
+
+@dataclass(frozen=True, slots=True)
+class RowPicker:
+    """Picks raw rows by file, block and line, to read their texts again; it is sent to the executors."""
+
+    wanted: Mapping[tuple[str, int], AbstractSet[int]]
+
+    def pick(self, batches: Batches) -> Batches:
+        """Yield the wanted rows, with their lines."""
+        import pyarrow as pa
+
+        at, seen = ("", -1), 0
+        for file, start, rows in _stretches(batches):
+            seen = seen if at == (file, start) else 0
+            at = (file, start)
+            told = rows.column(LINE).to_pylist()
+            lines = [seen + 1 + i if line is None else line for i, line in enumerate(told)]
+            seen += rows.num_rows
+            wanted = self.wanted.get((file_key(file, encoded=True), start), frozenset())
+            chosen = [i for i, line in enumerate(lines) if line in wanted]
+            if chosen:
+                picked = rows.take(pa.array(chosen))
+                numbers = pa.array([lines[i] for i in chosen], pa.int64())
+                yield picked.set_column(picked.schema.names.index(LINE), LINE, numbers)
+
+
+def add_shuffle(batches: Batches) -> Batches:
+    """Yield batches with the order of rows of one key, as the embedded engine computes it, for the rank of repeats.
+
+    `md5(concat_ws('|', key, outcome, score, reason, cause, session, …))`, the fields last; the score in whole millionths, since
+    its last bits depend on which texts were judged together.
+    """
+    import pyarrow as pa
+
+    for batch in batches:
+        fields = [name for name in batch.schema.names if name.startswith("field:")]
+        told = {name: batch.column(name).to_pylist() for name in (*_SHUFFLED, *fields)}
+        told["score"] = [math.floor(score * 1e6 + 0.5) for score in told["score"]]
+        texts = ("|".join(str(v) for v in row if v is not None) for row in zip(*told.values(), strict=True))
+        orders = [hashlib.md5(text.encode(), usedforsecurity=False).hexdigest() for text in texts]
+        yield batch.set_column(batch.schema.names.index("shuffle"), "shuffle", pa.array(orders, pa.string()))
+
+
+def _stretches(batches: Iterable[pa.RecordBatch]) -> Iterator[Stretch]:
+    """Yield the batches cut at the borders of blocks."""
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        files, starts = batch.column(FILE), batch.column(START)
+        last = batch.num_rows - 1
+        if (files[0], starts[0]) == (files[last], starts[last]):
+            yield files[0].as_py(), starts[0].as_py(), batch
+            continue
+        pairs: Iterable[tuple[Any, Any]] = zip(files.to_pylist(), starts.to_pylist(), strict=True)
+        offset = 0
+        for (file, start), same in groupby(pairs):
+            count = sum(1 for _ in same)
+            yield file, start, batch.slice(offset, count)
+            offset += count
+
+
+def record_of(line: bytes) -> JsonObject | InputError:
+    """Return what stands in a line of JSON."""
+    try:
+        record = parse_json(line)
+    except InputError as exc:
+        return exc
+    return record if isinstance(record, dict) else ShapeError("expected a JSON object", hint="one record a line")
+
+
+def _told(error: InputError) -> str:
+    return msgspec.json.encode((type(error).__name__, error.what, error.hint)).decode()

@@ -1,0 +1,373 @@
+"""Runs on a cluster: any Hadoop path, or a frame that somebody has → judged rows that Spark keeps, and what is known of them.
+
+Lines are read as text and decoded by their trace format; a table of plain columns goes in by its columns, any other table as
+records. Laws: what the embedded engine calls a row is a row here, with the same verdict; the driver holds one note for each
+block of a file, never a row of it; files of one run have one layout and one format, and are refused by name where not.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from demur import errors
+from demur.errors import EmptyInputError, InputError, ShapeError, UsageError
+from demur.formats.interface import stands_alone
+from demur.formats.registry import format_named
+from demur.io.records import sniff
+from demur.io.sources import Source, find_sources
+from demur.runs.flat_tables import flat_columns
+from demur.runs.memory import spool_rows
+from demur.runs.spark.failures import named_failures
+from demur.runs.spark.files import escaped, run_files
+from demur.runs.spark.progress import watched
+from demur.runs.spark.rows import BLOCK, ERROR, FILE, LINE, SKIPPED, START, VALUE, RowJudge, judged_schema
+from demur.runs.spark.session import map_arrow
+from demur.runs.spark.tables import plain_frame, ticked
+from demur.wire.flat import PROMPT_FIELDS, RESPONSE_FIELDS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from demur.io.config import InputLimits
+    from demur.runs.ports import IngestPort, Progress
+
+__all__ = ["Counted", "RawRows", "SparkRun", "load_run"]
+
+_HEAD_ROWS = 200
+_TEXTS = frozenset({*PROMPT_FIELDS, *RESPONSE_FIELDS})
+_ERRORS_KEPT = 1000
+_SILENT_FILES = 100
+_LEAST_BLOCK_BYTES, _MOST_BLOCK_BYTES = 4 << 20, 128 << 20
+_STEADY = {
+    "spark.sql.files.minPartitionNum": "1",
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.files.ignoreMissingFiles": "false",
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.timeType.enabled": "true",
+    "spark.sql.legacy.parquet.nanosAsLong": "true",
+}
+"""How files are read, whatever the session says: none left out, columns by their exact names, times that pandas writes."""
+_UNSIGNED = "decimal(20,0)"
+"""What Spark makes of a whole number of 64 bits without a sign, which an id may be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """How many rows have an outcome, a reason and a cause, and in how many of them each field is there."""
+
+    outcome: str
+    reason: str | None
+    cause: str | None
+    rows: int
+    fields: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RawRows:
+    """Rows not yet judged: lines of text or a table, of files or (without `keys`) of somebody's frame.
+
+    `files` are what the user calls the files in their order, `keys` what Spark knows them by, `listed` whether it listed them itself.
+    """
+
+    raw: DataFrame
+    lines: bool
+    files: tuple[str, ...]
+    keys: tuple[str, ...]
+    listed: tuple[bool, ...]
+    size_bytes: int
+
+    def only(self, numbers: Sequence[int]) -> DataFrame:
+        """Return the rows of some of the files, in the same blocks; all rows of a frame."""
+        if not self.keys:
+            return self.raw
+        paths = [escaped(self.keys[number]) for number in numbers]
+        return (_texts if self.lines else _table)(self.raw.sparkSession, paths)
+
+    def shown_line(self, before: int, line: int | None) -> int | None:
+        """Return the line of a row in its file, given those before its block; the rows of a frame have none."""
+        if not self.keys or line is None:
+            return None
+        return before + line if self.lines else line
+
+
+@dataclass(frozen=True, slots=True)
+class SparkRun:
+    """A judged run that Spark keeps.
+
+    `given` are the rows as they are read, `judged` the verdicts, `marks` for each block the rows and the lines before it, `head`
+    a file of the first rows.
+    """
+
+    name: str
+    format: str
+    given: RawRows
+    judged: DataFrame
+    head: Source
+    fields: tuple[str, ...]
+    marks: Mapping[tuple[int, int], tuple[int, int]]
+    counted: tuple[Counted, ...]
+    skipped: tuple[tuple[str, int], ...]
+    errors: tuple[InputError, ...]
+    unreadable: int
+
+    @property
+    def rows(self) -> int:
+        """How many rows were judged."""
+        return sum(each.rows for each in self.counted)
+
+    def filled(self) -> tuple[str, ...]:
+        """Return the fields that some row has."""
+        return tuple(n for i, n in enumerate(self.fields) if any(each.fields[i] for each in self.counted))
+
+
+def load_run(  # noqa: PLR0913 — what a run is read by, all by keyword
+    session: SparkSession,
+    run: object,
+    *,
+    name: str,
+    port: IngestPort,
+    limits: InputLimits,
+    folder: Path,
+    format_name: str | None = None,
+    progress: Progress | None = None,
+) -> SparkRun:
+    """Return a run, judged; `folder` is for what the driver writes down of it."""
+    with named_failures(name):
+        given = _frame_input(run, name) if hasattr(run, "sparkSession") else _path_input(session, run, folder)
+        head = _head(given, folder / f"head-{len(list(folder.iterdir()))}", name)
+        chosen = format_named(format_name).NAME if format_name else sniff(head, limits)
+        _refuse_order(chosen, name)
+        judge = RowJudge(
+            port.with_format(chosen),
+            {key: number for number, key in enumerate(given.keys)},
+            limits,
+            sniffed=format_name is None,
+        )
+        judged = _judged(given, judge, head).persist()
+        with ExitStack() as undo, watched(session, progress, name=name, size_bytes=given.size_bytes):
+            undo.callback(judged.unpersist)
+            # The first of these jobs reads and judges all; the others go by what Spark then keeps.
+            counted, unreadable = _counted_rows(judged, port.fields)
+            marks, skipped, formats = _marks(given, judged)
+            if format_name is None:
+                _refuse_foreign(given, marks, formats)
+            bad = _bad_rows(given, judged, marks) if unreadable else ()
+            found = SparkRun(
+                *(name, chosen, given, judged, head, port.fields),
+                *(marks, counted, skipped, bad, unreadable),
+            )
+            _refuse_foreign_tables(session, found)
+            undo.pop_all()
+    if not found.rows and not found.unreadable:
+        why = ", ".join(f"{count:,} rows skipped: {reason}" for reason, count in found.skipped)
+        raise EmptyInputError(f"no exchanges ({why or 'no rows'})", source=name, hint="an empty run is never a pass")
+    return found
+
+
+def _frame_input(frame: Any, name: str) -> RawRows:  # noqa: ANN401 — a frame of either kind of session
+    from pyspark.sql import functions as sql
+
+    if frame.isStreaming:
+        raise UsageError(f"`{name}` is a stream, which has no end", hint="pass a frame of what has come so far")
+    _refuse_twins(frame, name)
+    named = {LINE: sql.lit(None).cast("long"), FILE: sql.lit(""), START: sql.spark_partition_id().cast("long")}
+    lines = frame.dtypes in ([(VALUE, "string")], [(VALUE, "binary")])
+    rows = frame.select(sql.col(VALUE).cast("string").alias(VALUE)) if lines else frame
+    return RawRows(rows.withColumns(named), lines, (name,), (), (), 0)
+
+
+def _refuse_twins(frame: DataFrame, name: str) -> None:
+    """Raise where two columns have one name, as after a join, or one has a name of ours: nobody could say which is meant."""
+    exact = frame.sparkSession.conf.get("spark.sql.caseSensitive", "false") == "true"
+    called = Counter([*(column if exact else column.lower() for column in frame.columns), FILE, START, LINE])
+    twice = next((column for column, count in called.items() if count > 1), None)
+    if twice is not None:
+        raise ShapeError(f"two columns are called `{twice}`", source=name, hint="give every column a name of its own")
+
+
+def _path_input(session: SparkSession, run: object, folder: Path) -> RawRows:
+    files = run_files(session, run, folder)
+    tables = {file.is_table for file in files}
+    if len(tables) > 1:
+        one, other = (next(file.name for file in files if file.is_table is kind) for kind in (True, False))
+        raise ShapeError(f"Parquet, but `{other}` is not", source=one, hint="a run on Spark has one kind of file")
+    size = sum(file.size_bytes for file in files)
+    raw = (_table if tables == {True} else _texts)(_steady(session, size), [escaped(file.key) for file in files])
+    names, keys = tuple(file.name for file in files), tuple(file.key for file in files)
+    return RawRows(raw, tables == {False}, names, keys, tuple(file.listed for file in files), size)
+
+
+def _steady(session: SparkSession, size_bytes: int) -> SparkSession:
+    """Return a session of the same cluster that reads files in one way, and cuts them into the same blocks each time.
+
+    By itself Spark goes by the number of cores and by the files asked for, and either may be another when rows are read again.
+    """
+    context = getattr(session, "_sc", None)
+    if context is None:
+        return session
+    steady = session.newSession()
+    share = max(_LEAST_BLOCK_BYTES, min(_MOST_BLOCK_BYTES, size_bytes // max(1, context.defaultParallelism)))
+    # A notebook gives a store's keys to its session alone, under Hadoop's own names.
+    hadoops = {key: value for key, value in session.conf.getAll.items() if not key.startswith("spark.")}
+    for key, value in (hadoops | _STEADY | {"spark.sql.files.maxPartitionBytes": str(share)}).items():
+        steady.conf.set(key, value)
+    return steady
+
+
+def _texts(session: SparkSession, paths: Sequence[str]) -> DataFrame:
+    # A lone carriage return ends no line of JSON.
+    frame = session.read.option("lineSep", "\n").option("recursiveFileLookup", "true").text(list(paths))
+    return frame.selectExpr(
+        VALUE,
+        f"CAST(NULL AS BIGINT) AS `{LINE}`",
+        f"_metadata.file_path AS `{FILE}`",
+        f"_metadata.file_block_start AS `{START}`",
+    )
+
+
+def _table(session: SparkSession, paths: Sequence[str]) -> DataFrame:
+    from pyspark.sql import functions as sql
+
+    # Without the merge Spark takes the schema of one file, and drops the columns that only others have.
+    frame = session.read.option("mergeSchema", "true").option("recursiveFileLookup", "true").parquet(*paths)
+    _refuse_twins(frame, paths[0])
+    unsigned = [name for name, kind in frame.dtypes if kind == _UNSIGNED and name not in _TEXTS]
+    where = frame.metadataColumn("_metadata")
+    columns = [
+        sql.col(ticked(name)).cast("string").alias(name) if name in unsigned else sql.col(ticked(name))
+        for name in frame.columns
+    ]
+    return frame.select(
+        *columns,
+        (where["row_index"] + 1).alias(LINE),
+        where["file_path"].alias(FILE),
+        where["file_block_start"].alias(START),
+    )
+
+
+def _head(given: RawRows, path: Path, name: str) -> Source:
+    """Return a file of the first rows, to see by what they are."""
+    rows = given.raw.drop(LINE, FILE, START).limit(_HEAD_ROWS)
+    if given.lines:
+        texts = [row[0] or "" for row in rows.collect()]
+        if not any(map(str.strip, texts)):
+            raise EmptyInputError("no exchanges (no rows)", source=name, hint="an empty run is never a pass")
+        path = path.with_suffix(".jsonl")
+        path.write_text("".join(text.replace("\n", " ") + "\n" for text in texts), encoding="utf-8", errors="replace")
+    else:
+        path = spool_rows(rows.toArrow(), path)
+    return replace(find_sources([str(path)], path.parent)[0], name=name)
+
+
+def _refuse_order(chosen: str, name: str) -> None:
+    if not stands_alone(format_named(chosen).open_reader()):
+        hint = "run it without Spark: its files are read from start to end"
+        raise UsageError(f"`{name}` is in format {chosen}, whose records need those before them", hint=hint)
+
+
+def _judged(given: RawRows, judge: RowJudge, head: Source) -> DataFrame:
+    schema = judged_schema(judge.port)
+    if given.lines:
+        return map_arrow(given.raw, judge.lines, schema)
+    flat = flat_columns(head, judge.port.fields) if judge.port.format == "flat" else None
+    if flat is None:
+        return map_arrow(given.raw, judge.records, schema)
+    return map_arrow(plain_frame(given.raw, flat, judge.port.fields), judge.columns, schema)
+
+
+def _counted_rows(judged: DataFrame, fields: Sequence[str]) -> tuple[tuple[Counted, ...], int]:
+    """Return what the rows count up to, and how many could not be read."""
+    from pyspark.sql import functions as sql
+
+    counts = [sql.count(sql.col(ticked(f"field:{name}"))) for name in fields]
+    rows = judged.groupBy("kind", "outcome", "reason", "cause").agg(sql.count("*"), *counts).collect()
+    told = tuple(Counted(r[1], r[2], r[3], r[4], tuple(r[5:])) for r in rows if r[0] is None)
+    return told, sum(row[4] for row in rows if row[0] == ERROR)
+
+
+_Marks = dict[tuple[int, int], tuple[int, int]]
+
+
+def _marks(given: RawRows, judged: DataFrame) -> tuple[_Marks, tuple[tuple[str, int], ...], dict[int, str]]:
+    """Return the rows and lines before each block, what was skipped, most frequent first, and what each file is."""
+    noted = judged.where(f"kind IN ('{BLOCK}', '{SKIPPED}')").select("source", "start", "kind", "said", "place", "line")
+    # In the order of the files: what was skipped as often as something else stands in the order that it was met in.
+    notes = sorted(noted.collect(), key=lambda note: (note[0], note[1], note[2]))
+    skipped: Counter[str] = Counter()
+    formats: dict[int, str] = {}
+    marks: _Marks = {}
+    last, row, line = -1, 0, 0
+    for source, start, kind, said, rows, lines in notes:
+        if kind == SKIPPED:
+            skipped[said] += rows
+            continue
+        if said is not None:
+            formats[source] = said
+        line = line if source == last else 0
+        marks[source, start] = (row, line)
+        last, row, line = source, row + rows, line + (lines if given.lines else 0)
+    return marks, tuple(sorted(skipped.items(), key=lambda item: -item[1])), formats
+
+
+def _refuse_foreign(given: RawRows, marks: _Marks, formats: Mapping[int, str]) -> None:
+    """Raise where a file has no record, none of a known format, or those of another format than the first file."""
+    there = {source for source, _ in marks}
+    for number, (name, listed) in enumerate(zip(given.files, given.listed, strict=False)):
+        if number not in there and not listed:
+            raise EmptyInputError("no records in it", source=name, hint="an empty run is never a pass")
+    first = min(formats, default=0)
+    for number, said in sorted(formats.items()):
+        if said.startswith("["):
+            raise _error_of(said).at(given.files[number])
+        if said != formats[first]:
+            what = f"in format {said}, but `{given.files[first]}` is in format {formats[first]}"
+            hint = "a run has one format: name the files apart, or pass --format"
+            raise ShapeError(what, source=given.files[number], hint=hint)
+
+
+def _error_of(said: str) -> InputError:
+    kind, what, hint = msgspec.json.decode(said, type=tuple[str, str, str | None])
+    error: InputError = getattr(errors, kind)(what, hint=hint)
+    return error
+
+
+def _bad_rows(
+    given: RawRows, judged: DataFrame, marks: Mapping[tuple[int, int], tuple[int, int]]
+) -> tuple[InputError, ...]:
+    """Return the first errors, each with its file and line."""
+    from pyspark.sql import functions as sql
+
+    bad = judged.where(sql.col("kind") == ERROR)
+    ordered = bad.orderBy("source", "start", "line").limit(_ERRORS_KEPT)
+    first = ordered.select("said", "source", "start", "line").collect()
+    found = []
+    for said, source, start, line in first:
+        found.append(_error_of(said).at(given.files[source], given.shown_line(marks[source, start][1], line)))
+    return tuple(found)
+
+
+def _refuse_foreign_tables(session: SparkSession, run: SparkRun) -> None:
+    """Raise where a table has no column of answers that the others have: its rows would pass for missing answers."""
+    from pyspark.sql import functions as sql
+
+    given = run.given
+    if given.lines or len(given.keys) < 2 or not any(each.outcome == "failed" for each in run.counted):  # noqa: PLR2004 — one is not mixed
+        return
+    answered = sql.sum(((sql.col("cause") == "text") | (sql.col("outcome") == "empty")).cast("int"))
+    silent = run.judged.where("kind IS NULL").groupBy("source").agg(answered.alias("n")).where("coalesce(n, 0) = 0")
+    for source in sorted(row.source for row in silent.limit(_SILENT_FILES).collect()):
+        columns = session.read.parquet(escaped(given.keys[source])).columns
+        lacking = [name for name in RESPONSE_FIELDS if name in given.raw.columns and name not in columns]
+        if lacking:
+            what = f"no column `{lacking[0]}`, which other files of the run have: their schemas are mixed"
+            raise ShapeError(
+                what, source=given.files[source], hint="name the files apart, or give them the same columns"
+            )

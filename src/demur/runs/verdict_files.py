@@ -1,0 +1,82 @@
+"""Verdicts on disk: every row of a scan, every pair of a comparison, as Parquet or JSON lines.
+
+Laws: the ending of the name says which; texts are not in it; a row can be found again by its file and its line, or, in a
+table that DuckDB read, by its place among the rows of the file (`row`, from 1 on); a field never hides a column of ours.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from demur.errors import UsageError
+from demur.io.sql import literal, quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from demur.runs.engine import Engine, LoadedRun
+
+__all__ = ["verdict_file", "write_pairs", "write_verdicts"]
+
+_WRITERS = {".parquet": "FORMAT parquet, COMPRESSION zstd", ".jsonl": "FORMAT json", ".ndjson": "FORMAT json"}
+
+_OURS = frozenset({"run", "source", "line", "row", "id", "session", "outcome", "score", "reason", "cause"})
+
+
+def verdict_file(path: Path) -> str:
+    """Return how a file of that name is written; an ending that says nothing is an error."""
+    writer = _WRITERS.get(path.suffix.lower())
+    if writer is None:
+        raise UsageError(f"`{path}` names no format", hint=f"end it in {' or '.join(sorted(_WRITERS))}")
+    return writer
+
+
+def write_verdicts(engine: Engine, runs: Sequence[LoadedRun], path: Path) -> None:
+    """Write one row an exchange: where it stands, its keys, its verdict and its fields."""
+    parts = []
+    for run in runs:
+        fields = "".join(f", {quoted(f'field:{name}')} AS {quoted(_column(name))}" for name in run.fields)
+        parts.append(
+            f"SELECT {literal(run.name)} AS run, {_source(run, 'source')} AS source, line, {_place_in_file(run, '')} AS row, id, session, "
+            f"outcome, score, reason, cause{fields} FROM {run.table}"
+        )
+    _copy(engine, " UNION ALL ".join(parts), path)
+
+
+def write_pairs(engine: Engine, runs: tuple[LoadedRun, LoadedRun], path: Path) -> None:
+    """Write one row a pair: its key and what came out on each side."""
+    first, second = runs
+    query = (
+        f"SELECT key, k AS repeat, b.outcome AS baseline_outcome, c.outcome AS candidate_outcome, "
+        f"b.score AS baseline_score, c.score AS candidate_score, {_source(first, 'b.source')} AS baseline_source, "
+        f"b.line AS baseline_line, {_place_in_file(first, 'b.')} AS baseline_row, {_source(second, 'c.source')} AS candidate_source, "
+        f"c.line AS candidate_line, {_place_in_file(second, 'c.')} AS candidate_row FROM pairs LEFT JOIN {first.table} b ON b.rowid = base "
+        f"LEFT JOIN {second.table} c ON c.rowid = cand ORDER BY key, k"
+    )
+    _copy(engine, query, path)
+
+
+def _copy(engine: Engine, query: str, path: Path) -> None:
+    import duckdb
+
+    try:
+        engine.ask(f"COPY ({query}) TO {literal(str(path.absolute()))} ({verdict_file(path)})")
+    except duckdb.IOException as exc:
+        raise UsageError(f"`{path}` cannot be written", hint="check the folder") from exc
+
+
+def _source(run: LoadedRun, column: str) -> str:
+    """Return the name of a row's file: the list of a run's files is short."""
+    names = ", ".join(literal(source.name) for source in run.sources)
+    return f"([{names}])[{column} + 1]"
+
+
+def _place_in_file(run: LoadedRun, side: str) -> str:
+    """Return the place of a row among those of its file."""
+    starts = ", ".join(map(str, run.starts))
+    return f"{side}rowid - ([{starts}])[{side}source + 1] + 1"
+
+
+def _column(field: str) -> str:
+    return f"field_{field}" if field.lower() in _OURS else field

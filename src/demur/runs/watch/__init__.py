@@ -1,0 +1,1 @@
+"""A growing log, followed row by row."""

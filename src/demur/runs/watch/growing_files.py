@@ -1,0 +1,113 @@
+"""A log that somebody is still writing → blocks of its whole lines, as they come.
+
+Laws: a line is given once, when its end is there; a file that was cut short, or replaced by another of its name, is read on from the
+new one's start, and the mark counts that; standard input ends where its writer ends it.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from demur.errors import InputError
+from demur.io.records import blocks_from
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import IO
+
+    from demur.io.config import InputLimits
+    from demur.io.records import Block
+
+__all__ = ["Mark", "follow_lines"]
+
+_HEAD_BYTES = 4
+_NO_LINES = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PAR1", b"PK\x03\x04")
+"""How compressed files, Parquet and zips begin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """How far a log was read: the bytes behind us, the next line, which file it was, and how often it began anew."""
+
+    offset: int = 0
+    line: int = 1
+    inode: int = 0
+    restarts: int = 0
+
+    def at(self, found: os.stat_result) -> Mark:
+        """Return the mark for the file that is there now: its start, where it is another one or was cut."""
+        if self.inode and (found.st_ino != self.inode or found.st_size < self.offset):
+            return Mark(inode=found.st_ino, restarts=self.restarts + 1)
+        return Mark(self.offset, self.line, found.st_ino, self.restarts)
+
+    def behind(self, block: Block) -> Mark:
+        """Return the mark behind a block."""
+        return Mark(block.end, block.next_line, self.inode, self.restarts)
+
+
+def follow_lines(
+    name: str, mark: Mark, limits: InputLimits, *, wait: Callable[[], bool], finished: bool = False
+) -> Iterator[tuple[Block, Mark]]:
+    """Yield the lines of a log from a mark on, with the mark behind them; `wait` waits for more, or says False: that was all.
+
+    A log that is `finished` may lack the end of its last line.
+    """
+    if name == "-":
+        yield from _piped(limits)
+        return
+    try:
+        yield from _followed(name, mark, limits, wait=wait, finished=finished)
+    except OSError as exc:
+        raise InputError((exc.strerror or "cannot be read").lower(), source=name, hint="check the path") from exc
+
+
+def _followed(
+    name: str, mark: Mark, limits: InputLimits, *, wait: Callable[[], bool], finished: bool
+) -> Iterator[tuple[Block, Mark]]:
+    going = True
+    while going:
+        with Path(name).open("rb") as stream:
+            replaced = False
+            while going and not replaced:
+                # Asked before it is read to its end: a writer that renames a log has written it to the end by then.
+                replaced = _is_replaced(name, stream)
+                for block, behind in _beyond(stream, name, mark, limits, growing=not finished):
+                    mark = behind
+                    yield block, mark
+                going = replaced or wait()
+
+
+def _is_replaced(name: str, stream: IO[bytes]) -> bool:
+    """Return whether another file bears the name by now; one that is gone may come back."""
+    try:
+        return Path(name).stat().st_ino != os.fstat(stream.fileno()).st_ino
+    except FileNotFoundError:
+        return False
+
+
+def _beyond(
+    stream: IO[bytes], name: str, mark: Mark, limits: InputLimits, *, growing: bool
+) -> Iterator[tuple[Block, Mark]]:
+    """Yield what a file holds beyond a mark."""
+    mark = mark.at(os.fstat(stream.fileno()))
+    stream.seek(0)
+    if mark.offset == 0 and stream.read(_HEAD_BYTES).startswith(_NO_LINES):
+        raise InputError("no log of JSON lines", source=name, hint="`demur scan` reads compressed files and tables")
+    stream.seek(mark.offset)
+    for block in blocks_from(stream.read, limits, number=mark.line, offset=mark.offset, growing=growing):
+        yield block, mark.behind(block)
+
+
+def _piped(limits: InputLimits) -> Iterator[tuple[Block, Mark]]:
+    if sys.stdin is None or sys.stdin.closed or sys.stdin.isatty():
+        raise InputError("nothing is piped into standard input", hint="pipe a log into it, or name a file")
+    pipe = sys.stdin.buffer
+    # A pipe gives what is there; waiting for a whole block would keep an alarm back.
+    read = pipe.read1 if isinstance(pipe, io.BufferedReader) else pipe.read
+    for block in blocks_from(read, limits):
+        yield block, Mark(block.end, block.next_line)

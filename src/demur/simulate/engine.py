@@ -1,0 +1,195 @@
+"""What does the simulator answer, and what is true about the answer? Joins the prompt detector and the scenarios.
+
+Laws: harm takes precedence over jailbreak; all user turns and all their text parts are read; a switch that is off hides what
+it looks for, not the scenario's other rules; the same call and seed give the same reply, whatever came before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from demur.detect.prompts.check import default_prompt_judge, prompt_text
+from demur.model.exchange import Message, Shape, TextPart
+from demur.model.verdict import Outcome
+from demur.simulate.dice import dice_for
+from demur.simulate.phrasebook import fold_topic, refusal_message
+from demur.simulate.reply import Asked, Plan, build_reply, is_free, outcome_of, worded
+from demur.simulate.scenario import Fault, Way, scenario_named, scenario_of_model
+from demur.simulate.settings import SAFETY_MESSAGE, SafetySettings, SimulatorSettings
+from demur.simulate.tokens import TOKENS_PER_MESSAGE, count_tokens
+from demur.simulate.truth import Truth
+from demur.wire.blocks import SYSTEM_ROLES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from demur.detect.ports import PromptJudge
+    from demur.model.exchange import Request, Response
+    from demur.simulate.dice import Dice
+    from demur.simulate.scenario import Rule, Scenario
+
+__all__ = [
+    "Call",
+    "Simulated",
+    "Simulator",
+    "is_jailbreak_attempt",
+    "prepend_safety_message",
+    "should_refuse_request",
+    "topic_of",
+]
+
+_BENIGN = "benign"
+_JAILBREAK = "jailbreak"
+_FAILING = (Fault.RATE_LIMIT, Fault.SERVER_ERROR, Fault.OVERLOADED, Fault.CONTENT_TYPE, Fault.MALFORMED, Fault.CUT)
+_SAFETY_TURN = Message("system", (TextPart(SAFETY_MESSAGE),))
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request to the simulator: what it asks, the parts that its draws come from, whether tokens are to be told.
+
+    `host` is who serves a shape that is not their own, as Azure serves OpenAI's Responses.
+    """
+
+    shape: Shape
+    request: Request
+    key: tuple[bytes, ...]
+    stream: bool = False
+    scenario: str | None = None
+    seed: int | None = None
+    max_tokens: int | None = None
+    schema: bytes | None = None
+    usage: bool = True
+    host: Shape | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Simulated:
+    """A reply: in which shape, what it says, what is true about it, and how it is to be sent."""
+
+    shape: Shape
+    response: Response
+    truth: Truth
+    piece_chars: int
+
+
+@dataclass(frozen=True, slots=True)
+class Simulator:
+    """Answers calls by its settings and a prompt judge."""
+
+    settings: SimulatorSettings = field(default_factory=SimulatorSettings)
+    judge: PromptJudge = field(default_factory=default_prompt_judge)
+
+    def answer(self, call: Call) -> Simulated:
+        """Return the reply to a call; a scenario that it names and that does not exist is a `UsageError`."""
+        scenario = self._scenario(call)
+        seed = next(s for s in (call.seed, scenario.seed, self.settings.seed) if s is not None)
+        dice = dice_for(seed, *call.key)
+        prompt = call.request.prompt
+        topic = topic_of(prompt, judge=self.judge, safety=self.settings.safety)
+        plan = _plan(topic, scenario.rule_for(topic, prompt, dice=dice), dice)
+        shape = _shape(call, scenario.dialect, plan.way)
+        response = build_reply(plan, self._asked(call, shape, plan), dice=dice)
+        response = response if call.usage else msgspec.structs.replace(response, usage=None)
+        fault = scenario.fault_for(dice)
+        truth = _truth(call, plan, dice=dice, shape=shape, topic=topic, scenario=scenario.name, fault=fault)
+        return Simulated(shape, response, truth, self._piece_chars(scenario, plan))
+
+    def _scenario(self, call: Call) -> Scenario:
+        """Return the scenario in force: the header's, else the model's, else the simulator's own."""
+        if call.scenario is not None:
+            return scenario_named(call.scenario)
+        return scenario_of_model(call.request.model) or self.settings.scenario
+
+    def _asked(self, call: Call, shape: Shape, plan: Plan) -> Asked:
+        tokens = 0 if is_free(plan, shape) else self._input_tokens(call)
+        return Asked(shape, call.request.model, call.request.n, tokens, call.max_tokens, call.schema)
+
+    def _input_tokens(self, call: Call) -> int:
+        messages = call.request.messages
+        if self.settings.safety.prepend_safety_message and all(m.role not in SYSTEM_ROLES for m in messages):
+            messages = (_SAFETY_TURN, *messages)
+        return sum(count_tokens(message.text) + TOKENS_PER_MESSAGE for message in messages)
+
+    def _piece_chars(self, scenario: Scenario, plan: Plan) -> int:
+        """Return how finely text is streamed; a refusal field comes whole unless the scenario says otherwise."""
+        if scenario.piece_chars is not None:
+            return scenario.piece_chars
+        return 0 if plan.way is Way.REFUSAL else self.settings.piece_chars
+
+
+def topic_of(prompt: str, *, judge: PromptJudge, safety: SafetySettings) -> str:
+    """Return what a prompt is about: its first harm, else `jailbreak`, else `benign`; switches that are off see nothing."""
+    if not (safety.enable_safety_features or safety.enable_jailbreak_detection):
+        return _BENIGN
+    verdict = judge.judge(prompt)
+    if verdict.harm and safety.enable_safety_features:
+        return fold_topic(verdict.harm[0])
+    return _JAILBREAK if verdict.adversarial and safety.enable_jailbreak_detection else _BENIGN
+
+
+def should_refuse_request(
+    messages: object, *, safety: SafetySettings | None = None, judge: PromptJudge | None = None
+) -> tuple[bool, str | None]:
+    """Return whether the user turns ask for harm, and the refusal that answers it; jailbreaks are no part of this.
+
+    `messages` is a list of messages, a text, or any provider's request.
+    """
+    looked_at = replace(safety or SafetySettings(), enable_jailbreak_detection=False)
+    topic = topic_of(prompt_text(messages), judge=judge or default_prompt_judge(), safety=looked_at)
+    return (False, None) if topic == _BENIGN else (True, refusal_message(topic))
+
+
+def is_jailbreak_attempt(
+    messages: object, *, safety: SafetySettings | None = None, judge: PromptJudge | None = None
+) -> bool:
+    """Return whether the user turns attack the model's instructions; harm is no part of this."""
+    looked_at = replace(safety or SafetySettings(), enable_safety_features=False)
+    return topic_of(prompt_text(messages), judge=judge or default_prompt_judge(), safety=looked_at) == _JAILBREAK
+
+
+def prepend_safety_message(messages: Sequence[Mapping[str, object]]) -> list[Mapping[str, object]]:
+    """Return the messages with a safety message first, unless one of them is a system message already."""
+    if any(message.get("role") in SYSTEM_ROLES for message in messages):
+        return list(messages)
+    return [{"role": "system", "content": SAFETY_MESSAGE}, *messages]
+
+
+def _shape(call: Call, dialect: Shape | None, way: Way) -> Shape:
+    """Return the shape of a reply: the call's own but for a scenario's dialect; blocks are in the words of the host."""
+    if call.shape is Shape.OPENAI_CHAT:
+        return dialect or call.shape
+    if call.shape is Shape.OPENAI_RESPONSES and way is Way.BLOCK and Shape.AZURE in (call.host, dialect):
+        return Shape.AZURE
+    return call.shape
+
+
+def _plan(topic: str, rule: Rule | None, dice: Dice) -> Plan:
+    if rule is None:
+        return Plan(Way.ANSWER, topic)
+    return worded(Plan(rule.way, rule.category or topic, rule.style, rule.language), dice)
+
+
+def _truth(
+    call: Call, plan: Plan, *, dice: Dice, shape: Shape, topic: str, scenario: str, fault: Fault | None
+) -> Truth:
+    declines = plan.way not in (Way.ANSWER, Way.EMPTY)
+    worded_by = plan.way in (Way.TEXT, Way.PARTIAL)
+    failed = fault in _FAILING
+    return Truth(
+        id=dice.word("truth", 16),
+        outcome=Outcome.FAILED if failed else outcome_of(plan, shape),
+        way=None if failed else plan.way,
+        topic=topic,
+        category=plan.topic if declines and not failed else None,
+        style=plan.style if plan.way is Way.TEXT and not failed else None,
+        language=plan.language if worded_by and not failed else None,
+        scenario=scenario,
+        fault=fault,
+        shape=shape,
+        model=call.request.model,
+        stream=call.stream,
+    )

@@ -1,0 +1,219 @@
+"""A model server that refuses in every provider's shape: which bytes answer which request?
+
+Laws: the same request, settings and seed give the same bytes; every reply to a well-formed request carries its truth in
+`x-demur-truth`; whatever is sent here, an answer in the provider's own shape comes back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from demur.errors import ShapeError, SizeLimitError, UsageError
+from demur.http.asgi import ClientGoneError, LateBodyError, is_json, read_body
+from demur.model.exchange import Shape
+from demur.simulate.engine import Simulator
+from demur.simulate.scenario import Fault
+from demur.simulate.server.calls import Knock, call_of, plain_call
+from demur.simulate.server.checks import first_problem
+from demur.simulate.server.errors import UNKNOWN_URL, Problem, error_reply
+from demur.simulate.server.http import JSON, Outgoing, broken, send_outgoing
+from demur.simulate.server.lists import model_body, models_body, moderation_body, tokens_body
+from demur.simulate.server.routes import Door, Route, route_of, shape_of_path
+from demur.wire import eventstream, sse
+from demur.wire.fields import decode, encode
+from demur.wire.shapes import CODECS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from demur.http.asgi import Receive, Scope, Send
+    from demur.simulate.engine import Call, Simulated
+    from demur.simulate.truth import Truth
+    from demur.wire.interface import JsonObject
+
+__all__ = ["SimulatorApp"]
+
+_FAULT_PROBLEMS = {
+    Fault.RATE_LIMIT: Problem(429, "Rate limit reached for requests. Please try again later."),
+    Fault.SERVER_ERROR: Problem(500, "The server had an error while processing your request."),
+    Fault.OVERLOADED: Problem(503, "The server is overloaded or not ready yet."),
+}
+_NOT_JSON = Problem(400, "The body of the request cannot be parsed as JSON: a JSON object is expected.")
+_LONG_BYTES = 2**18
+_LATE = 408
+_REQUEST_IDS = {Shape.ANTHROPIC: b"request-id", Shape.BEDROCK: b"x-amzn-requestid"}
+
+
+@dataclass(slots=True)
+class SimulatorApp:
+    """The ASGI application; `simulator` may be exchanged between requests, `note` is told the truth of each reply.
+
+    A client has `body_s` seconds for the body of its request.
+    """
+
+    simulator: Simulator = field(default_factory=Simulator)
+    note: Callable[[Truth], None] | None = None
+    body_s: float = 60.0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            return
+        try:
+            outgoing = await self._outgoing(scope, receive)
+        except ClientGoneError:
+            return
+        await send_outgoing(outgoing, self.simulator.settings, receive=receive, send=send)
+
+    async def _outgoing(self, scope: Scope, receive: Receive) -> Outgoing:
+        path, method = scope["path"], scope["method"]
+        route = route_of(path)
+        if route is None:
+            missing = Problem(404, f"Invalid URL ({method} {path})", code=UNKNOWN_URL)
+            return _failed(missing, shape_of_path(path))
+        if method != route.method and (method, route.method) != ("HEAD", "GET"):
+            wrong = Problem(405, f"Not allowed to {method} on {path}.", code="method_not_supported")
+            return _failed(wrong, route.shape, allow=route.method)
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        if route.method == "GET":
+            return self._listed(route, headers)
+        try:
+            found = await self._posted(route, scope, receive, headers=headers)
+        except ClientGoneError:
+            raise
+        except Exception:  # noqa: BLE001 — the outermost layer: a fault of ours is a 500 of the provider's
+            found = Problem(500, "The simulator met a fault of its own.")
+        return _failed(found, route.shape) if isinstance(found, Problem) else found
+
+    async def _posted(
+        self, route: Route, scope: Scope, receive: Receive, *, headers: Mapping[str, str]
+    ) -> Outgoing | Problem:
+        """Return the reply to a POST, or what is wrong with it before it is read."""
+        if not is_json(scope):
+            kind = headers["content-type"][:100]
+            message = f"Unsupported content type: '{kind}'. Use 'application/json'."
+            return Problem(415, message, code="unsupported_content_type")
+        try:
+            body = await read_body(scope, receive, limit=self.simulator.settings.max_body_bytes, limit_s=self.body_s)
+        except LateBodyError:
+            return Problem(_LATE, "The request did not come in time.", code="request_timeout")
+        except SizeLimitError:
+            return Problem(413, "The request is too large.", code="request_too_large")
+        knock = Knock(scope["path"], scope["query_string"].decode("latin-1"), headers, body)
+        if len(body) > _LONG_BYTES:
+            # Megabytes are read for seconds, in which other clients' streams must go on.
+            return await asyncio.to_thread(self._answered, route, knock)
+        return self._answered(route, knock)
+
+    def _listed(self, route: Route, headers: Mapping[str, str]) -> Outgoing:
+        """Return what a GET asks for: models, or a sign of life."""
+        if route.door is Door.HEALTH:
+            return _plain_outgoing({"status": "ok"})
+        # All three list their models at the same path; only the headers tell them apart.
+        shape = Shape.ANTHROPIC if "anthropic-version" in headers else route.shape
+        shape = Shape.GEMINI if "x-goog-api-key" in headers else shape
+        known = self.simulator.settings.models
+        if route.door is Door.MODELS:
+            return _plain_outgoing(models_body(known, shape))
+        found = None if known and route.model not in known else model_body(route.model, shape)
+        return _failed(_no_model(route.model, shape), shape) if found is None else _plain_outgoing(found)
+
+    def _answered(self, route: Route, knock: Knock) -> Outgoing | Problem:
+        """Return the reply to a body, or what is wrong with it."""
+        try:
+            plain = plain_call(route, knock)
+            return self._simulated(plain, knock) if plain is not None else self._general(route, knock)
+        except (ShapeError, UsageError) as exc:
+            return Problem(400, str(exc))
+
+    def _general(self, route: Route, knock: Knock) -> Outgoing | Problem:
+        try:
+            body = decode(knock.body)
+        except ShapeError:
+            return _NOT_JSON
+        if not isinstance(body, dict):
+            return _NOT_JSON
+        if route.door is Door.MODERATIONS:
+            return _moderated(body, self.simulator)
+        if route.door is Door.TOKENS:
+            return _plain_outgoing(tokens_body(knock.body.decode("utf-8", "replace"), route.shape))
+        problem = first_problem(body, route.shape, model_in_path=bool(route.model))
+        return problem or self._simulated(call_of(route, knock, body), knock)
+
+    def _simulated(self, call: Call, knock: Knock) -> Outgoing | Problem:
+        known = self.simulator.settings.models
+        if known and call.request.model not in known:
+            return _no_model(call.request.model, call.shape)
+        simulated = self.simulator.answer(call)
+        if self.note is not None:
+            self.note(simulated.truth)
+        outgoing = _written(simulated, knock)
+        return broken(outgoing, simulated.truth.fault) if simulated.truth.fault else outgoing
+
+
+_ONE_LINE = bytes(c if c not in b"\r\n\0" else ord(" ") for c in range(256))
+
+
+def _written(simulated: Simulated, knock: Knock) -> Outgoing:
+    """Return the bytes of a reply, its truth among the headers."""
+    shape, response, truth = simulated.shape, simulated.response, simulated.truth
+    label = truth.header().encode("ascii", "replace").translate(_ONE_LINE)
+    headers = ((b"x-demur-truth", label), (_REQUEST_IDS.get(shape, b"x-request-id"), truth.id.encode()))
+    problem = _FAULT_PROBLEMS.get(truth.fault) if truth.fault else None
+    if problem is not None:
+        status, more, body = error_reply(problem, shape)
+        return Outgoing(status, (*more, *headers), (body,))
+    if response.error is not None or not truth.stream:
+        return Outgoing(response.status, headers, (encode(CODECS[shape].write_response(response)),))
+    kind, pieces = _streamed(simulated, knock)
+    return Outgoing(200, headers, pieces, kind, stream=True)
+
+
+def _streamed(simulated: Simulated, knock: Knock) -> tuple[bytes, tuple[bytes, ...]]:
+    """Return the media type and the pieces of a stream."""
+    events = CODECS[simulated.shape].write_stream(simulated.response, piece_chars=simulated.piece_chars)
+    if simulated.shape is Shape.BEDROCK:
+        return eventstream.MEDIA_TYPE.encode(), tuple(map(eventstream.frame, events))
+    if simulated.shape is Shape.GEMINI and "alt=sse" not in knock.query:
+        # Without `alt=sse` the API streams one JSON array.
+        listed = [event.data.encode() for event in events]
+        starts = (b"[", *[b",\r\n"] * (len(listed) - 1))
+        return JSON, (*(a + b for a, b in zip(starts, listed, strict=True)), b"]")
+    return b"text/event-stream; charset=utf-8", tuple(map(sse.encode, events))
+
+
+def _moderated(body: JsonObject, simulator: Simulator) -> Outgoing | Problem:
+    given = body.get("input")
+    if given is None:
+        return Problem(400, "Missing required parameter: 'input'.", "input", "missing_required_parameter")
+    found = moderation_body(given, body.get("model"), judge=simulator.judge)
+    return (
+        _plain_outgoing(found)
+        if found is not None
+        else Problem(400, "Invalid type for 'input'.", "input", "invalid_type")
+    )
+
+
+def _no_model(name: str, shape: Shape) -> Problem:
+    match shape:
+        case Shape.AZURE:
+            return Problem(404, f"There is no deployment '{name}' in this resource.", code="DeploymentNotFound")
+        case Shape.ANTHROPIC:
+            return Problem(404, f"model: {name}")
+        case Shape.GEMINI:
+            return Problem(404, f"models/{name} is not found.")
+        case Shape.OPENAI_CHAT | Shape.OPENAI_RESPONSES | Shape.BEDROCK:
+            return Problem(404, f"The model '{name}' does not exist.", "model", "model_not_found")
+
+
+def _plain_outgoing(body: JsonObject) -> Outgoing:
+    return Outgoing(200, (), (encode(body),))
+
+
+def _failed(problem: Problem, shape: Shape, *, allow: str | None = None) -> Outgoing:
+    status, headers, body = error_reply(problem, shape)
+    # The rest of a body that came too late must not be waited for.
+    headers += ((b"connection", b"close"),) if status == _LATE else ()
+    return Outgoing(status, (*headers, (b"allow", allow.encode())) if allow else headers, (body,))

@@ -1,0 +1,1 @@
+"""The Converse format of Amazon Bedrock, whole and streamed."""

@@ -1,0 +1,283 @@
+"""How does Gemini's generateContent spell a request, an answer, a block and an error?
+
+Laws: names may come in snake_case, as Python dumps have them, and leave in camelCase; `model` is the role of the
+assistant; a filter is a `finishReason` of `_WORDS`, a blocked prompt is `promptFeedback.blockReason` without
+candidates; RECITATION, LANGUAGE, OTHER and MALFORMED_* are no refusals. A body names no model in a request (the URL
+does) and `modelVersion` in a response. A call without an id goes by its name, and so does its result.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from demur.model.exchange import (
+    Choice,
+    Finish,
+    Message,
+    ProviderError,
+    Request,
+    Response,
+    ToolCallPart,
+)
+from demur.model.verdict import Signal, SignalKind
+from demur.wire.blocks import SYSTEM_ROLES, finish_word, leading_system, present, usage_of
+from demur.wire.fields import Field, root
+from demur.wire.gemini.parts import camel_request, camel_response, read_part, seconds, stamp, write_part
+from demur.wire.gemini.stream import ContentStream, content_events
+from demur.wire.remainder import put, restore, unread
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from demur.model.exchange import Part
+    from demur.wire.interface import JsonObject, StreamReader
+    from demur.wire.sse import ServerEvent
+
+__all__ = [
+    "open_stream",
+    "read_request",
+    "read_response",
+    "reads_request",
+    "reads_response",
+    "write_request",
+    "write_response",
+    "write_stream",
+]
+
+_WORDS = {
+    "STOP": Finish.STOP,
+    "MAX_TOKENS": Finish.LENGTH,
+    "SAFETY": Finish.CONTENT_FILTER,
+    "PROHIBITED_CONTENT": Finish.CONTENT_FILTER,
+    "BLOCKLIST": Finish.CONTENT_FILTER,
+    "SPII": Finish.CONTENT_FILTER,
+    "IMAGE_SAFETY": Finish.CONTENT_FILTER,
+    "IMAGE_PROHIBITED_CONTENT": Finish.CONTENT_FILTER,
+}
+# What the shape has no word for becomes the nearest one that keeps a refusal visible.
+_DEFAULTS = {
+    Finish.STOP: "STOP",
+    Finish.LENGTH: "MAX_TOKENS",
+    Finish.TOOL: "STOP",
+    Finish.CONTENT_FILTER: "SAFETY",
+    Finish.REFUSAL: "SAFETY",
+    Finish.ERROR: "OTHER",
+    Finish.UNKNOWN: "OTHER",
+}
+_READ_ROLES = {"model": "assistant", "function": "tool"}
+_WRITE_ROLES = {"assistant": "model", "tool": "function"}
+
+
+def reads_request(body: JsonObject) -> bool:
+    """Return whether the body is a request to `:generateContent`."""
+    contents = body.get("contents")
+    return isinstance(contents, list) and all(isinstance(item, dict) and "parts" in item for item in contents)
+
+
+def read_request(body: JsonObject) -> Request:
+    """Return the request; its `model` is empty unless the body names one after all."""
+    body = camel_request(body)
+    top = root(body)
+    messages = tuple(_message(content) for content in top.need("contents"))
+    system = _system(top.get("systemInstruction"))
+    config = top.get("generationConfig")
+    request = Request(
+        model=top.text_at("model") or "",
+        messages=((Message("system", system),) if system else ()) + messages,
+        n=1 if config is None else config.integer_at("candidateCount") or 1,
+    )
+    return replace(request, rest=unread(body, _contents_request(request)))
+
+
+def write_request(request: Request) -> JsonObject:
+    """Return the body for `:generateContent`."""
+    body = restore(_contents_request(request), request.rest)
+    for content in body["contents"]:
+        for part in content["parts"]:
+            # A result is matched by name where no call says which name its id belongs to.
+            result = part.get("functionResponse")
+            if isinstance(result, dict) and "id" in result:
+                result.setdefault("name", result["id"])
+    return body
+
+
+def reads_response(body: JsonObject) -> bool:
+    """Return whether the body is a generateContent response, a fragment of one, or an error of this API."""
+    error = body.get("error")
+    if isinstance(error, dict):
+        return isinstance(error.get("status"), str) and isinstance(error.get("code"), int)
+    return isinstance(body.get("candidates"), list) or any(
+        isinstance(body.get(name), dict)
+        for name in ("promptFeedback", "prompt_feedback", "usageMetadata", "usage_metadata")
+    )
+
+
+def read_response(body: JsonObject, *, status: int = 200) -> Response:
+    """Return the candidates, the block or the error as a response."""
+    body = camel_response(body)
+    top = root(body)
+    if top.get("error") is not None:
+        response = _read_status(top, status)
+        return replace(response, rest=unread(body, _status_error(response)))
+    candidates = list(top.each("candidates"))
+    choices = tuple(_choice(candidate, position) for position, candidate in enumerate(candidates))
+    feedback = top.get("promptFeedback")
+    response = Response(
+        model=top.text_at("modelVersion") or "",
+        choices=choices,
+        signals=(() if feedback is None else tuple(_block_signals(feedback)))
+        + tuple(s for pair in zip(candidates, choices, strict=True) for s in _choice_signals(*pair)),
+        usage=usage_of(top.get("usageMetadata"), asked="promptTokenCount", answered="candidatesTokenCount"),
+        id=top.text_at("responseId") or None,
+        created_s=seconds(top.tag_at("createTime")),
+        status=status,
+    )
+    return replace(response, rest=unread(body, _content_body(response)))
+
+
+def write_response(response: Response) -> JsonObject:
+    """Return the body that `:generateContent` would have answered."""
+    body = _content_body(response) if response.error is None else _status_error(response)
+    return restore(body, response.rest)
+
+
+def open_stream() -> StreamReader:
+    """Return a reader for one streamed response."""
+    return ContentStream(read_response)
+
+
+def write_stream(response: Response, *, piece_chars: int = 0) -> Iterator[ServerEvent]:
+    """Yield fragments of the response; the last one says why each candidate ended."""
+    error = None if response.error is None else _status_error(response)
+    if error is not None and not response.choices:
+        return content_events(None, error=restore(error, response.rest), piece_chars=piece_chars)
+    return content_events(write_response(replace(response, error=None)), error=error, piece_chars=piece_chars)
+
+
+def _contents_request(request: Request) -> JsonObject:
+    system, messages = leading_system(request.messages)
+    # Contents know two roles only: a system message in their midst joins the instruction.
+    system += tuple(part for message in messages if message.role in SYSTEM_ROLES for part in message.parts)
+    names = {p.id: p.name for m in messages for p in m.parts if isinstance(p, ToolCallPart)}
+    contents = [
+        {"role": _WRITE_ROLES.get(message.role, message.role), "parts": [write_part(p, names) for p in message.parts]}
+        for message in messages
+        if message.role not in SYSTEM_ROLES
+    ]
+    return present(
+        model=request.model or None,
+        systemInstruction={"parts": [write_part(part, names) for part in system]} if system else None,
+        contents=contents,
+        generationConfig={"candidateCount": request.n} if request.n != 1 else None,
+    )
+
+
+def _message(content: Field) -> Message:
+    role = content.text_at("role") or "user"
+    return Message(_READ_ROLES.get(role, role), tuple(read_part(part) for part in content.each("parts")))
+
+
+def _system(field: Field | None) -> tuple[Part, ...]:
+    return () if field is None else tuple(read_part(part) for part in field.each("parts"))
+
+
+def _choice(candidate: Field, position: int) -> Choice:
+    content = candidate.get("content")
+    parts = () if content is None else tuple(read_part(part) for part in content.each("parts"))
+    index = candidate.integer_at("index")
+    raw = candidate.text_at("finishReason")
+    finish = None if raw is None else _WORDS.get(raw, Finish.UNKNOWN)
+    if finish is Finish.STOP and any(isinstance(part, ToolCallPart) for part in parts):
+        finish = Finish.TOOL
+    return Choice(position if index is None else index, parts, finish, raw)
+
+
+def _choice_signals(candidate: Field, choice: Choice) -> Iterator[Signal]:
+    if choice.finish is Finish.CONTENT_FILTER and choice.finish_raw is not None:
+        path, detail = f"{candidate.path}.finishReason", candidate.text_at("finishMessage")
+        yield Signal(SignalKind.FILTER_STOP, path, choice.finish_raw, choice=choice.index, detail=detail)
+    yield from _flags(candidate, choice.index)
+
+
+def _block_signals(feedback: Field) -> Iterator[Signal]:
+    reason = feedback.text_at("blockReason")
+    if reason is not None and not reason.endswith("_UNSPECIFIED"):
+        detail = feedback.text_at("blockReasonMessage")
+        yield Signal(SignalKind.PROMPT_BLOCK, "promptFeedback.blockReason", reason, detail=detail)
+    yield from _flags(feedback, None)
+
+
+def _flags(rated: Field, choice: int | None) -> Iterator[Signal]:
+    for rating in rated.each("safetyRatings"):
+        if rating.flag_at("blocked"):
+            category, severity = rating.text_at("category"), rating.text_at("probability")
+            path = f"{rating.path}.blocked"
+            yield Signal(SignalKind.FILTER_FLAG, path, "true", choice=choice, category=category, severity=severity)
+
+
+def _content_body(response: Response) -> JsonObject:
+    usage = response.usage
+    body = present(
+        candidates=[_candidate(choice) for choice in response.choices] or None,
+        usageMetadata=None
+        if usage is None
+        else {"promptTokenCount": usage.input_tokens, "candidatesTokenCount": usage.output_tokens},
+        modelVersion=response.model or None,
+        responseId=response.id,
+        createTime=stamp(response.created_s),
+    )
+    for signal in response.signals:
+        _write_signal(body, signal, positions={choice.index: at for at, choice in enumerate(response.choices)})
+    return body
+
+
+def _candidate(choice: Choice) -> JsonObject:
+    names = {part.id: part.name for part in choice.parts if isinstance(part, ToolCallPart)}
+    # The API says STOP after a function call as well; `tool` is our reading of it.
+    spoken = replace(choice, finish=Finish.STOP) if choice.finish is Finish.TOOL else choice
+    return present(
+        content={"role": "model", "parts": [write_part(p, names) for p in choice.parts]} if choice.parts else None,
+        finishReason=finish_word(spoken, _WORDS, defaults=_DEFAULTS),
+        index=choice.index,
+    )
+
+
+def _write_signal(body: JsonObject, signal: Signal, *, positions: dict[int, int]) -> None:
+    """Write what a signal says where the shape has a place for it; signals of other shapes have none."""
+    match signal.kind:
+        case SignalKind.PROMPT_BLOCK if signal.path == "promptFeedback.blockReason":
+            put(body, signal.path, value=signal.value)
+            if signal.detail is not None:
+                put(body, "promptFeedback.blockReasonMessage", value=signal.detail)
+        case SignalKind.FILTER_STOP if signal.choice in positions and signal.detail is not None:
+            body["candidates"][positions[signal.choice]]["finishMessage"] = signal.detail
+        case SignalKind.FILTER_FLAG if signal.path.startswith(f"{_rated(signal, positions)}.safetyRatings["):
+            rating = signal.path.removesuffix(".blocked")
+            for name, value in present(category=signal.category, probability=signal.severity, blocked=True).items():
+                put(body, f"{rating}.{name}", value=value)
+        case _:
+            pass
+
+
+def _rated(signal: Signal, positions: dict[int, int]) -> str:
+    return "promptFeedback" if signal.choice is None else f"candidates[{positions.get(signal.choice)}]"
+
+
+def _status_error(response: Response) -> JsonObject:
+    error = response.error or ProviderError("")
+    code = int(error.code) if error.code is not None and error.code.isdecimal() else response.status
+    return {"error": present(code=code, message=error.message, status=error.kind or error.code)}
+
+
+def _read_status(top: Field, status: int) -> Response:
+    error = top.need("error")
+    code, kind = error.integer_at("code"), error.text_at("status")
+    spoken = kind or (None if code is None else str(code)) or "error"
+    return Response(
+        model="",
+        signals=(Signal(SignalKind.ERROR, "error.status" if kind else "error.code", spoken),),
+        error=ProviderError(error.text_at("message") or "", code=None if code is None else str(code), kind=kind),
+        status=status,
+    )

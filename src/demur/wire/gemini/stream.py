@@ -1,0 +1,169 @@
+"""How do the fragments of a streamed Gemini response come together, and how is a response cut into them?
+
+Each event is a whole response that holds a little more of the text. Laws: texts of the same kind that follow each
+other are one part; the stream has no end mark, so it is complete where every candidate seen says why it ended, or the
+prompt was blocked; a rating that blocked is never replaced by one that did not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from demur.model.stream import Channel, Delta
+from demur.wire.blocks import arguments_of, cut, event_body, event_of
+from demur.wire.fields import Field, root
+from demur.wire.gemini.parts import camel_response
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from demur.model.exchange import Response
+    from demur.wire.interface import JsonObject
+    from demur.wire.sse import ServerEvent
+
+__all__ = ["ContentStream", "content_events"]
+
+
+@dataclass(slots=True)
+class _Growing:
+    """A part that may still grow; pieces are joined once, so that long answers stay linear."""
+
+    body: JsonObject
+    pieces: list[str]
+
+    def takes(self, part: JsonObject) -> bool:
+        mine, theirs = bool(self.body.get("thought")), bool(part.get("thought"))
+        return isinstance(part.get("text"), str) and bool(self.pieces) and mine == theirs
+
+    def whole(self) -> JsonObject:
+        return {**self.body, "text": "".join(self.pieces)} if self.pieces else self.body
+
+
+@dataclass(slots=True)
+class _Candidate:
+    """A candidate as far as it has arrived."""
+
+    body: JsonObject = field(default_factory=dict)
+    content: JsonObject | None = None
+    parts: list[_Growing] = field(default_factory=list)
+
+    def add(self, part: JsonObject) -> None:
+        text = part.get("text")
+        if self.parts and self.parts[-1].takes(part):
+            self.parts[-1].pieces.append(part["text"])
+            self.parts[-1].body.update(part)
+        elif text != "" or len(part) > 1 or not self.parts:
+            self.parts.append(_Growing(dict(part), [text] if isinstance(text, str) else []))
+
+    def whole(self) -> JsonObject:
+        if self.content is None:
+            return self.body
+        parts = {"parts": [part.whole() for part in self.parts]} if self.parts else {}
+        return {**self.body, "content": {**self.content, **parts}}
+
+
+class ContentStream:
+    """Reads one streamed response; `read` turns the finished body into a response."""
+
+    def __init__(self, read: Callable[[JsonObject], Response]) -> None:
+        self._read = read
+        self._top: JsonObject = {}
+        self._candidates: dict[int, _Candidate] = {}
+        self._error: JsonObject | None = None
+
+    def feed(self, event: ServerEvent) -> tuple[Delta, ...]:
+        """Take one event; return the pieces of answer in it."""
+        body = root(camel_response(event_body(event).object()))
+        if body.get("error") is not None:
+            self._error = body.object()
+            return ()
+        self._top.update((name, item.value) for name, item in body.fields() if name != "candidates")
+        return tuple(
+            delta
+            for position, candidate in enumerate(body.each("candidates"))
+            for delta in self._grow(candidate, position)
+        )
+
+    def close(self) -> Response:
+        """Return the response as far as it arrived, with the error that ended it, if any."""
+        failure = None if self._error is None else self._read(self._error)
+        if failure is not None and not self._candidates:
+            return failure
+        body = dict(self._top)
+        if self._candidates:
+            body["candidates"] = [self._candidates[index].whole() for index in sorted(self._candidates)]
+        response = self._read(body)
+        if failure is not None:
+            return replace(response, error=failure.error, signals=response.signals + failure.signals, complete=False)
+        return replace(response, complete=self._is_complete())
+
+    def _is_complete(self) -> bool:
+        feedback = self._top.get("promptFeedback")
+        if isinstance(feedback, dict) and feedback.get("blockReason") is not None:
+            return True
+        return bool(self._candidates) and all("finishReason" in c.body for c in self._candidates.values())
+
+    def _grow(self, fragment: Field, position: int) -> Iterator[Delta]:
+        index = fragment.integer_at("index")
+        index = position if index is None else index
+        candidate = self._candidates.setdefault(index, _Candidate())
+        for name, item in fragment.fields():
+            if name == "content":
+                yield from _grow_content(candidate, item, index=index)
+            elif name != "safetyRatings" or _any_blocked(item.value) or not _any_blocked(candidate.body.get(name)):
+                candidate.body[name] = item.value
+
+
+def content_events(body: JsonObject | None, *, error: JsonObject | None, piece_chars: int) -> Iterator[ServerEvent]:
+    """Yield the fragments of a response; the last one holds all but the parts, an error comes after it."""
+    if body is not None:
+        always: JsonObject = {name: body[name] for name in ("modelVersion", "responseId") if name in body}
+        for candidate in body.get("candidates", ()):
+            content = candidate.get("content", {})
+            for part in _fragments(content.get("parts") or [], piece_chars):
+                fragment = {"content": {**content, "parts": [part]}, "index": candidate["index"]}
+                yield event_of({"candidates": [fragment], **always})
+        yield event_of({**body, **_without_parts(body)})
+    if error is not None:
+        yield event_of(error)
+
+
+def _grow_content(candidate: _Candidate, content: Field, *, index: int) -> Iterator[Delta]:
+    candidate.content = {**(candidate.content or {}), **content.object()}
+    for part in content.each("parts"):
+        candidate.add(part.object())
+        yield from _delta(part, index)
+
+
+def _delta(part: Field, index: int) -> Iterator[Delta]:
+    text, call = part.text_at("text"), part.get("functionCall")
+    if text:
+        yield Delta(index, Channel.THINKING if part.flag_at("thought") else Channel.TEXT, text)
+    if call is not None:
+        yield Delta(index, Channel.TOOL, arguments_of(call.get("args")))
+
+
+def _fragments(parts: list[JsonObject], piece_chars: int) -> Iterator[JsonObject]:
+    for part in parts:
+        text = part.get("text")
+        pieces = list(cut(text, piece_chars)) if isinstance(text, str) else []
+        head = {name: value for name, value in part.items() if name in ("text", "thought")}
+        for piece in pieces[:-1]:
+            yield {**head, "text": piece}
+        # What else the part says comes with its last piece, where the API puts a thought's signature.
+        yield {**part, "text": pieces[-1]} if pieces else part
+
+
+def _without_parts(body: JsonObject) -> JsonObject:
+    if "candidates" not in body:
+        return {}
+    return {
+        "candidates": [{k: v for k, v in c.items() if k != "content" or not v.get("parts")} for c in body["candidates"]]
+    }
+
+
+def _any_blocked(ratings: Any) -> bool:
+    return isinstance(ratings, list) and any(isinstance(rating, dict) and rating.get("blocked") for rating in ratings)

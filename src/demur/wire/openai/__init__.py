@@ -1,0 +1,1 @@
+"""OpenAI's formats: Chat Completions and Responses, whole and streamed."""

@@ -1,0 +1,259 @@
+"""Auditors of the user's own: found, asked, and never able to do harm by failing."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import pytest
+
+from demur.audit.sdk import BoundAuditor, ClaimsAuditor, claims
+from demur.audit.subjects import read_subject
+from demur.errors import UsageError
+from demur.model.claim import Claim, ClaimType, Phase
+
+REQUEST = read_subject(Phase.REQUEST, {"input": "hello"})
+Fields = Mapping[str, Any]
+
+
+def wrapped(method: Callable[..., Awaitable[object]]) -> Callable[..., Awaitable[object]]:
+    """A decorator as users write them: the wrapper itself is not async."""
+
+    @functools.wraps(method)
+    def call(self: object, request: Fields) -> Awaitable[object]:
+        return method(self, request)
+
+    return call
+
+
+class Kinds(ClaimsAuditor):
+    """One method of each kind that never awaits."""
+
+    auditor_id = "kinds"
+    version = "2.0"
+
+    @claims(phase=Phase.REQUEST)
+    def plain(self, request: Fields) -> dict[str, object]:
+        """Look at the prompt."""
+        return {"plain": request["prompt"] == "hello"}
+
+    @claims(phase=Phase.REQUEST)
+    async def straight(self, request: Fields) -> list[Claim]:
+        """Return a list, without awaiting."""
+        return [Claim("straight", ClaimType.BOOLEAN, "prompt" in request, Phase.REQUEST, "")]
+
+    @claims(phase=(Phase.REQUEST, "response"))
+    def nothing(self, _request: Fields) -> None:
+        """State nothing."""
+
+
+class Waiting(ClaimsAuditor):
+    """Methods that await, openly and behind a wrapper."""
+
+    auditor_id = "waiting"
+
+    @claims(phase=Phase.REQUEST)
+    async def waits(self, _request: Fields) -> dict[str, object]:
+        """Await openly."""
+        await asyncio.sleep(0)
+        return {"waited": True}
+
+    @claims(phase=Phase.RESPONSE)
+    @wrapped
+    async def hidden(self, _request: Fields) -> dict[str, object]:
+        """Await behind the wrapper."""
+        await asyncio.sleep(0)
+        return {"hidden": True}
+
+
+def raising(error: BaseException) -> BoundAuditor:
+    class Raising(ClaimsAuditor):
+        auditor_id = "raising"
+
+        @claims(phase=Phase.REQUEST)
+        async def fails(self, _request: Fields) -> None:
+            raise error
+
+        @claims(phase=Phase.REQUEST)
+        def works(self, _request: Fields) -> dict[str, object]:
+            return {"works": True}
+
+    return BoundAuditor(Raising())
+
+
+def test_methods_of_every_kind_are_asked() -> None:
+    """Sync or async, a dict or a list or nothing: all claims of the phase are stated under the auditor's name."""
+    bound = BoundAuditor(Kinds())
+    assert bound.straight(Phase.REQUEST)
+    stated = bound.ask_now(REQUEST)
+    assert [(c.name, c.value, c.auditor) for c in stated.claims] == [
+        ("plain", True, "kinds"),
+        ("straight", True, "kinds"),
+    ]
+    assert (bound.name, bound.version, bound.phases) == ("kinds", "2.0", (Phase.REQUEST, Phase.RESPONSE))
+
+
+def test_both_ways_of_asking_agree() -> None:
+    """What never awaits states the same with and without an event loop."""
+    bound = BoundAuditor(Kinds())
+    assert asyncio.run(bound.ask_later(REQUEST)) == bound.ask_now(REQUEST)
+
+
+def test_awaiting_methods_are_known_as_such() -> None:
+    """A method that awaits, or may hide that it does, is not straight, and works in an event loop."""
+    bound = BoundAuditor(Waiting())
+    assert not bound.straight(Phase.REQUEST)
+    assert not bound.straight(Phase.RESPONSE)
+    assert bound.straight(Phase.ARTIFACT)
+    assert [c.name for c in asyncio.run(bound.ask_later(REQUEST)).claims] == ["waited"]
+    response = read_subject(Phase.RESPONSE, {"output": "x"})
+    assert [c.name for c in asyncio.run(bound.ask_later(response)).claims] == ["hidden"]
+
+
+def test_awaiting_without_a_loop_is_a_problem() -> None:
+    """A method that awaits where nobody waits for it is a problem, not a hang and not a crash."""
+    stated = BoundAuditor(Waiting()).ask_now(REQUEST)
+    assert [p.code for p in stated.problems] == ["auditor_error"]
+
+
+@pytest.mark.parametrize("error", [ValueError("secret text"), KeyError("secret text"), SystemExit(3), RecursionError()])
+def test_an_exception_is_a_problem_without_its_message(error: BaseException) -> None:
+    """Whatever a method raises is named by its kind alone, and the other methods still speak."""
+    for stated in (raising(error).ask_now(REQUEST), asyncio.run(raising(error).ask_later(REQUEST))):
+        assert [p.what for p in stated.problems] == [f"`fails` raised {type(error).__name__}"]
+        assert [c.name for c in stated.claims] == ["works"]
+
+
+def test_an_interrupt_passes() -> None:
+    """Ctrl-C in the middle of a method is not swallowed."""
+    with pytest.raises(KeyboardInterrupt):
+        raising(KeyboardInterrupt()).ask_now(REQUEST)
+
+
+def test_a_result_that_fights_back_is_a_problem() -> None:
+    """A mapping that raises while it is walked is a problem of its auditor."""
+
+    class Hostile(dict[str, object]):
+        def items(self) -> Any:
+            raise RuntimeError
+
+    class Auditor(ClaimsAuditor):
+        auditor_id = "hostile"
+
+        @claims()
+        def look(self, _request: Fields) -> object:
+            return Hostile()
+
+    assert [p.what for p in BoundAuditor(Auditor()).ask_now(REQUEST).problems] == ["`look` raised RuntimeError"]
+
+
+def test_identity_is_an_attribute_or_an_argument() -> None:
+    """An argument outranks the class, the chain's name outranks both; a constructor of the user's own may ignore ours."""
+
+    class Own(Kinds):
+        def __init__(self, limit: int) -> None:
+            self.limit = limit
+
+    assert BoundAuditor(Kinds("other", "3")).name == "other"
+    assert BoundAuditor(Kinds(version="3")).version == "3"
+    assert BoundAuditor(Kinds(), "chained").name == "chained"
+    assert BoundAuditor(Own(3)).name == "kinds"
+
+
+def test_a_vocabulary_is_declared_by_class_or_method() -> None:
+    """Declared claims are known before the first is made, and hold the methods to them."""
+
+    class Declared(ClaimsAuditor):
+        auditor_id = "declared"
+        vocabulary = {"flag": "boolean"}  # noqa: RUF012 — as a user would write it
+
+        @claims(Phase.REQUEST, vocabulary={"word": {"type": "category", "sensitive": False}})
+        def look(self, _request: Fields) -> dict[str, object]:
+            return {"flag": 3, "word": "w", "extra": 1}
+
+    bound = BoundAuditor(Declared())
+    assert bound.complete
+    assert bound.vocabulary.names == ("flag", "word")
+    stated = bound.ask_now(REQUEST)
+    assert [c.name for c in stated.claims] == ["word"]
+    assert len(stated.problems) == 2
+
+
+def test_inherited_methods_are_asked_as_overridden() -> None:
+    """A subclass keeps its base's methods, and one that it defines anew without the mark no longer states claims."""
+
+    class Quiet(Kinds):
+        def plain(self, _request: Fields) -> dict[str, object]:
+            return {"plain": False}
+
+    assert [c.name for c in BoundAuditor(Quiet()).ask_now(REQUEST).claims] == ["straight"]
+
+
+def test_an_auditor_that_could_state_nothing_is_refused() -> None:
+    """No id, no method under `@claims`, an unknown phase: each is an error when the auditor is made."""
+
+    class Nameless(ClaimsAuditor):
+        @claims()
+        def look(self, _request: Fields) -> None: ...
+
+    with pytest.raises(UsageError, match="no id"):
+        BoundAuditor(Nameless())
+    with pytest.raises(UsageError, match="no method"):
+        BoundAuditor(ClaimsAuditor("silent"))
+    with pytest.raises(UsageError, match="no phase"):
+        claims(phase="lunch")
+
+
+def test_deep_recursion_in_an_auditor_is_survived() -> None:
+    """An auditor that runs out of stack is a problem like any other."""
+
+    class Deep(ClaimsAuditor):
+        auditor_id = "deep"
+
+        @claims()
+        def look(self, request: Fields) -> object:
+            return self.look(request)
+
+    before = sys.getrecursionlimit()
+    assert [p.what for p in BoundAuditor(Deep()).ask_now(REQUEST).problems] == ["`look` raised RecursionError"]
+    assert sys.getrecursionlimit() == before
+
+
+class Blind(ClaimsAuditor):
+    """A method that takes nothing to look at."""
+
+    auditor_id = "blind"
+
+    @claims(phase=Phase.REQUEST)
+    def look(self) -> dict[str, object]:
+        """State something of nothing."""
+        return {"seen": False}
+
+
+class Greedy(ClaimsAuditor):
+    """A method that asks for more than it is given."""
+
+    auditor_id = "greedy"
+
+    @claims(phase=Phase.REQUEST)
+    def look(self, _request: Fields, _more: object) -> dict[str, object]:
+        """Never get as far."""
+        return {}
+
+
+@pytest.mark.parametrize("kind", [Blind, Greedy])
+def test_a_method_that_cannot_be_called_is_refused(kind: type[ClaimsAuditor]) -> None:
+    """A method that would fail at every exchange is refused before the first."""
+    with pytest.raises(UsageError, match=r"look` cannot be called with one value") as caught:
+        BoundAuditor(kind())
+    assert caught.value.hint == "write def look(self, request)"
+
+
+def test_a_version_is_short() -> None:
+    """A version, which is in every record, is refused where it is a text."""
+    assert BoundAuditor(Kinds(version="v" * 128)).version == "v" * 128
+    with pytest.raises(UsageError, match="too long a version"):
+        BoundAuditor(Kinds(version="v" * 129))

@@ -1,0 +1,147 @@
+"""Temporal logic on finite traces: against its definition, and by its laws."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from demur.axes.rules.ltl import (
+    And,
+    Atom,
+    Constant,
+    Formula,
+    Next,
+    Not,
+    Or,
+    Until,
+    WeakNext,
+    eventually,
+    first_breach,
+    globally,
+    holds_on,
+    implies,
+    release,
+    truth_along,
+    weak_until,
+)
+
+Trace: TypeAlias = list[frozenset[str]]
+P, Q = Atom("p"), Atom("q")
+TRACES = st.lists(st.sets(st.sampled_from("pq")).map(frozenset), min_size=1, max_size=6)
+LEAVES = st.sampled_from([P, Q, Constant(value=True), Constant(value=False)])
+FORMULAS = st.recursive(
+    LEAVES,
+    lambda inner: st.one_of(
+        st.builds(Not, inner),
+        st.builds(Next, inner),
+        st.builds(WeakNext, inner),
+        st.builds(And, inner, inner),
+        st.builds(Or, inner, inner),
+        st.builds(Until, inner, inner),
+    ),
+    max_leaves=6,
+)
+
+
+def on(trace: Trace, formula: Formula) -> bool:
+    return holds_on(formula, lambda atom, i: atom.word in trace[i], len(trace))
+
+
+def defined(trace: Trace, i: int, formula: Formula) -> bool:  # noqa: PLR0911 - one a kind
+    """The definition, position by position."""
+    last = len(trace) - 1
+    match formula:
+        case Atom(word):
+            return word in trace[i]
+        case Constant(value):
+            return value
+        case Not(part):
+            return not defined(trace, i, part)
+        case And(left, right):
+            return defined(trace, i, left) and defined(trace, i, right)
+        case Or(left, right):
+            return defined(trace, i, left) or defined(trace, i, right)
+        case Next(part):
+            return i < last and defined(trace, i + 1, part)
+        case WeakNext(part):
+            return i == last or defined(trace, i + 1, part)
+        case Until(hold, goal):
+            return any(
+                defined(trace, j, goal) and all(defined(trace, k, hold) for k in range(i, j))
+                for j in range(i, last + 1)
+            )
+
+
+@given(TRACES, FORMULAS)
+def test_one_pass_is_the_definition(trace: Trace, formula: Formula) -> None:
+    """The truth at every position is that of the definition."""
+    along = truth_along(formula, lambda atom, i: atom.word in trace[i], len(trace))
+    assert along[:-1] == [defined(trace, i, formula) for i in range(len(trace))]
+
+
+@given(TRACES, FORMULAS, FORMULAS)
+def test_dualities(trace: Trace, a: Formula, b: Formula) -> None:
+    """Each operator is the negation of its dual on negations."""
+    assert on(trace, Not(Next(a))) == on(trace, WeakNext(Not(a)))
+    assert on(trace, Not(eventually(a))) == on(trace, globally(Not(a)))
+    assert on(trace, Not(Until(a, b))) == on(trace, release(Not(a), Not(b)))
+    assert on(trace, Not(And(a, b))) == on(trace, Or(Not(a), Not(b)))
+
+
+@given(TRACES, FORMULAS, FORMULAS)
+def test_expansions(trace: Trace, a: Formula, b: Formula) -> None:
+    """What holds_on from now on holds_on now and from the next position on."""
+    assert on(trace, eventually(a)) == on(trace, Or(a, Next(eventually(a))))
+    assert on(trace, globally(a)) == on(trace, And(a, WeakNext(globally(a))))
+    assert on(trace, Until(a, b)) == on(trace, Or(b, And(a, Next(Until(a, b)))))
+    assert on(trace, release(a, b)) == on(trace, And(b, Or(a, WeakNext(release(a, b)))))
+    assert on(trace, weak_until(a, b)) == on(trace, Or(b, And(a, WeakNext(weak_until(a, b)))))
+
+
+@given(TRACES, FORMULAS)
+def test_repetition_adds_nothing(trace: Trace, a: Formula) -> None:
+    """F and G are idempotent, and implication is truth-functional."""
+    assert on(trace, eventually(eventually(a))) == on(trace, eventually(a))
+    assert on(trace, globally(globally(a))) == on(trace, globally(a))
+    assert on(trace, implies(a, a))
+
+
+@pytest.mark.parametrize(
+    ("formula", "so"),
+    [
+        (eventually(P), False),
+        (globally(P), True),
+        (Next(P), False),
+        (WeakNext(P), True),
+        (P, False),
+        (Until(P, Q), False),
+    ],
+)
+def test_the_empty_trace(formula: Formula, so: bool) -> None:  # noqa: FBT001 - a table
+    """On nothing, what must come fails and what must stay holds_on."""
+    assert on([], formula) is so
+
+
+def test_a_breach_has_its_place() -> None:
+    """The first position at which G's part fails is to blame, or what must hold until; for F it is the whole."""
+    trace = [frozenset("p"), frozenset("pq"), frozenset("q")]
+    truth = lambda atom, i: atom.word in trace[i]  # noqa: E731 - as short as it gets
+    assert first_breach(globally(P), truth, 3) == 2
+    assert first_breach(And(eventually(P), globally(Not(Q))), truth, 3) == 1
+    assert first_breach(eventually(Atom("r")), truth, 3) is None
+    assert first_breach(weak_until(P, Atom("r")), truth, 3) == first_breach(Until(P, Atom("r")), truth, 3) == 2
+
+
+@given(TRACES, FORMULAS, FORMULAS)
+def test_a_broken_until_is_broken_for_good_at_its_breach(trace: Trace, a: Formula, b: Formula) -> None:
+    """Up to the position that is blamed the goal has not come, and what must hold does not hold there."""
+    if on(trace, weak_until(a, b)):
+        return
+    truth = lambda atom, i: atom.word in trace[i]  # noqa: E731 - as short as it gets
+    at = first_breach(weak_until(a, b), truth, len(trace))
+    assert at is not None
+    assert not defined(trace, at, a)
+    assert not any(defined(trace, i, b) for i in range(at + 1))

@@ -1,0 +1,195 @@
+"""All axes of the same pairs, measured or absent, adjusted together."""
+
+from __future__ import annotations
+
+import pytest
+from tests.axes.paired_exchanges import exchange, pair
+
+from demur.axes.registry import AxesSettings, compare_axes
+from demur.axes.rules.files import parse_rules
+from demur.errors import EmptyInputError
+from demur.model.axes import AxesReport, AxisFlag, AxisName, AxisResult, AxisUnit, PairedExchange
+from demur.model.axis import Flag, Severity
+
+
+def named(report: AxesReport, name: str) -> AxisResult:
+    return next(result for result in report.results if result.name == name)
+
+
+def only(*axes: AxisName, **more: object) -> AxesSettings:
+    return AxesSettings(axes=axes, **more)  # type: ignore[arg-type]  # the test's own settings
+
+
+def lookups(dropped: int, n: int = 20) -> list[PairedExchange]:
+    """Pairs that look an order up and refund it; in the first ones the candidate does not look."""
+    before = exchange("Done.", calls=("lookup", "refund"))
+    after = exchange("Done.", calls=("refund",))
+    return [pair(f"q{i:02}", before, after if i < dropped else before) for i in range(n)]
+
+
+def test_every_axis_is_there_or_says_why_not() -> None:
+    """What was asked for is in the results or among the absent, in the order of the axes."""
+    report = compare_axes([pair(f"q{i}", "It is so.", "It is not so.") for i in range(6)])
+    assert [r.axis for r in report.results] == ["safety", "trajectory", "fingerprint", "length"]
+    assert [a.axis for a in report.absent] == ["judge", "rules", "latency", "cost"]
+    assert "Holm" in report.multiplicity
+
+
+def test_a_dropped_tool_is_named() -> None:
+    """Nine of twenty pairs lost a call: the share, the distance, the tool and the pairs, where the median sees none."""
+    found = named(compare_axes(lookups(9), only(AxisName.TRAJECTORY)), "trajectory")
+    assert (found.difference, found.severity, found.p) == (0.45, Severity.SEVERE, None)
+    assert AxisFlag.NO_TEST in found.flags
+    details = {d.label: d.value for d in found.details}
+    assert (details["median distance"], details["mean distance"], details["dropped `lookup`"]) == (0.0, 0.225, 9.0)
+    assert [e.key for e in found.evidence] == [f"q{i:02}" for i in range(9)]
+    assert found.evidence[0].sentence == "dropped `lookup`"
+    [lookup, refund] = found.parts
+    assert (lookup.difference, refund.difference) == (-0.45, 0.0)
+    assert lookup.p_adjusted is not None
+    assert lookup.p_adjusted < 0.01
+
+
+def test_the_floor_is_what_chance_changes_anyway() -> None:
+    """Changes up to the known share between runs of one model are none."""
+    found = named(compare_axes(lookups(2), only(AxisName.TRAJECTORY, trajectory_floor=0.1)), "trajectory")
+    assert (found.difference, found.severity) == (0.0, Severity.NONE)
+
+
+def test_trajectories_of_sessions() -> None:
+    """By session the calls of all its turns are one sequence, so a call that moved to the next turn is no change."""
+    first, second = exchange("", calls=("a", "b")), exchange("", calls=("c",))
+    earlier, later = exchange("", calls=("a",)), exchange("", calls=("b", "c"))
+    pairs = [pair("t1", first, earlier, session="s"), pair("t2", second, later, session="s")]
+    assert named(compare_axes(pairs, only(AxisName.TRAJECTORY)), "trajectory").difference == 1.0
+    whole = named(compare_axes(pairs, only(AxisName.TRAJECTORY, trajectory_by_session=True)), "trajectory")
+    assert (whole.n, whole.difference) == (1, 0.0)
+
+
+def test_values_have_medians_units_and_evidence() -> None:
+    """Longer, slower and dearer answers are told in their units, the largest rise first."""
+    pairs = [
+        pair(
+            f"q{i}",
+            exchange("a", tokens=100 + i),
+            exchange("a", tokens=150 + 2 * i),
+            baseline_latency_ms=10.0,
+            candidate_latency_ms=12.0,
+            baseline_cost=0.5 if i else None,
+            candidate_cost=0.5,
+        )
+        for i in range(9)
+    ]
+    report = compare_axes(pairs)
+    length, latency, cost = (named(report, name) for name in ("length", "latency", "cost"))
+    assert (length.unit, length.baseline, length.candidate, length.severity) == (
+        AxisUnit.TOKENS,
+        104,
+        158,
+        Severity.SEVERE,
+    )
+    assert (length.evidence[0].key, length.evidence[0].sentence) == ("q8", "108 → 166 tokens")
+    assert (latency.difference, latency.severity) == (2.0, Severity.MODERATE)
+    assert (cost.n, cost.missing, cost.severity, cost.p) == (8, 1, Severity.NONE, 1.0)
+    assert AxisFlag.MISSING in cost.flags
+
+
+def test_p_are_adjusted_across_axes() -> None:
+    """Each p is held against all that were tested, none against what was not."""
+    report = compare_axes([pair(f"q{i}", "short", "much longer than that") for i in range(12)])
+    tested = [r for r in report.results if r.p is not None]
+    length = named(report, "length")
+    assert length.p is not None
+    assert length.p_adjusted == pytest.approx(min(1.0, length.p * len(tested)))
+    assert named(report, "trajectory").p_adjusted is None
+
+
+def test_failed_sides_are_missing_and_tear_their_session() -> None:
+    """A pair with an error is counted out, and a rule over its session does not blame the gap."""
+    rules = parse_rules(
+        "rules: [{name: bye, must_include_text: bye}, {name: each, must_include_text: bye, scope: exchange}]"
+    )
+    pairs = [
+        pair("a1", "hello", "hello", session="a"),
+        pair("a2", exchange("bye"), exchange(None), session="a"),
+        pair("b1", "hello", "hello", session="b"),
+        pair("b2", "bye", "hello", session="b"),
+    ]
+    report = compare_axes(pairs, AxesSettings(rules=rules))
+    safety, bye, each = (named(report, name) for name in ("safety", "rules/bye", "rules/each"))
+    assert (safety.n, safety.missing) == (3, 1)
+    assert (bye.n, bye.baseline, bye.candidate, bye.missing) == (1, 0.0, 1.0, 1)
+    assert bye.evidence[0].sentence == "candidate breaks `bye` in b2: nowhere says `bye`"
+    assert each.n == 3
+    assert each.difference == pytest.approx(1 / 3)
+    assert Flag.CLUSTERED in each.flags
+
+
+def test_a_rule_that_applies_to_one_side_is_kept_by_the_other() -> None:
+    """Where the candidate no longer calls the tool, it has not broken what holds after the call."""
+    [rule] = parse_rules("rules: [{name: receipt, must_include_text: receipt, when: {called: refund}}]")
+    called, silent = exchange("no", calls=("refund",)), exchange("no")
+    report = compare_axes([pair("q", called, silent), pair("r", silent, silent)], AxesSettings(rules=(rule,)))
+    found = named(report, "rules/receipt")
+    assert (found.n, found.baseline, found.candidate) == (1, 1.0, 0.0)
+    never = compare_axes([pair("r", silent, silent)], only(AxisName.RULES, rules=(rule,)))
+    assert never.absent[0].why == "the rule applies to no pair"
+
+
+def test_evidence_is_bounded() -> None:
+    """No more pairs are shown than asked for."""
+    report = compare_axes(lookups(20), AxesSettings(show=3))
+    assert all(len(result.evidence) <= 3 for result in report.results)
+    assert len(named(report, "trajectory").evidence) == 3
+
+
+def test_the_same_input_gives_the_same_report() -> None:
+    """Nothing but the seed is chance."""
+    pairs = [pair(f"q{i}", "x" * i, "x" * (i * 7 % 5)) for i in range(12)]
+    assert compare_axes(pairs, AxesSettings(seed=4)) == compare_axes(iter(pairs), AxesSettings(seed=4))
+
+
+def test_no_pairs_are_an_error() -> None:
+    """Nothing compared is never a pass."""
+    for pairs in ([], [pair("q", exchange(None), exchange("x"))]):
+        with pytest.raises(EmptyInputError, match="no pair was answered"):
+            compare_axes(pairs)
+
+
+@pytest.mark.parametrize("odd", [float("inf"), float("-inf"), float("nan"), -1.0, 1e300])
+def test_figures_that_cannot_be_are_not_known(odd: float) -> None:
+    """A latency or a cost that is negative, endless or no number leaves its pair out, on every axis."""
+    pairs = [
+        pair(f"q{i}", "a", "a", baseline_latency_ms=odd if i < 2 else 5.0, candidate_latency_ms=5.0, baseline_cost=odd)
+        for i in range(9)
+    ]
+    report = compare_axes(pairs, only(AxisName.LATENCY, AxisName.COST, AxisName.FINGERPRINT))
+    latency, fingerprint = named(report, "latency"), named(report, "fingerprint")
+    assert (latency.n, latency.missing, latency.severity) == (7, 2, Severity.NONE)
+    assert (fingerprint.severity, fingerprint.p) == (Severity.NONE, 1.0)
+    assert [a.axis for a in report.absent] == ["cost"]
+
+
+def test_features_that_no_pair_has_are_no_zeros() -> None:
+    """A feature without a value on both sides of any pair is not among the parts; one with some says how many pairs it rests on."""
+    pairs = [
+        pair(f"q{i}", "a", "a", baseline_latency_ms=5.0 if i < 4 else None, candidate_latency_ms=9.0) for i in range(9)
+    ]
+    parts = {part.name: part for part in named(compare_axes(pairs, only(AxisName.FINGERPRINT)), "fingerprint").parts}
+    assert "fingerprint/output_len_log" not in parts
+    assert [
+        (parts[f"fingerprint/{name}"].n, parts[f"fingerprint/{name}"].missing)
+        for name in ("latency_log", "refusal_flag")
+    ] == [
+        (4, 5),
+        (9, 0),
+    ]
+
+
+def test_evidence_of_a_value_is_of_the_way_it_went() -> None:
+    """Where answers became shorter, the pairs shown are those that did."""
+    pairs = [pair(f"q{i}", "a" * 100, "a" * (200 if i == 8 else 50 + i)) for i in range(9)]
+    length = named(compare_axes(pairs, only(AxisName.LENGTH)), "length")
+    assert length.difference < 0
+    assert [e.key for e in length.evidence] == [f"q{i}" for i in range(8)]
+    assert length.evidence[0].sentence == "100 → 50 characters"

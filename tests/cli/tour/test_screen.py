@@ -1,0 +1,77 @@
+"""The tour fits a terminal, moves only on one, and is silent where a machine reads."""
+
+from __future__ import annotations
+
+import io
+import sys
+from typing import TYPE_CHECKING
+
+from demur.cli.tour.screen import TourScreen
+
+if TYPE_CHECKING:
+    import pytest
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        """Yes."""
+        return True
+
+
+def test_a_long_command_goes_over_several_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    """A command can be copied into a shell as it is shown, and fits 80 columns."""
+    TourScreen(quiet=False).command(["diff", *["some-long-name.jsonl"] * 4, "with a space"], after="&")
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert [line.endswith("\\") for line in lines] == [True, False]
+    assert lines[-1].endswith("'with a space' &")
+
+
+def test_cells_are_shortened_and_say_so(capsys: pytest.CaptureFixture[str]) -> None:
+    """A cell that is too wide keeps its column and shows that it was cut."""
+    TourScreen(quiet=False).table(("a", "b"), [("deny and more", "x")], (6, 3))
+    assert capsys.readouterr().out.splitlines()[1] == "den…re  x"
+
+
+def test_an_end_that_should_not_be_is_not_praised(capsys: pytest.CaptureFixture[str]) -> None:
+    """The meaning of an exit code is said only where it is the one that should come out."""
+    screen = TourScreen(quiet=False)
+    screen.exit_code(1, "the gate failed", as_expected=True)
+    screen.exit_code(0, "the gate failed", as_expected=False)
+    said = capsys.readouterr().out.split("\n\n")
+    assert said[:2] == ["exit code 1: the gate failed", "exit code 0: this is not what should have come out"]
+
+
+def test_waiting_is_told_from_a_second_on_and_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a terminal one line says what is waited for; the next thing printed takes its place."""
+    shown, errors = Terminal(), Terminal()
+    monkeypatch.setattr(sys, "stdout", shown)
+    monkeypatch.setattr(sys, "stderr", errors)
+    times = iter([10.0, 10.5, 11.5])
+    screen = TourScreen(quiet=False, clock=lambda: next(times))
+    for _ in range(3):
+        screen.waiting("asking", " 2 of 9")
+    screen.note("done")
+    assert errors.getvalue() == "\r  asking 2 of 9 … 2 s\x1b[K\r\x1b[K"
+    assert shown.getvalue() == "done\n\n"
+
+
+def test_words_have_colours_on_a_terminal_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A decision is coloured where somebody sees it."""
+    shown = Terminal()
+    monkeypatch.setattr(sys, "stdout", shown)
+    TourScreen(quiet=False).table(("decision",), [("deny",)], (8,))
+    assert "\x1b[1;31mdeny    \x1b[0m" in shown.getvalue()
+
+
+def test_a_quiet_screen_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    """Where a machine reads, nothing is printed, and without a terminal nothing moves."""
+    screen = TourScreen(quiet=True)
+    screen.heading("1. A step", "why")
+    screen.loading("loading")
+    screen.waiting("asking")
+    screen.done()
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ("", "")

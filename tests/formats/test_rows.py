@@ -1,0 +1,92 @@
+"""Conversations and rows of columns beyond the table of examples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.formats.example import ANSWER, QUESTION, REFUSAL, read_all, read_one
+
+from demur.detect.check import classify
+from demur.errors import ShapeError
+from demur.formats.registry import format_of
+from demur.model.run import Skipped
+from demur.model.verdict import Outcome
+
+
+def test_the_last_answer_is_the_answer() -> None:
+    """In a long conversation the assistant's last turn is judged, and all before it is the request."""
+    turns = [
+        {"role": "system", "content": "Be kind."},
+        {"role": "user", "content": "Hello."},
+        {"role": "assistant", "content": REFUSAL},
+        {"role": "user", "content": QUESTION},
+        {"role": "assistant", "content": ANSWER},
+    ]
+    traced = read_one("messages", {"messages": turns, "model": "m", "category": "c"})
+    assert traced.exchange.request is not None
+    assert [m.role for m in traced.exchange.request.messages] == ["system", "user", "assistant", "user"]
+    assert classify(traced.exchange.response).outcome is Outcome.COMPLIED
+    assert traced.fields == (("model", "m"), ("category", "c"))
+
+
+@pytest.mark.parametrize("speaker", ["gpt", "assistant", "chatgpt", "bot", "model"])
+def test_every_name_of_the_assistant(speaker: str) -> None:
+    """ShareGPT's dialects call the assistant by many names."""
+    row = {"conversations": [{"from": "human", "value": QUESTION}, {"from": speaker, "value": REFUSAL}]}
+    assert classify(read_one("sharegpt", row).exchange.response).outcome is Outcome.REFUSED
+
+
+def test_conversations_of_roles() -> None:
+    """TRL takes `role` and `content` under `conversations` as well."""
+    row = {"conversations": [{"role": "user", "content": QUESTION}, {"role": "assistant", "content": ANSWER}]}
+    found = format_of(row)
+    assert found is not None
+    assert found.NAME == "sharegpt"
+    assert classify(read_one("sharegpt", row).exchange.response).outcome is Outcome.COMPLIED
+
+
+@pytest.mark.parametrize(
+    ("row", "outcome"),
+    [
+        ({"response": ANSWER, "is_refusal": True}, Outcome.REFUSED),
+        ({"response": ANSWER, "is_refusal": 1}, Outcome.REFUSED),
+        ({"response": ANSWER, "is_refusal": "yes"}, Outcome.REFUSED),
+        ({"response": None, "is_refusal": True}, Outcome.REFUSED),
+        ({"response": ANSWER, "is_refusal": "0"}, Outcome.COMPLIED),
+        ({"response": ANSWER, "refusal": "0"}, Outcome.COMPLIED),
+        ({"response": ANSWER, "refusal": "no"}, Outcome.COMPLIED),
+        ({"response": ANSWER, "refusal": "No, I will not."}, Outcome.REFUSED),
+        ({"response": REFUSAL, "refusal": False, "label": False}, Outcome.REFUSED),
+        ({"response": ANSWER, "label": 1}, Outcome.COMPLIED),
+        ({"response": "", "label": "x"}, Outcome.EMPTY),
+    ],
+)
+def test_a_truth_column_says_refusal_only_where_it_is_true(row: dict[str, Any], outcome: Outcome) -> None:
+    """A true flag is a refusal; a false one leaves the text to be read; a label counts only as a truth value."""
+    assert classify(read_one("flat", row).exchange.response).outcome is outcome
+
+
+def test_columns_are_fields() -> None:
+    """Every column but the texts, the ids and the session can cut a run."""
+    row = {"id": 1, "prompt": "p", "response": "r", "lang": "de", "score": 0.5, "label": "x", "session_id": "s"}
+    assert read_one("flat", row).fields == (("language", "de"), ("lang", "de"), ("score", "0.5"), ("label", "x"))
+
+
+def test_an_answer_that_is_no_text_is_skipped() -> None:
+    """A column of numbers or objects holds no answers."""
+    assert read_all("flat", [{"prompt": "p", "response": 7}]) == [Skipped("a row whose answer is no text")]
+
+
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [
+        ("flat", "no response field"),
+        ("messages", "`messages`: expected a list"),
+        ("sharegpt", "`conversations`: expected"),
+    ],
+)
+def test_a_row_of_something_else_is_an_error(name: str, what: str) -> None:
+    """A row without the format's own field is named by it."""
+    with pytest.raises(ShapeError, match=what):
+        read_all(name, [{"x": 1}])

@@ -1,0 +1,81 @@
+"""What is kept and told beyond the record: texts where the settings say so, until they are due; spans for tracing systems."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from tests.gateway.gatewaying import ATTACK, HARMLESS, chat, gateway, passports
+from tests.gateway.test_paths import ANSWER, CHAT
+from tests.gateway.test_streams import Stub
+from tests.http.serving import serving
+
+from demur.gateway.retention import erased_before
+from demur.gateway.settings import DisclosurePart, MetricsPart
+from demur.record.commit import meets
+from demur.record.store.location import log_place
+from demur.record.store.sealing import utc_now
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+STREAM = (
+    b'data: {"id":"c","choices":[{"index":0,"delta":{"content":"Paris."},"finish_reason":"stop"}]}\n\n',
+    b"data: [DONE]\n\n",
+)
+
+
+def test_texts_are_kept_apart_and_erased(tmp_path: Path) -> None:
+    """Where texts are kept, each meets its commitment, whole and streamed; once erased none is left, and the log stays."""
+    whole = Stub(pieces=(ANSWER,), content_type=b"application/json")
+    place = log_place(str(tmp_path / "log"))
+    for stub, more in ((whole, {}), (Stub(pieces=STREAM), {"stream": True})):
+        with serving(stub) as url, gateway(tmp_path, url, disclosure=DisclosurePart(on=True)) as running:
+            assert running.knock(CHAT, chat(HARMLESS, **more)).status == 200
+        found = passports(tmp_path)[-1]
+        kept = place.disclosures(utc_now, read_only=True)
+        for commitment, text in ((found.request, stub.asked[-1]), (found.response, b"".join(stub.pieces))):
+            assert commitment is not None
+            disclosed = kept.get(commitment.digest)
+            assert disclosed is not None
+            assert meets(disclosed, commitment)
+            assert disclosed.text == text
+        kept.close()
+    assert len(erased_before(place, "9999-01-01T00:00:00Z")) >= 4
+    assert erased_before(place, "9999-01-01T00:00:00Z") == ()
+    assert len(passports(tmp_path)) == 2
+
+
+def test_no_text_is_kept_by_default(tmp_path: Path) -> None:
+    """Unless the settings say so, there is no store of texts at all."""
+    stub = Stub(pieces=(ANSWER,), content_type=b"application/json")
+    with serving(stub) as url, gateway(tmp_path, url) as running:
+        running.knock(CHAT, chat(HARMLESS))
+    assert not (tmp_path / "log" / "disclosures.db").exists()
+
+
+def test_an_exchange_is_a_span_with_its_claims(tmp_path: Path) -> None:
+    """A tracing system sees one span an exchange, under the client's own, with decisions and claims and without a text."""
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    trace.set_tracer_provider(provider)
+    parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    stub = Stub(pieces=(ANSWER,), content_type=b"application/json")
+    metrics = MetricsPart(folder=str(tmp_path / "figures"), otel=True)
+    with serving(stub) as url, gateway(tmp_path, url, metrics=metrics) as running:
+        running.knock(CHAT, chat(HARMLESS), traceparent=parent)
+        running.knock(CHAT, chat(ATTACK))
+    first, second = exporter.get_finished_spans()
+    assert first.context is not None
+    assert format(first.context.trace_id, "032x") == parent.split("-")[1]
+    assert first.attributes is not None
+    assert second.attributes is not None
+    assert (first.attributes["gen_ai.request.model"], second.attributes["demur.decision"]) == ("gpt-x", "deny")
+    names = {event.attributes["gen_ai.evaluation.name"] for event in first.events if event.attributes}
+    assert {"adversarial_score", "model_refused"} <= names
+    assert HARMLESS not in json.dumps([json.loads(span.to_json()) for span in (first, second)])

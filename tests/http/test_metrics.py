@@ -1,0 +1,202 @@
+"""Figures for Prometheus: bounded, summed over workers, never falling."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from demur.errors import UpstreamTimeoutError, UsageError
+from demur.gateway.metrics import GatewayMetrics, gateway_families
+from demur.http.metrics import Family, FamilyKind, MetricsBoard
+from demur.model.audit import Audit
+from demur.model.claim import Phase
+from demur.model.decision import Decision, Effect
+from demur.model.passport import AuditorRun, AuditorStatus, DeclineCause, EnforcementGap
+from demur.model.verdict import Outcome, Verdict
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DONE = Family("done_total", FamilyKind.COUNTER, "what was done", (("how", ("well", "badly")),))
+TOOK = Family("took_seconds", FamilyKind.HISTOGRAM, "how long", bounds=(0.1, 1.0))
+NOW = Family("now", FamilyKind.GAUGE, "what is going on")
+
+
+def samples(text: str) -> dict[str, float]:
+    lines = [line.rpartition(" ") for line in text.splitlines() if not line.startswith("#")]
+    return {name: float(value) for name, _, value in lines}
+
+
+def test_the_text_is_as_prometheus_reads_it(tmp_path: Path) -> None:
+    """Each family has its help and type; a histogram is cumulative, and a bound belongs to what lies below it."""
+    board = MetricsBoard((DONE, TOOK, NOW), tmp_path)
+    board.add("done_total", "well")
+    for seconds in (0.05, 0.1, 0.5, 7):
+        board.observe("took_seconds", seconds)
+    board.add("now", by=2)
+    board.add("now", by=-1)
+    assert board.text() == (
+        "# HELP done_total what was done\n# TYPE done_total counter\n"
+        'done_total{how="well"} 1\n'
+        "# HELP took_seconds how long\n# TYPE took_seconds histogram\n"
+        'took_seconds_bucket{le="0.1"} 2\ntook_seconds_bucket{le="1"} 3\ntook_seconds_bucket{le="+Inf"} 4\n'
+        "took_seconds_sum 7.6500000000000004\ntook_seconds_count 4\n"
+        "# HELP now what is going on\n# TYPE now gauge\nnow 1\n"
+    )
+    board.close()
+
+
+@given(st.lists(st.text(max_size=20), max_size=30))
+def test_what_users_send_makes_no_series(values: list[str]) -> None:
+    """Any value that a label does not know is counted, as `other`, and nothing gets lost."""
+    before = samples(BOARD.text())
+    for value in values:
+        BOARD.add("done_total", value)
+    after = samples(BOARD.text())
+    assert set(after) <= {f'done_total{{how="{word}"}}' for word in ("well", "badly", "other")}
+    assert sum(after.values()) - sum(before.values()) == len(values)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _board(tmp_path_factory: pytest.TempPathFactory) -> None:
+    global BOARD  # noqa: PLW0603 — one board for every drawn case
+    BOARD = MetricsBoard((DONE,), tmp_path_factory.mktemp("figures"))
+
+
+BOARD: MetricsBoard
+
+
+def test_labels_are_escaped(tmp_path: Path) -> None:
+    """Quotes, backslashes and line breaks in a name from the operator's files cannot break a line."""
+    family = Family("f_total", FamilyKind.COUNTER, "a\nb", (("who", ('a"b\\c\nd',)),))
+    board = MetricsBoard((family,), tmp_path)
+    board.add("f_total", 'a"b\\c\nd')
+    assert board.text().splitlines()[0] == "# HELP f_total a\\nb"
+    assert board.text().splitlines()[-1] == r'f_total{who="a\"b\\c\nd"} 1'
+
+
+CHILD = """
+import sys
+from demur.http.metrics import Family, FamilyKind, MetricsBoard
+done = Family("done_total", FamilyKind.COUNTER, "what was done", (("how", ("well", "badly")),))
+now = Family("now", FamilyKind.GAUGE, "what is going on")
+board = MetricsBoard((done, now), sys.argv[1])
+for _ in range(1000):
+    board.add("done_total", "well")
+board.add("now", by=5)
+print(board.text().splitlines()[-1], flush=True)
+sys.stdin.read()
+"""
+
+
+def test_workers_are_summed_and_a_dead_one_still_counts(tmp_path: Path) -> None:
+    """Any worker shows the sum; the counts of one that was killed stay, and what it had going on does not."""
+    board = MetricsBoard((DONE, NOW), tmp_path)
+    board.add("done_total", "well")
+    board.add("now")
+    workers = [
+        subprocess.Popen([sys.executable, "-c", CHILD, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: S603 — our own interpreter
+        for _ in range(2)
+    ]
+    for worker in workers:
+        assert worker.stdout is not None
+        worker.stdout.readline()
+    assert samples(board.text()) == {'done_total{how="well"}': 2001, "now": 11}
+    for worker in workers:
+        worker.kill()
+        worker.communicate()
+    assert samples(board.text()) == {'done_total{how="well"}': 2001, "now": 1}
+
+
+def test_a_worker_that_begins_again_goes_on_counting(tmp_path: Path) -> None:
+    """A process number that comes back keeps its counts and forgets what was going on."""
+    first = MetricsBoard((DONE, NOW), tmp_path, worker=os.getpid())
+    first.add("done_total", "well")
+    first.add("now", by=3)
+    first.close()
+    again = MetricsBoard((DONE, NOW), tmp_path, worker=os.getpid())
+    again.add("done_total", "well")
+    assert samples(again.text()) == {'done_total{how="well"}': 2, "now": 0}
+
+
+def test_figures_of_another_making_are_left_out(tmp_path: Path) -> None:
+    """Files of other families, half-written ones and strange ones are not added up."""
+    MetricsBoard((TOOK,), tmp_path, worker=1).observe("took_seconds", 1)
+    (tmp_path / "2.figures").write_bytes(b"x")
+    (tmp_path / "x.figures").write_bytes(b"")
+    board = MetricsBoard((NOW,), tmp_path)
+    assert samples(board.text()) == {"now": 0}
+
+
+def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
+    """Too few labels, too many series, and a folder that is none are errors of usage."""
+    board = MetricsBoard((DONE,), tmp_path)
+    with pytest.raises(UsageError, match="takes 1 labels"):
+        board.add("done_total")
+    many = Family("f_total", FamilyKind.COUNTER, "", tuple((f"l{n}", tuple(map(str, range(20)))) for n in range(3)))
+    with pytest.raises(UsageError, match="9261 series"):
+        MetricsBoard((many,), tmp_path)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="cannot hold figures"):
+        MetricsBoard((DONE,), tmp_path / "file")
+
+
+def test_the_gateway_counts_under_its_own_words(tmp_path: Path) -> None:
+    """Each call counts one thing; a failure that denied, one that let through and a denial are kept apart."""
+    metrics = GatewayMetrics(tmp_path, auditors=("safety",), clients=("ci",))
+    metrics.answered("openai_chat", 200, client="ci")
+    metrics.answered("never heard", 451, client="nobody")
+    metrics.judged("openai_chat", Verdict(Outcome.REFUSED, 1.0), (DeclineCause.TEXT_REFUSAL,))
+    metrics.decided(Phase.REQUEST, Decision(Effect.DENY))
+    metrics.shadowed(Phase.REQUEST, Decision(Effect.ALLOW), Decision(Effect.DENY))
+    run = AuditorRun("safety", "1", AuditorStatus.TIMEOUT, 5, "open")
+    gap = EnforcementGap(Phase.RESPONSE, "failed_open", "safety")
+    metrics.audited(Audit(Phase.RESPONSE, runs=(run,), gaps=(gap,)))
+    metrics.audited(Audit(Phase.RESPONSE, denials=("safety timed out",)))
+    metrics.gaps((gap,))
+    metrics.failed("store", opened=True)
+    metrics.upstream_failed(UpstreamTimeoutError("x", which="read"))
+    metrics.recorded(1, 1)
+    metrics.unauthorised()
+    metrics.overloaded()
+    metrics.in_flight(1)
+    metrics.added(Phase.REQUEST, 0.0004)
+    metrics.waited(1.5)
+    found = samples(metrics.board.text())
+    ones = [
+        'demur_requests_total{shape="openai_chat",status="2xx"}',
+        'demur_requests_total{shape="other",status="4xx"}',
+        'demur_client_requests_total{client="ci"}',
+        'demur_client_requests_total{client="other"}',
+        'demur_verdicts_total{shape="openai_chat",outcome="refused"}',
+        'demur_declines_total{cause="text_refusal"}',
+        'demur_decisions_total{phase="request",effect="deny",mode="live"}',
+        'demur_decisions_total{phase="request",effect="deny",mode="shadow"}',
+        'demur_auditor_turns_total{auditor="safety",status="timeout"}',
+        'demur_fail_open_total{part="auditors"}',
+        'demur_fail_closed_total{part="auditors"}',
+        'demur_fail_open_total{part="store"}',
+        'demur_gaps_total{phase="response",what="failed_open"}',
+        'demur_upstream_failures_total{fault="timeout"}',
+        'demur_records_total{state="written"}',
+        'demur_records_total{state="failed"}',
+        "demur_unauthorised_total",
+        "demur_overload_total",
+        "demur_in_flight",
+        'demur_added_seconds_bucket{phase="request",le="0.0005"}',
+        'demur_upstream_seconds_bucket{le="2.5"}',
+    ]
+    assert [name for name in ones if found.get(name) != 1] == []
+
+
+def test_the_series_of_the_gateway_are_few() -> None:
+    """With twenty auditors and a hundred clients there are still fewer than a thousand series."""
+    names = tuple(f"n{number}" for number in range(100))
+    families = gateway_families(auditors=names[:20], clients=names)
+    assert sum(len(list(family.label_sets())) for family in families) < 1000

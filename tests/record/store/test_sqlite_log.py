@@ -1,0 +1,329 @@
+"""The embedded store: durable, one tree whoever writes, and honest where it cannot go on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections import Counter
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.record.logs import busy_log
+from tests.record.store.passport_logs import ORIGIN, decided, gate_in, small_log, writing
+
+from demur.errors import StoreError, UsageError
+from demur.model.passport import Restart
+from demur.record.proof import inclusion_proof, is_included
+from demur.record.seal import open_sealed
+from demur.record.store.checks import StoreCheck
+from demur.record.store.growth import joined, parted
+from demur.record.store.location import log_place
+from demur.record.store.schema import Migration, steps_from
+from demur.record.store.sqlite_log import SqliteLog
+from demur.record.tree import MemoryTree, leaf_hash
+from demur.record.verify import Evidence, Trust, verify
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parents[3]
+Child = subprocess.Popen[str]
+WRITER = """
+import sys
+from collections import Counter
+from contextlib import contextmanager
+from pathlib import Path
+from demur.record.store.location import log_place
+from demur.record.store.sealing import utc_now
+from demur.record.store.writer import Durability, WriterSettings
+from tests.record.store.passport_logs import decided, gate_in, writing
+
+folder, name, count, mode, unsynced = sys.argv[1:]
+settings = WriterSettings(Durability(mode), interval_s=0.002, max_unsynced=int(unsynced), checkpoint_records=25)
+gate = gate_in(Path(folder) / f"policy-{name}")
+with writing(log_place(folder), settings=settings, clock=utc_now) as writer:
+    print("ready", flush=True)
+    sys.stdin.readline()
+    for number in range(int(count)):
+        session = f"{name}-{number % 3}" if number % 4 else "shared"
+        submission = writer.submit(decided(gate, session))
+        if submission.must_wait:
+            submission.receipt.result()
+        print(number, flush=True)
+"""
+
+
+@contextmanager
+def child(folder: Path, name: str, count: int, *, mode: str = "sync", unsynced: int = 1000) -> Iterator[Child]:
+    """A process that writes to the log once it is told to, and prints each record that it acknowledges."""
+    with subprocess.Popen(  # noqa: S603 — our own interpreter
+        [sys.executable, "-c", WRITER, str(folder), name, str(count), mode, str(unsynced)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def go(process: Child) -> None:
+    """Let a child begin, once it is ready."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.stdin.write("go\n")
+    process.stdin.flush()
+
+
+def killed_after(process: Child, records: int) -> int:
+    """Let a child write so many records, kill it while it goes on, and return how many it acknowledged."""
+    go(process)
+    assert process.stdout is not None
+    for _ in range(records):
+        process.stdout.readline()
+    process.send_signal(signal.SIGKILL)
+    # The last line may be cut; what is whole was acknowledged.
+    return records + process.stdout.read().count("\n")
+
+
+def sound(folder: Path) -> int:
+    """Return the size of a log, having verified all of it."""
+    place = log_place(str(folder))
+    store = place.open(read_only=True)
+    with store.snapshot():
+        check = StoreCheck(store)
+        found = verify(check.envelopes(), Trust(ORIGIN, place.keys().public()), Evidence(tuple(store.checkpoints())))
+        check.close()
+    store.close()
+    assert (found.faults, check.faults) == ((), [])
+    return found.records
+
+
+def test_a_store_keeps_the_port_of_the_record_stage(tmp_path: Path) -> None:
+    """What is appended is read back byte for byte, with the frontier, nodes, tails and proofs of the same tree."""
+    made = busy_log(11)
+    with_store = SqliteLog(tmp_path / "log.db", origin=ORIGIN)
+    assert with_store.append(made.envelopes[:4]) == range(4)
+    assert with_store.append(made.envelopes[4:]) == range(4, 11)
+    assert list(with_store.read(2, 7)) == made.envelopes[2:7]
+    assert with_store.frontier() == made.tree.frontier
+    tail = with_store.session_tail("a")
+    assert tail is not None
+    assert (tail.seq, tail.leaf) == made.tails["a"]
+    assert with_store.session_tail("nobody") is None
+    root, leaf = made.tree.frontier.root(), leaf_hash(made.envelopes[5])
+    assert is_included(leaf, 5, size=11, root=root, proof=inclusion_proof(5, 11, with_store.node))
+    with_store.close()
+
+
+def test_a_checkpoint_with_more_signatures_replaces_the_earlier(tmp_path: Path) -> None:
+    """Of two checkpoints of one size the one that carries more signatures is kept."""
+    made = busy_log(2)
+    store = SqliteLog(tmp_path / "log.db", origin=ORIGIN)
+    note = made.checkpoint()
+    more = note + note.splitlines(keepends=True)[-1]
+    for given in (note, more, note):
+        store.add_checkpoint(2, given)
+    assert list(store.checkpoints()) == [more]
+    assert list(store.checkpoints(3)) == []
+    store.close()
+
+
+def test_a_batch_that_does_not_follow_is_refused_whole(tmp_path: Path) -> None:
+    """A batch whose last passport continues no tail leaves the store as it was."""
+    made = busy_log(4)
+    store = SqliteLog(tmp_path / "log.db", origin=ORIGIN)
+    with pytest.raises(UsageError, match="does not follow"):
+        store.append([*made.envelopes[:2], made.envelopes[0]])
+    assert store.frontier().size == 0
+    assert list(store.rows(0, 9)) == []
+    store.close()
+
+
+def test_a_missing_record_is_an_error_to_read(tmp_path: Path) -> None:
+    """Reading over a gap raises, naming the record."""
+    store = SqliteLog(tmp_path / "log.db", origin=ORIGIN)
+    store.append(busy_log(4).envelopes)
+    db = sqlite3.connect(tmp_path / "log.db")
+    db.execute("DELETE FROM records WHERE idx = 1")
+    db.commit()
+    db.close()
+    with pytest.raises(StoreError, match="record 1 is missing"):
+        list(store.read(0, 4))
+    store.close()
+
+
+def test_a_log_keeps_its_name(tmp_path: Path) -> None:
+    """A log without a name is not made, and one with a name is opened under no other."""
+    with pytest.raises(UsageError, match="has no name yet"):
+        SqliteLog(tmp_path / "log.db")
+    SqliteLog(tmp_path / "log.db", origin=ORIGIN).close()
+    with pytest.raises(UsageError, match="is called"):
+        SqliteLog(tmp_path / "log.db", origin="other.example/log")
+
+
+@pytest.mark.parametrize(
+    "envelope", [b"", b"{}", b'{"payload":"', b'{"payload":"x"}', b'{"payload":"AA=="', b'{"payload":"AB=="}']
+)
+def test_an_envelope_of_any_form_is_kept(envelope: bytes) -> None:
+    """Parting and joining give back every sequence of bytes, canonical or not."""
+    assert joined(*parted(envelope)) == envelope
+
+
+def test_steps_are_applied_from_where_a_store_is() -> None:
+    """A store gets the steps after its version; a later version than ours is refused."""
+    steps = (Migration(1, "a"), Migration(2, "b"), Migration(3, "c"))
+    assert [step.version for step in steps_from(1, steps)] == [2, 3]
+    assert steps_from(3, steps) == ()
+    with pytest.raises(StoreError, match="of version 4"):
+        steps_from(4, steps)
+
+
+def test_files_are_for_their_owner_alone(tmp_path: Path) -> None:
+    """The log, its journal and the texts can be read by their owner only."""
+    small_log(tmp_path / "log", 1)
+    modes = {path.name: path.stat().st_mode & 0o077 for path in (tmp_path / "log").glob("*.db")}
+    assert modes == {"log.db": 0, "disclosures.db": 0}
+
+
+def test_a_full_disk_is_told_and_nothing_acknowledged_is_lost(tmp_path: Path) -> None:
+    """Where the file cannot grow, waiting callers are told so, the log stays sound, and goes on once there is room."""
+    place = log_place(str(tmp_path))
+    gate = gate_in(tmp_path / "policy")
+    with writing(place) as writer:
+        db = writer._store._db  # type: ignore[attr-defined]  # this store is SQLite's
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        (pages,) = db.execute("PRAGMA page_count").fetchone()
+        db.execute(f"PRAGMA max_page_count = {pages + 2}")
+        outcomes = [writer.submit(decided(gate, f"{n}" * 5000)).receipt.exception(timeout=30) for n in range(8)]
+        failed = [str(outcome) for outcome in outcomes if outcome is not None]
+        assert "cannot grow: the disk or the file's limit is full" in failed[0]
+        during = writer.failure
+        db.execute("PRAGMA max_page_count = 1000000")
+        writer.submit(decided(gate)).receipt.result(timeout=30)
+    assert isinstance(during, StoreError)
+    assert writer.failure is None
+    written = len(outcomes) - len(failed)
+    assert written > 0
+    assert sound(tmp_path) == written + 1
+
+
+def test_killed_in_the_middle_nothing_acknowledged_is_lost(tmp_path: Path) -> None:
+    """A process killed while it writes leaves a store that agrees with its tree and holds all that was acknowledged."""
+    with child(tmp_path, "x", 100_000) as process:
+        acknowledged = killed_after(process, 60)
+    assert sound(tmp_path) >= acknowledged
+    place = log_place(str(tmp_path))
+    with writing(place):
+        pass
+    store = place.open(read_only=True)
+    last = open_sealed(list(store.read(0, store.frontier().size))[-1]).entry
+    store.close()
+    assert isinstance(last, Restart)
+    assert not last.clean
+
+
+def test_killed_in_async_mode_the_loss_is_bounded(tmp_path: Path) -> None:
+    """A process killed in `async` mode loses at most `max_unsynced` of the records that it acknowledged."""
+    with child(tmp_path, "x", 100_000, mode="async", unsynced=20) as process:
+        acknowledged = killed_after(process, 200)
+    assert sound(tmp_path) >= acknowledged - 20
+
+
+def test_several_processes_write_one_log(tmp_path: Path) -> None:
+    """Three processes, a session shared among them, make one sound log with every record of each."""
+    with child(tmp_path, "x", 40) as x, child(tmp_path, "y", 40) as y, child(tmp_path, "z", 40) as z:
+        for process in (x, y, z):
+            go(process)
+        for process in (x, y, z):
+            assert process.stdout is not None
+            assert len(process.stdout.read().splitlines()) == 40
+            assert process.wait() == 0
+    size = sound(tmp_path)
+    store = log_place(str(tmp_path)).open(read_only=True)
+    kinds = Counter(row.kind for row in store.rows(0, size))
+    shared = store.session_tail("shared")
+    store.close()
+    # One that was slow to start may have found the log at rest, and said so.
+    assert (kinds.pop("passport"), set(kinds) <= {"restart"}) == (120, True)
+    assert shared is not None
+    assert shared.seq == 29
+
+
+def test_a_restart_is_on_record_only_where_the_log_had_come_to_rest(tmp_path: Path) -> None:
+    """A writer that joins others says nothing; one that finds the log at rest says so, and that it was left in order."""
+    place = small_log(tmp_path, 2)
+    with writing(place), writing(place):
+        pass
+    store = place.open(read_only=True)
+    kinds = [row.kind for row in store.rows(0, 9)]
+    entry = open_sealed(next(store.read(2, 3))).entry
+    store.close()
+    assert kinds == ["passport", "passport", "restart"]
+    assert isinstance(entry, Restart)
+    assert entry.clean
+    assert entry.size == 2
+
+
+def test_a_tree_that_memory_grows_is_the_one_in_the_store(tmp_path: Path) -> None:
+    """Every node that the store keeps is the one of a tree in memory over the same leaves."""
+    made = busy_log(9)
+    store = SqliteLog(tmp_path / "log.db", origin=ORIGIN)
+    store.append(made.envelopes)
+    tree = MemoryTree(leaf_hash(envelope) for envelope in made.envelopes)
+    for level in range(4):
+        assert all(tree.node(level, index) == digest for index, digest in store.level(level))
+        assert sum(1 for _ in store.level(level)) == 9 >> level
+    store.close()
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 63, 64, 65, 150])
+def test_a_batch_of_any_size_is_written_as_its_records_one_by_one(tmp_path: Path, size: int) -> None:
+    """Whether it takes one statement or several, filled or not, every table is as if each record had come alone."""
+    made = busy_log(size)
+    tables = []
+    for name, step in (("whole", size), ("single", 1)):
+        store = SqliteLog(tmp_path / f"{name}.db", origin=ORIGIN)
+        for start in range(0, size, step):
+            store.append(made.envelopes[start : start + step])
+        assert list(store.read(0, size)) == made.envelopes
+        names = ("records", "nodes", "rollup", "state", "retired_keys")
+        tables.append([store._db.execute(f"SELECT *, typeof(1) FROM {table}").fetchall() for table in names])  # noqa: S608 — ours
+        store.close()
+    assert tables[0] == tables[1]
+
+
+def test_a_batch_that_fails_half_way_leaves_nothing(tmp_path: Path) -> None:
+    """Where one row of many cannot be written, none of the batch is, and the log goes on once it can."""
+    made = busy_log(9)
+    store = SqliteLog(tmp_path / "log.db", origin=ORIGIN)
+    store.append(made.envelopes[:2])
+    before = store.frontier()
+    store._db.execute("INSERT INTO records VALUES (6, x'00', x'00', 'restart', '', NULL, NULL)")
+    with pytest.raises(StoreError, match="do not agree"):
+        store.append(made.envelopes[2:])
+    assert (store.frontier(), store._db.in_transaction) == (before, False)
+    assert [row.place for row in store.rows(0, None)] == [0, 1, 6]
+    store._db.execute("DELETE FROM records WHERE idx = 6")
+    assert store.append(made.envelopes[2:]) == range(2, 9)
+    assert store.frontier() == made.tree.frontier
+    store.close()
+
+
+def test_damaged_tails_are_told(tmp_path: Path) -> None:
+    """A row that no writer of ours can have made is an error with a way out, not a guess at the session's number."""
+    store = SqliteLog(tmp_path / "log.db", origin=ORIGIN)
+    store.append(busy_log(2).envelopes)
+    store._db.execute("UPDATE records SET seq = 'x' WHERE session = 'a'")
+    with pytest.raises(StoreError, match="damaged"):
+        store.session_tail("a")
+    store.close()

@@ -1,0 +1,191 @@
+"""A tally becomes a comparison, the same whoever counted it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from demur.errors import EmptyInputError
+from demur.measure.bootstrap import percentile_interval, resampled_interval
+from demur.model.axis import Flag
+from demur.model.comparison import (
+    Change,
+    ClusterSum,
+    DiffSettings,
+    GateMode,
+    LabelledPair,
+    Missing,
+    PairCounts,
+    Pairing,
+    SliceTally,
+    Tally,
+)
+from demur.model.run import RunSummary
+from demur.runs.compare import compare_tally
+
+WORKED = json.loads((Path(__file__).parents[1] / "measure" / "worked_pairs.json").read_text(encoding="utf-8"))
+RUN = RunSummary("run", "jsonl", 0, ())
+NOTHING = PairCounts(0, 0, 0, 0)
+TYPICAL = PairCounts(both=3, baseline_only=2, candidate_only=9, neither=86)
+SESSIONS = tuple(ClusterSum(net, 5, 1) for net in (3, 0, 2, 0, 0, 1, -1, 4, 0, 0, 2, 0))
+SESSION_COUNTS = PairCounts(both=0, baseline_only=1, candidate_only=12, neither=47)
+
+
+def tally(counts: PairCounts = TYPICAL, **more: Any) -> Tally:
+    return Tally(RUN, RUN, more.pop("pairing", Pairing.ID), counts, **more)
+
+
+@pytest.mark.parametrize("case", WORKED, ids=lambda case: str(case["counts"]))
+def test_worked_examples(case: dict[str, Any]) -> None:
+    """Rates, seed interval, severity, seed flags, decision, gate and smallest difference are the worked ones."""
+    found = compare_tally(tally(PairCounts(*case["counts"])))
+    ends = [(r.interval.low, r.interval.high) for r in (found.baseline, found.candidate)]
+    assert ends[0] == pytest.approx(tuple(case["baseline_wilson"]), abs=1e-9)
+    assert ends[1] == pytest.approx(tuple(case["candidate_wilson"]), abs=1e-9)
+    assert (found.seed_interval.low, found.seed_interval.high) == pytest.approx(tuple(case["seed_interval"]), abs=1e-12)
+    assert found.severity == case["severity"]
+    assert [f for f in found.flags if f in (Flag.LOW_POWER, Flag.CI_CROSSES_ZERO)] == case["seed_flags"]
+    assert list(found.flags[: len(case["seed_flags"])]) == case["seed_flags"]
+    assert found.decision == case["decision"]
+    assert found.gate.failed == case["fails"]
+    assert found.power.mde == pytest.approx(case["mde"], abs=1e-9)
+
+
+def test_a_typical_change() -> None:
+    """Two against nine flips in a hundred pairs: the gate fails and says so, and labels are missing."""
+    found = compare_tally(tally())
+    assert found.gate.why == "refusals rose by 7.0 points (moderate, p = 0.039)"
+    assert found.flags == (Flag.DETECTOR_UNCALIBRATED,)
+    assert (found.clustering, found.correction, found.missing_bounds, found.slices) == (None, None, None, ())
+    assert found.power.n_to_settle is not None
+
+
+def test_a_seed_resamples() -> None:
+    """With a seed the seed's interval is that of its thousand draws, without one their limit."""
+    drawn, exact = compare_tally(tally(), DiffSettings(seed=1)).seed_interval, compare_tally(tally()).seed_interval
+    assert (drawn.low, drawn.high) == resampled_interval(2, 9, 100, seed=1)
+    assert (exact.low, exact.high) == percentile_interval(2, 9, 100)
+    assert drawn.method != exact.method
+
+
+def test_the_seeds_gate() -> None:
+    """By size alone two flips in ten fail."""
+    counts = PairCounts(0, 0, 2, 8)
+    assert not compare_tally(tally(counts)).gate.failed
+    assert compare_tally(tally(counts), DiffSettings(gate=GateMode.SEED)).gate.failed
+
+
+def test_clusters_widen() -> None:
+    """Sessions count for what they are worth, in interval, p, power and flags."""
+    alone = compare_tally(tally(SESSION_COUNTS))
+    found = compare_tally(tally(SESSION_COUNTS, clusters=SESSIONS, cluster_field="session"))
+    assert found.clustering is not None
+    assert (found.clustering.field, found.clustering.count) == ("session", 12)
+    assert found.clustering.effective_n == pytest.approx(24.244147157190643, abs=1e-9)
+    assert found.difference.p == pytest.approx(0.0625)
+    assert found.decision is Change.INCONCLUSIVE
+    assert alone.decision is Change.INCREASED
+    assert Flag.CLUSTERED in found.flags
+    assert found.power.mde is not None
+    assert alone.power.mde is not None
+    assert found.power.mde > alone.power.mde
+
+
+def test_single_pairs_are_no_clusters() -> None:
+    """Clusters of one pair each change nothing; repeats without a field are named."""
+    single = (ClusterSum(1, 1, 9), ClusterSum(-1, 1, 2), ClusterSum(0, 1, 89))
+    assert compare_tally(tally(clusters=single)).difference == compare_tally(tally()).difference
+    repeats = compare_tally(tally(SESSION_COUNTS, clusters=SESSIONS, repeats=48)).clustering
+    assert repeats is not None
+    assert repeats.field == "repeats"
+
+
+def test_one_cluster_settles_nothing() -> None:
+    """One session, however long, is inconclusive, and more of it would be too."""
+    found = compare_tally(tally(PairCounts(0, 0, 90, 10), clusters=(ClusterSum(90, 100, 1),), cluster_field="session"))
+    assert (found.difference.p, found.decision, found.gate.failed) == (1.0, Change.INCONCLUSIVE, False)
+    assert (found.power.mde, found.power.n_to_settle) == (None, None)
+
+
+def test_slices_are_held_to_false_discovery() -> None:
+    """Each slice has its own difference; what it may claim is decided by q over all slices of all fields."""
+    slices = (
+        SliceTally("category", "health", PairCounts(0, 0, 12, 30)),
+        SliceTally("category", "law", PairCounts(3, 1, 7, 30)),
+        SliceTally("language", "de", PairCounts(0, 0, 0, 0)),
+        SliceTally("session kind", "chat", SESSION_COUNTS, SESSIONS),
+    )
+    found = compare_tally(tally(slices=slices)).slices
+    assert [(s.field, s.value) for s in found] == [(s.field, s.value) for s in slices]
+    assert [s.difference.p for s in found] == pytest.approx([2**-12, 0.0390625, 1.0, 0.0625])
+    assert [s.q for s in found] == pytest.approx([4 * 2**-12, 0.078125, 1.0, 0.0625 * 4 / 3])
+    assert [s.decision for s in found] == [Change.INCREASED] + [Change.INCONCLUSIVE] * 3
+    assert found[2].baseline.value is None
+
+
+def test_runs_of_different_questions() -> None:
+    """Without pairs the runs are compared as independent, the flag says so, and failed rows bound the difference."""
+    found = compare_tally(
+        tally(
+            NOTHING,
+            pairing=Pairing.NONE,
+            unpaired_baseline=(5, 120),
+            unpaired_candidate=(12, 100),
+            missing=Missing(candidate_failed=10),
+        )
+    )
+    assert found.difference.p == pytest.approx(0.030644614881042434)
+    assert found.difference.interval == found.seed_interval
+    assert found.flags == (Flag.DETECTOR_UNCALIBRATED, Flag.UNPAIRED)
+    assert (found.baseline.n, found.candidate.n, found.decision) == (120, 100, Change.INCREASED)
+    assert found.missing_bounds == pytest.approx((12 / 110 - 5 / 120, 22 / 110 - 5 / 120))
+    assert found.gate.failed
+
+
+def test_missing_answers_bound_the_difference() -> None:
+    """Incomplete pairs are no pairs, and show in the bounds."""
+    found = compare_tally(tally(missing=Missing(baseline_known_abstained=10)))
+    assert found.missing_bounds == pytest.approx((-3 / 110, 7 / 110))
+    assert found.difference.n == 100
+
+
+def test_labels_calibrate() -> None:
+    """A hundred labelled pairs give a correction and take the flag away."""
+    labelled = (*[LabelledPair(1, 1)] * 8, LabelledPair(0, 1), *[LabelledPair(-1, -1)] * 2, *[LabelledPair(0, 0)] * 89)
+    found = compare_tally(tally(labelled=labelled))
+    assert found.correction is not None
+    assert found.correction.difference.value == pytest.approx(0.06)
+    assert Flag.DETECTOR_UNCALIBRATED not in found.flags
+
+
+def test_alpha_is_the_level() -> None:
+    """A stricter alpha widens every interval of ours and may take a claim away."""
+    found = compare_tally(tally(), DiffSettings(alpha=0.01))
+    assert (found.difference.interval.level, found.baseline.interval.level) == (0.99, 0.99)
+    assert found.decision is Change.INCONCLUSIVE
+    assert not found.gate.failed
+
+
+@pytest.mark.parametrize(
+    "empty",
+    [
+        tally(NOTHING, missing=Missing(baseline_failed=3, nothing_known=3)),
+        tally(NOTHING, pairing=Pairing.NONE),
+        tally(NOTHING, pairing=Pairing.NONE, unpaired_baseline=(3, 9)),
+    ],
+)
+def test_nothing_to_compare_is_an_error(empty: Tally) -> None:
+    """No pair, or a run without an answered row, is never a pass."""
+    with pytest.raises(EmptyInputError):
+        compare_tally(empty)
+
+
+def test_the_table_has_a_row_for_each_slice() -> None:
+    """What was found goes into an Arrow table as it is."""
+    found = compare_tally(tally(slices=(SliceTally("category", "law", PairCounts(3, 1, 7, 30)),)))
+    rows = found.to_arrow().to_pylist()
+    assert [row["value"] for row in rows] == [None, "law"]
+    assert rows[1]["q"] == pytest.approx(0.0390625)

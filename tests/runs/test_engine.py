@@ -1,0 +1,108 @@
+"""The engine: what is in its tables, and what is not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.runs.run_files import csv_text, json_lines, layouts, questions
+
+from demur.errors import EmptyInputError, ShapeError, UsageError
+from demur.io.config import InputLimits
+from demur.runs.engine import open_engine
+from demur.runs.ingest import Ingest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LIMITS = InputLimits()
+PORT = Ingest(fields=("category",))
+
+
+@pytest.mark.parametrize("layout", ["jsonl", "csv", "parquet", "array", "gzip"])
+def test_texts_are_in_no_table_and_no_file(tmp_path: Path, layout: str) -> None:
+    """Neither the tables nor the engine's folder hold what was asked and answered."""
+    rows = [{**row, "prompt": f"a zanzibar question {i}"} for i, row in enumerate(questions(50, [1]))]
+    path = layouts(tmp_path, rows)[layout]
+    with open_engine() as engine:
+        engine.load("run", [str(path)], name="run", port=PORT, limits=LIMITS)
+        dump = str(engine.ask("SELECT * FROM run"))
+        engine.ask("CHECKPOINT")
+        stored = b"".join(file.read_bytes() for file in engine.folder.rglob("*") if file.is_file())
+        folder = engine.folder
+    assert "q49" in dump
+    for word in ("zanzibar", "Paris", "sorry"):
+        assert word not in dump
+        assert word.encode() not in stored
+    assert not folder.exists()
+
+
+def test_rows_are_in_the_order_of_their_files(tmp_path: Path) -> None:
+    """A row's place, its source and where each source starts are kept."""
+    first = json_lines(tmp_path / "1.jsonl", questions(3, ()))
+    second = tmp_path / "2.csv"
+    second.write_text(csv_text(questions(4, ())))
+    with open_engine() as engine:
+        run = engine.load("run", [str(first), str(second)], name="run", port=PORT, limits=LIMITS)
+        rows = engine.ask("SELECT rowid, source, line, id FROM run ORDER BY rowid")
+    assert (run.starts, run.rows, run.format) == ((0, 3), 7, "flat")
+    assert rows[:4] == [(0, 0, 1, "q0"), (1, 0, 2, "q1"), (2, 0, 3, "q2"), (3, 1, None, "q0")]
+    assert [name for *_, name in rows[3:]] == ["q0", "q1", "q2", "q3"]
+
+
+def test_a_run_has_one_format(tmp_path: Path) -> None:
+    """Two formats in a folder are an error that names a file of each; a format that is named is taken."""
+    json_lines(tmp_path / "a.jsonl", questions(2, ()))
+    json_lines(
+        tmp_path / "b.jsonl",
+        [{"choices": [{"message": {"role": "assistant", "content": "x"}}], "object": "chat.completion"}],
+    )
+    with open_engine() as engine:
+        with pytest.raises(
+            ShapeError, match=r"b.jsonl`: in format openai-chat, but .*a.jsonl` is in format flat; a run"
+        ):
+            engine.load("run", [str(tmp_path)], name="run", port=PORT, limits=LIMITS)
+        with pytest.raises(UsageError, match="unknown trace format `falt`; did you mean `flat`"):
+            engine.load("run", [str(tmp_path)], name="run", port=PORT, limits=LIMITS, format_name="falt")
+        found = engine.load("run", [str(tmp_path)], name="run", port=PORT, limits=LIMITS, format_name="flat")
+        assert (found.rows, found.unreadable) == (2, 1)
+
+
+def test_a_run_without_exchanges_says_why(tmp_path: Path) -> None:
+    """Rows that are all skipped are no run, and the reasons are counted."""
+    path = json_lines(tmp_path / "a.jsonl", [{"response": 1}, {"response": 2}])
+    with open_engine() as engine, pytest.raises(EmptyInputError, match=r"no exchanges \(2 rows skipped: a row whose"):
+        engine.load("run", [str(path)], name="run", port=PORT, limits=LIMITS, format_name="flat")
+
+
+class Heard:
+    """Hears how far the reading came."""
+
+    def __init__(self) -> None:
+        self.started: list[tuple[str, int]] = []
+        self.bytes_read = 0
+        self.counted = 0
+
+    def start(self, name: str, size_bytes: int) -> None:
+        """Begin with another run."""
+        self.started.append((name, size_bytes))
+
+    def read(self, size_bytes: int) -> None:
+        """Take note of bytes read."""
+        self.bytes_read += size_bytes
+
+    def rows(self, count: int) -> None:
+        """Take note of rows judged."""
+        self.counted += count
+
+
+def test_progress_is_told(tmp_path: Path) -> None:
+    """Lines are told by their bytes, tables and documents by their rows."""
+    written = layouts(tmp_path, questions(30, ()))
+    size = written["jsonl"].stat().st_size
+    for layout, read, rows in (("jsonl", size, 0), ("csv", 0, 30), ("array", 0, 30)):
+        heard = Heard()
+        with open_engine() as engine:
+            engine.load("run", [str(written[layout])], name="r", port=PORT, limits=LIMITS, progress=heard)
+        assert heard.started == [("run", written[layout].stat().st_size)]
+        assert (heard.bytes_read, heard.counted) == (read, rows)

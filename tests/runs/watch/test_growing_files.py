@@ -1,0 +1,147 @@
+"""Every line of a growing log is given once, whole, whatever its writer does to the file."""
+
+from __future__ import annotations
+
+import io
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from demur.errors import InputError
+from demur.io.config import InputLimits
+from demur.runs.watch.growing_files import Mark, follow_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+LIMITS = InputLimits(line_bytes=20, document_bytes=1000)
+
+
+def followed(
+    path: Path, *steps: Callable[[], object], mark: Mark | None = None, finished: bool = False
+) -> tuple[list[tuple[int, bytes | str]], Mark]:
+    """Return the lines given while the writer takes its steps, one a wait, and the last mark."""
+    waiting = iter(steps)
+
+    def wait() -> bool:
+        step = next(waiting, None)
+        if step is not None:
+            step()
+        return step is not None
+
+    given: list[tuple[int, bytes | str]] = []
+    mark = mark or Mark()
+    for block, behind in follow_lines(str(path), mark, LIMITS, wait=wait, finished=finished):
+        mark = behind
+        if isinstance(block.lines, InputError):
+            given.append((block.first, "too long"))
+        else:
+            given.extend(enumerate(block.lines.split(b"\n"), block.first))
+    return given, mark
+
+
+def append(path: Path, data: bytes) -> Callable[[], object]:
+    def step() -> None:
+        with path.open("ab") as out:
+            out.write(data)
+
+    return step
+
+
+def test_a_line_is_given_when_it_ends(tmp_path: Path) -> None:
+    """A half-written line waits for its other half, over any number of looks."""
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"one\ntw")
+    given, _ = followed(path, append(path, b"o"), append(path, b"\nthree\n"))
+    assert given == [(1, b"one"), (2, b"two"), (3, b"three")]
+
+
+def test_a_finished_log_may_lack_its_last_end(tmp_path: Path) -> None:
+    """The last line of a log that is read once counts without its end."""
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"\xef\xbb\xbfone\ntwo")
+    assert followed(path, finished=True)[0] == [(1, b"one"), (2, b"two")]
+
+
+def test_a_mark_goes_on(tmp_path: Path) -> None:
+    """Reading on from a mark gives what came since, with its line numbers."""
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"\xef\xbb\xbfone\ntwo\n")
+    _, mark = followed(path)
+    append(path, b"three\n")()
+    assert followed(path, mark=mark)[0] == [(3, b"three")]
+
+
+def test_a_log_that_is_replaced(tmp_path: Path) -> None:
+    """A renamed log is read to its end, then its successor from the start, and the mark says so."""
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"one\n")
+
+    def rotate() -> None:
+        append(path, b"two\n")()
+        path.rename(tmp_path / "a.jsonl.1")
+        path.write_bytes(b"new\n")
+
+    given, mark = followed(path, rotate, append(path, b"newer\n"))
+    assert given == [(1, b"one"), (2, b"two"), (1, b"new"), (2, b"newer")]
+    assert mark.restarts == 1
+
+
+def test_a_log_that_is_gone_for_a_moment(tmp_path: Path) -> None:
+    """Between the renaming and the new file, the old one is kept."""
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"one\n")
+    steps = (
+        lambda: path.rename(tmp_path / "b"),
+        append(tmp_path / "b", b"two\n"),
+        lambda: path.write_bytes(b"new\n"),
+        lambda: None,
+    )
+    assert followed(path, *steps)[0] == [(1, b"one"), (2, b"two"), (1, b"new")]
+
+
+def test_a_log_that_is_cut(tmp_path: Path) -> None:
+    """A log emptied in place is read on from its start."""
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"one\ntwo\n")
+    given, mark = followed(path, lambda: path.write_bytes(b"x\n"))
+    assert (given, mark.restarts) == ([(1, b"one"), (2, b"two"), (1, b"x")], 1)
+
+
+def test_long_lines_are_named(tmp_path: Path) -> None:
+    """A line beyond the limit is an error in its place, and the lines around it keep their numbers."""
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"one\n" + b"x" * 30 + b"\nthree\n")
+    assert followed(path)[0] == [(1, b"one"), (2, "too long"), (3, b"three")]
+
+
+@pytest.mark.parametrize("head", [b"\x1f\x8b\x08\x00", b"PAR1", b"PK\x03\x04"])
+def test_no_lines(tmp_path: Path, head: bytes) -> None:
+    """Compressed files and tables do not grow by lines: they are refused."""
+    path = tmp_path / "a.gz"
+    path.write_bytes(head + b"more")
+    with pytest.raises(InputError, match="demur scan"):
+        followed(path)
+
+
+def test_no_such_log(tmp_path: Path) -> None:
+    """A log that is not there is an error."""
+    with pytest.raises(InputError, match="no such file"):
+        followed(tmp_path / "none")
+
+
+def test_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pipe ends with its writer, and its last line needs no end."""
+    stdin = io.TextIOWrapper(io.BufferedReader(io.BytesIO(b"one\ntwo")))
+    monkeypatch.setattr(sys, "stdin", stdin)
+    blocks = [block for block, _ in follow_lines("-", Mark(), LIMITS, wait=lambda: True)]
+    assert b"\n".join(block.lines for block in blocks if isinstance(block.lines, bytes)) == b"one\ntwo"
+
+
+def test_no_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing piped in is an error, not an endless wait."""
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(InputError, match="nothing is piped"):
+        list(follow_lines("-", Mark(), LIMITS, wait=lambda: True))
