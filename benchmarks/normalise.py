@@ -8,7 +8,6 @@ import unicodedata
 from typing import TYPE_CHECKING
 
 from demur.text.normalise import fold, normalise
-from demur.text.segment import segment
 from demur.text.unmask import unmask
 
 if TYPE_CHECKING:
@@ -44,7 +43,6 @@ def main() -> None:
     calls: dict[str, Callable[[str], object]] = {
         "normalise": normalise,
         "fold": fold,
-        "segment": segment,
         "unmask": unmask,
     }
     print(f"{SIZE} characters a text; µs (ratio to NFKC + casefold)")

@@ -5,14 +5,20 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _LONG_S = 60.0
+# Asking without a pause would take the core that the awaited thread or process needs.
+_PAUSE_S = 0.002
 
 
-def until(holds: Callable[[], object]) -> None:
-    """Ask again and again; fail where it never comes, in place of hanging."""
-    enough = time.monotonic() + _LONG_S
+def until(holds: Callable[[], object], *, within_s: float = _LONG_S) -> None:
+    """Ask again and again, with a pause between; fail where it never comes, in place of hanging."""
+    deadline = time.monotonic() + within_s
     while not holds():
-        assert time.monotonic() < enough, "it never came"
+        if time.monotonic() > deadline:
+            pytest.fail(f"it did not come within {within_s:g} s")
+        time.sleep(_PAUSE_S)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pickle
-import time
 
 import pytest
+from tests.growth import assert_linear
 
 from demur import Outcome, check
 from demur.detect.judges import READ_CHARS, default_judge, judge_named, judge_of_pack, judge_with
@@ -46,23 +46,13 @@ def test_an_invisible_phrase_is_refused() -> None:
         check("x", judge=judge_of_pack(parse_pack(pack, source="mine.toml")))
 
 
-def took_s(text: str) -> float:
-    """The least of three processor times, so that another process does not count."""
-    times = []
-    for _ in range(3):
-        start = time.process_time()
-        check(text)
-        times.append(time.process_time() - start)
-    return min(times)
-
-
 @pytest.mark.parametrize(
     "text", ['"I cannot" ', "“ I cannot ", "I can't help. ", "```\nI cannot\n", "I cannot! ", "I cannot\n* - "]
 )
 def test_time_is_linear(text: str) -> None:
-    """Four times the text takes about four times as long; what grows with the square would take sixteen."""
-    check(text)
-    assert took_s(text * (80_000 // len(text))) < 9 * took_s(text * (20_000 // len(text))) + 0.02
+    """Sixteen times the text takes about sixteen times as long; what grows with the square would take 256 times."""
+    few, many = (text * (size // len(text)) for size in (5000, 80_000))
+    assert_linear(check, few, many, ratio=16)
 
 
 def test_only_the_head_of_a_book_is_read() -> None:

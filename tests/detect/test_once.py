@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from demur.detect.check import classify_once, classify_text
 from demur.detect.once import Once
 from demur.detect.prompts.check import check_prompt, check_prompt_once
@@ -34,10 +36,9 @@ def test_a_function_that_raises_is_asked_again() -> None:
 
     once = Once(sometimes)
     text = "a"
-    try:
+    with pytest.raises(ZeroDivisionError):
         once(text)
-    except ZeroDivisionError:
-        assert once(text) == "a"
+    assert once(text) == "a"
 
 
 def test_verdicts_are_those_of_the_plain_functions() -> None:

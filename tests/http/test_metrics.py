@@ -21,6 +21,7 @@ from demur.model.passport import AuditorRun, AuditorStatus, DeclineCause, Enforc
 from demur.model.verdict import Outcome, Verdict
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 DONE = Family("done_total", FamilyKind.COUNTER, "what was done", (("how", ("well", "badly")),))
@@ -52,24 +53,23 @@ def test_the_text_is_as_prometheus_reads_it(tmp_path: Path) -> None:
     board.close()
 
 
+@pytest.fixture(scope="module")
+def board(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MetricsBoard]:
+    """One board for every drawn case: a fixture of a function would be made once for all of them anyway."""
+    made = MetricsBoard((DONE,), tmp_path_factory.mktemp("figures"))
+    yield made
+    made.close()
+
+
 @given(st.lists(st.text(max_size=20), max_size=30))
-def test_what_users_send_makes_no_series(values: list[str]) -> None:
+def test_what_users_send_makes_no_series(board: MetricsBoard, values: list[str]) -> None:
     """Any value that a label does not know is counted, as `other`, and nothing gets lost."""
-    before = samples(BOARD.text())
+    before = samples(board.text())
     for value in values:
-        BOARD.add("done_total", value)
-    after = samples(BOARD.text())
+        board.add("done_total", value)
+    after = samples(board.text())
     assert set(after) <= {f'done_total{{how="{word}"}}' for word in ("well", "badly", "other")}
     assert sum(after.values()) - sum(before.values()) == len(values)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _board(tmp_path_factory: pytest.TempPathFactory) -> None:
-    global BOARD  # noqa: PLW0603 — one board for every drawn case
-    BOARD = MetricsBoard((DONE,), tmp_path_factory.mktemp("figures"))
-
-
-BOARD: MetricsBoard
 
 
 def test_labels_are_escaped(tmp_path: Path) -> None:

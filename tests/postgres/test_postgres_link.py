@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.http.loopback_upstream import certificate
+from tests.patience import until
 from tests.postgres.conftest import ENCODED, PASSWORD
 
 from demur.errors import DemurError, StoreError, UsageError
@@ -171,8 +172,8 @@ def test_a_wait_for_a_lock_ends_with_its_holder(database: str) -> None:
     with linked(database) as holder, linked(database) as waiter, ThreadPoolExecutor(1) as pool:
         with holder.transaction("SELECT pg_advisory_xact_lock(7)"):
             waiting = pool.submit(waiter.ask, "SELECT pg_advisory_lock(?)", 7)
-            while holder.one("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted") != (1,):
-                pass
+            blocked = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+            until(lambda: holder.one(blocked) == (1,))
             assert not waiting.done()
         assert waiting.result(timeout=30) == [("",)]
 

@@ -6,11 +6,11 @@ import pickle
 import subprocess
 import sys
 import unicodedata
-from time import perf_counter
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.growth import assert_linear
 
 from demur.model.text import Span
 from demur.text.normalise import GROWTH, fold, normalise
@@ -169,7 +169,12 @@ def test_accents_fold_alike_however_they_are_stored(text: str) -> None:
 
 def test_no_code_point_is_unstable() -> None:
     """Every single character folds to something that folds to itself."""
-    unstable = [code for code in range(sys.maxunicode + 1) if fold(once := fold(chr(code))) != once]
+    unstable = [
+        char
+        for char in map(chr, range(sys.maxunicode + 1))
+        # What folds to itself is stable by definition, and that is nearly all of them: no need to fold it again.
+        if (once := fold(char)) != char and fold(once) != once
+    ]
     assert unstable == []
 
 
@@ -191,14 +196,10 @@ HOSTILE = [
 
 @pytest.mark.parametrize("unit", HOSTILE)
 def test_time_is_linear(unit: str) -> None:
-    """A million hostile characters take about ten times what a hundred thousand take, or next to nothing."""
-    times = []
-    for size in (100_000, 1_000_000):
-        text = unit * (size // len(unit))
-        begin = perf_counter()
-        assert len(normalise(text).text) <= len(text)
-        times.append(perf_counter() - begin)
-    assert times[1] < max(2, 40 * times[0])
+    """A repeated hostile text takes time in proportion to its length."""
+    few, many = (unit * (size // len(unit)) for size in (25_000, 200_000))
+    assert len(normalise(many).text) <= len(many)
+    assert_linear(normalise, few, many, ratio=8)
 
 
 def test_survives_pickling() -> None:

@@ -7,7 +7,6 @@ normalised text to the smallest original stretch that produced it; the map is mo
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -15,7 +14,7 @@ import msgspec
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["NormalText", "Reading", "Segment", "SegmentKind", "Span"]
+__all__ = ["NormalText", "Reading", "Span"]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -50,24 +49,6 @@ class NormalText(msgspec.Struct, frozen=True):
             at = int(self.starts[start]) if start < len(self.starts) else len(self.original)
             return Span(at, at)
         return Span(int(self.starts[start]), int(self.ends[end - 1]))
-
-
-class SegmentKind(StrEnum):
-    """What a stretch of a response is."""
-
-    OPENING = "opening"
-    SENTENCE = "sentence"
-    QUOTATION = "quotation"
-    CODE = "code"
-    LIST = "list"
-
-
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """One stretch of a text and what it is; segments of different kinds may overlap."""
-
-    kind: SegmentKind
-    span: Span
 
 
 @dataclass(frozen=True, slots=True)

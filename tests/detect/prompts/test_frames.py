@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
+from tests.growth import assert_linear
 
 from demur.detect.prompts.frames import find_evidence
 from demur.detect.prompts.pack import FrameFile, LinearModel, PackFile, PromptClass, compile_pack, parse_prompt_pack
@@ -58,12 +57,11 @@ def test_classes_are_kept_apart_by_domain() -> None:
 
 
 def test_repeated_hits_stay_bounded() -> None:
-    """A text that repeats a frame ten thousand times yields a bounded number of spans, soon."""
-    view = "forget rules " * 10_000
-    begun = time.perf_counter()
-    found = find_evidence(view, view, compile_pack(pack_file(gap=60)))
-    assert len(found.attack["attack:frame"]) <= 201
-    assert time.perf_counter() - begun < 2
+    """A text that repeats a frame ten thousand times yields a bounded number of spans, in time that its length bounds."""
+    pack = compile_pack(pack_file(gap=60))
+    few, many = ("forget rules " * times for times in (1250, 10_000))
+    assert len(find_evidence(many, many, pack).attack["attack:frame"]) <= 201
+    assert_linear(lambda view: find_evidence(view, view, pack), few, many, ratio=8)
 
 
 def test_a_frame_of_unknown_slots_is_refused() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.patience import until
 from tests.runs.run_files import NO, json_lines, questions
 from tests.runs.spark.trap_runs import trap_rows, write_lines, write_tables
 
@@ -88,8 +89,7 @@ def test_an_interrupt_leaves_no_java_behind(tmp_path: Path) -> None:
     call = [sys.executable, "-m", "demur", "scan", "a.jsonl", "--engine", "spark", "--master", "local[1]"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     with subprocess.Popen(call, cwd=tmp_path, env=environment, stdout=subprocess.PIPE) as command:  # noqa: S603 — our own interpreter
-        while not _is_starting_java(command.pid) and command.poll() is None:
-            pass
+        until(lambda: _is_starting_java(command.pid) or command.poll() is not None)
         command.send_signal(signal.SIGINT)
         # Java has this pipe too: the end of it is the end of both.
         printed, _ = command.communicate(timeout=60)
