@@ -15,9 +15,8 @@ from demur.model.passport import AuditorRun, AuditorStatus, Commitment, Coverage
 from demur.model.stream import Channel
 from demur.record.checkpoint import Checkpoint, issue_checkpoint
 from demur.record.keys import Ed25519Signer
-from demur.record.proof import consistency_proof, inclusion_proof
 from demur.record.seal import open_sealed, pre_authentication, seal
-from demur.record.tree import Frontier, MemoryTree, grow, leaf_hash
+from demur.record.tree import Frontier, MemoryTree, consistency_proof, grow, inclusion_proof, leaf_hash
 from demur.record.verify import Evidence, Trust, verify
 
 if TYPE_CHECKING:

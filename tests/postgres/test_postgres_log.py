@@ -19,7 +19,6 @@ from tests.record.store.passport_logs import ORIGIN, committed, decided, gate_in
 from demur.dashboard.queries.question import LogQuestion
 from demur.errors import StoreError, UsageError
 from demur.model.passport import Restart
-from demur.record.proof import inclusion_proof, is_included
 from demur.record.seal import open_sealed
 from demur.record.store.checks import StoreCheck
 from demur.record.store.disclosures import PostgresDisclosures
@@ -27,7 +26,7 @@ from demur.record.store.growth import line_of
 from demur.record.store.location import log_place
 from demur.record.store.postgres.link import PostgresLink
 from demur.record.store.postgres.log import PostgresLog
-from demur.record.tree import leaf_hash
+from demur.record.tree import inclusion_proof, is_included, leaf_hash
 from demur.record.verify import Evidence, Trust, verify
 
 if TYPE_CHECKING:

@@ -10,14 +10,13 @@ from tests.record.logs import signer
 
 from demur.errors import EmptyInputError, ShapeError
 from demur.model.passport import FaultKind
-from demur.record.keylist import read_keys, write_keys
-from demur.record.keys import Ed25519Signer, KeyRing, key_id_of
+from demur.record.keys import Ed25519Signer, KeyRing, key_id_of, read_keys, write_keys
 
 AT = "2026-01-02T00:00:00Z"
 
 
 def refusal(ring: KeyRing, key: Ed25519Signer, *, at: str = AT) -> FaultKind | None:
-    return ring.refusal(key.public.key_id, signature=key.sign(b"data"), data=b"data", at=at)
+    return ring.fault(key.public.key_id, signature=key.sign(b"data"), data=b"data", at=at)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +54,7 @@ def test_a_wrong_signature_is_told_from_a_wrong_key() -> None:
     """Data signed by a known key and then changed is a bad signature; a signature of odd length is one too."""
     ring, key = KeyRing([signer().public]), signer().public.key_id
     for signature in (signer().sign(b"other"), b"", bytes(64)):
-        assert ring.refusal(key, signature=signature, data=b"data", at=AT) is FaultKind.BAD_SIGNATURE
+        assert ring.fault(key, signature=signature, data=b"data", at=AT) is FaultKind.BAD_SIGNATURE
 
 
 def test_a_key_cannot_choose_its_id() -> None:

@@ -39,7 +39,7 @@ from demur.model.passport import (
 from demur.model.stream import Channel
 from demur.record.canonical import canonical
 from demur.record.keys import KeyRing
-from demur.record.seal import PAYLOAD_TYPE, open_sealed, pre_authentication, seal, seal_refusal
+from demur.record.seal import PAYLOAD_TYPE, open_sealed, pre_authentication, seal, seal_fault
 from demur.record.statement import read_statement, write_statement
 
 AT = "2026-01-01T00:00:00Z"
@@ -90,7 +90,7 @@ def test_what_is_opened_is_what_was_sealed(entry: LogEntry) -> None:
     """Every kind of entry comes back equal, and its seal counts for who trusts the key."""
     sealed = open_sealed(seal(entry, signer()))
     assert sealed.entry == entry
-    assert seal_refusal(sealed, KeyRing([signer().public])) is None
+    assert seal_fault(sealed, KeyRing([signer().public])) is None
 
 
 @pytest.mark.parametrize("cause", DeclineCause)
@@ -117,7 +117,7 @@ def test_any_changed_byte_shows(data: st.DataObject) -> None:
         sealed = open_sealed(bytes(envelope))
     except ShapeError:
         return
-    assert seal_refusal(sealed, KeyRing([signer().public])) is not None
+    assert seal_fault(sealed, KeyRing([signer().public])) is not None
 
 
 def test_unsigned_is_stamped() -> None:
@@ -125,7 +125,7 @@ def test_unsigned_is_stamped() -> None:
     sealed = open_sealed(seal(passport_of(), None))
     assert sealed.entry.signing is SigningMode.NONE
     assert b'"signing":"none"' in sealed.payload
-    assert seal_refusal(sealed, KeyRing([signer().public])) is FaultKind.UNSIGNED
+    assert seal_fault(sealed, KeyRing([signer().public])) is FaultKind.UNSIGNED
 
 
 def test_a_stripped_signature_shows() -> None:

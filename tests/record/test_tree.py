@@ -9,8 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demur.errors import ShapeError, UsageError
-from demur.record.proof import consistency_proof, inclusion_proof, is_consistent, is_included, root_at
-from demur.record.tree import EMPTY_ROOT, Frontier, MemoryTree, grow, grow_all, leaf_hash, node_hash
+from demur.record.tree import (
+    EMPTY_ROOT,
+    Frontier,
+    MemoryTree,
+    consistency_proof,
+    grow,
+    grow_all,
+    inclusion_proof,
+    is_consistent,
+    is_included,
+    leaf_hash,
+    node_hash,
+    root_at,
+)
 
 # Leaf inputs and roots at sizes 1 to 8 of the Certificate Transparency reference tests for RFC 6962, whose tree is
 # that of RFC 9162.

@@ -29,13 +29,12 @@ from demur.model.passport import (
     Verification,
     Withheld,
 )
-from demur.record.anchors import Witnesses
 from demur.record.canonical import canonical
 from demur.record.checkpoint import NoteKey, countersign
 from demur.record.commit import commit, withhold
 from demur.record.seal import seal
 from demur.record.tree import Frontier, MemoryTree, grow, leaf_hash
-from demur.record.verify import Evidence, Trust, verify
+from demur.record.verify import Evidence, Trust, Witnesses, verify
 
 TRUST = Trust(ORIGIN, (signer().public,))
 REPLAYS = {POLICY: decide}

@@ -18,11 +18,10 @@ from demur.model.passport import Passport, PublicKey
 from demur.record.checkpoint import NoteKey, read_checkpoint
 from demur.record.commit import full_context, meets
 from demur.record.keys import KeyRing
-from demur.record.proof import inclusion_proof, is_included
 from demur.record.replay import contradiction, hidden_gap, misplacement
-from demur.record.seal import open_sealed, seal_refusal
+from demur.record.seal import open_sealed, seal_fault
 from demur.record.store.sealing import utc_now
-from demur.record.tree import leaf_hash
+from demur.record.tree import inclusion_proof, is_included, leaf_hash
 from demur.wire.shapes import read_stream
 from demur.wire.sse import Decoder
 
@@ -163,7 +162,7 @@ def _signature_check(sealed: Sealed, keys: Sequence[PublicKey]) -> CheckLine:
         return CheckLine("Signature", CheckState.OPEN, "stamped as unsigned")
     if not keys:
         return CheckLine("Signature", CheckState.OPEN, "no public keys lie beside the log")
-    refused = seal_refusal(sealed, KeyRing(keys))
+    refused = seal_fault(sealed, KeyRing(keys))
     if refused is not None:
         return CheckLine("Signature", CheckState.FAILS, f"key {sealed.key_id}: {refused.replace('_', ' ')}")
     return CheckLine("Signature", CheckState.HOLDS, f"Ed25519 by key {sealed.key_id}")

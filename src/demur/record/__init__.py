@@ -1,4 +1,4 @@
-"""The record stage: a passport is sealed, its envelope becomes a leaf of a log, and anyone can check both.
+"""The record: entries are sealed, their envelopes become the leaves of an append-only log, and anyone can verify both.
 
-Laws: no clock, key, file or chance in here: they arrive as arguments, so the same input gives the same bytes.
+Clocks, keys, files and randomness arrive as arguments, so the same input gives the same bytes; `store` is where they come from.
 """

@@ -1,7 +1,7 @@
-"""How does one show a single passport to somebody who has nothing else? A bundle: the record, its proof, a checkpoint, the keys.
+"""Bundles: one entry with its inclusion proof, a checkpoint and the public keys, for a reader who has nothing else.
 
-Laws: a bundle is plain JSON that needs no code of ours to check; the keys in it identify, they do not vouch: a reader
-compares them with a key had from elsewhere, and `check_bundle` takes those keys, never the bundle's own.
+A bundle is plain JSON that can be checked without our code. The keys in it only say which keys are meant: `check_bundle` takes
+the keys that the reader got elsewhere, never the bundle's own.
 """
 
 from __future__ import annotations
@@ -13,12 +13,9 @@ import msgspec
 from demur.errors import ShapeError, UsageError
 from demur.model.passport import Fault, FaultKind
 from demur.record.checkpoint import NoteKey, read_checkpoint
-from demur.record.keylist import key_form
-from demur.record.keys import CLOCK_SLACK_S, KeyRing
-from demur.record.predicate import KeyForm  # noqa: TC001 — msgspec reads the annotations at run time
-from demur.record.proof import inclusion_proof, is_included
-from demur.record.seal import open_sealed, seal_refusal
-from demur.record.tree import HASH_BYTES, leaf_hash
+from demur.record.keys import CLOCK_SLACK_S, KeyForm, KeyRing, key_form
+from demur.record.seal import open_sealed, seal_fault
+from demur.record.tree import HASH_BYTES, inclusion_proof, is_included, leaf_hash
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +29,7 @@ _FORMAT = "urn:demur:bundle:v1"
 
 
 class Bundle(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One record and all that shows it to be in the log; bytes are base64 on the wire."""
+    """One entry and all that shows it to be in the log; bytes are base64 in JSON."""
 
     format: str
     envelope: bytes
@@ -43,9 +40,10 @@ class Bundle(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def prove(envelope: bytes, index: int, *, checkpoint: bytes, node: NodeReader, keys: Sequence[PublicKey]) -> bytes:
-    """Return the bundle for a record at `index`, proved against a checkpoint that covers it."""
+    """Return the bundle for the entry at `index`, proved against a checkpoint that covers it."""
     tree = read_checkpoint(checkpoint).checkpoint
     proof = inclusion_proof(index, tree.size, node)
+    # A store whose nodes are damaged, or the checkpoint of another log, must not become a bundle that fails elsewhere.
     if not is_included(leaf_hash(envelope), index, size=tree.size, root=tree.root, proof=proof):
         raise UsageError(f"record {index} is not under this checkpoint", hint="give the checkpoint of the same log")
     bundle = Bundle(_FORMAT, envelope, index, proof, checkpoint.decode(), tuple(key_form(key) for key in keys))
@@ -53,7 +51,7 @@ def prove(envelope: bytes, index: int, *, checkpoint: bytes, node: NodeReader, k
 
 
 def read_bundle(data: bytes) -> Bundle:
-    """Return what is in a bundle, unchecked."""
+    """Return what is in a bundle, not yet verified."""
     try:
         bundle = msgspec.json.decode(data, type=Bundle)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as exc:
@@ -68,9 +66,9 @@ def check_bundle(
 ) -> Fault | None:
     """Return what is wrong with a bundle for someone who trusts these keys of this log; None where nothing is."""
     sealed = open_sealed(bundle.envelope)
-    refused = seal_refusal(sealed, KeyRing(keys, slack_s=slack_s))
-    if refused is not None:
-        return Fault(refused, bundle.index, "the record's signature does not count")
+    kind = seal_fault(sealed, KeyRing(keys, slack_s=slack_s))
+    if kind is not None:
+        return Fault(kind, bundle.index, "the record's signature does not count")
     note = read_checkpoint(bundle.checkpoint.encode())
     if note.checkpoint.origin != origin or not note.signers([NoteKey(origin, key) for key in keys]):
         return Fault(FaultKind.BAD_CHECKPOINT, bundle.index, "the checkpoint is not this log's")

@@ -1,8 +1,7 @@
-"""Who vouches for the log at a size? Those who signed its checkpoint: a C2SP signed note of origin, size and root.
+"""Checkpoints: signed tree heads (origin, size and root) in the format of c2sp.org/tlog-checkpoint.
 
-Laws: the format is c2sp.org/tlog-checkpoint in c2sp.org/signed-note, Ed25519 (type 1), so witnesses elsewhere can read and
-countersign it; signatures of unknown keys are passed over, one bad signature of a known key spoils the note, and a note that
-no known key has signed says nothing.
+They are C2SP signed notes with Ed25519 signatures, so witnesses elsewhere can read and countersign them. A note proves nothing
+until `SignedCheckpoint.signers` names a key that the reader trusts.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from demur.errors import ShapeError, UsageError
-from demur.record.keys import holds, loaded_key, public_key
+from demur.record.keys import is_signed_by, load_key, public_key
 from demur.record.tree import HASH_BYTES
 
 if TYPE_CHECKING:
@@ -37,9 +36,10 @@ __all__ = [
 _ED25519 = b"\x01"
 _ID_BYTES = 4
 _DASH = "\u2014 "
+# c2sp.org/signed-note: readers must accept at least 16, and should have a limit.
 _MAX_SIGNATURES = 64
-"""The format asks for at least 16."""
 _NAME = re.compile(r"[^\s+]+")
+# No leading zeros, as the format asks; 19 digits are as many as a store's 64-bit columns hold.
 _SIZE = re.compile(r"0|[1-9][0-9]{0,18}")
 
 
@@ -51,25 +51,25 @@ class NoteKey:
     key: PublicKey
 
     def __post_init__(self) -> None:
-        """Refuse a name that the format cannot hold."""
+        """Raise where the format cannot hold the name."""
         if not _NAME.fullmatch(self.name) or not self.name.isprintable():
             raise UsageError(f"`{self.name}` is no name for a key", hint="no spaces, no plus, as example.org/log")
 
     @property
     def note_id(self) -> bytes:
-        """The four bytes that tell this key from others of the same name."""
+        """The four bytes that tell this key from others of the same name (c2sp.org/signed-note)."""
         raw = bytes.fromhex(self.key.ed25519)
         return sha256(self.name.encode() + b"\n" + _ED25519 + raw).digest()[:_ID_BYTES]
 
     @property
     def text(self) -> str:
-        """The key as verifiers exchange it: name, id and key in one line."""
+        """The key as verifiers exchange it (a `vkey`): name, id and key in one line."""
         encoded = b64encode(_ED25519 + bytes.fromhex(self.key.ed25519)).decode()
         return f"{self.name}+{self.note_id.hex()}+{encoded}"
 
     @classmethod
     def from_text(cls, text: str) -> NoteKey:
-        """Return the key that a line holds; refuse one whose id is not its own."""
+        """Return the key that a line holds; raise where its id is not derived from it."""
         name, _, rest = text.strip().partition("+")
         stated, _, encoded = rest.partition("+")
         raw = _from_base64(encoded, "the key")
@@ -83,7 +83,7 @@ class NoteKey:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """The log at a size: who it is, how many leaves, which root."""
+    """The log at a size: its origin, its number of entries, its root."""
 
     origin: str
     size: int
@@ -111,7 +111,7 @@ class NoteSignature:
 
 @dataclass(frozen=True, slots=True)
 class SignedCheckpoint:
-    """A checkpoint and its signatures, unchecked; `signed` is the text as it stood."""
+    """A checkpoint and its signatures, not yet verified; `signed` is the signed text, byte for byte."""
 
     checkpoint: Checkpoint
     signed: bytes
@@ -122,28 +122,30 @@ class SignedCheckpoint:
         return self.signed + b"\n" + "".join(s.line for s in self.signatures).encode()
 
     def signers(self, keys: Iterable[NoteKey]) -> tuple[NoteKey, ...]:
-        """Return which of these keys signed; none at all where a signature in the name of one of them is bad."""
+        """Return which of these keys signed; none at all where a signature in the name of one of them is invalid."""
         found: dict[tuple[str, bytes], NoteKey] = {}
         known = {(key.name, key.note_id): key for key in keys}
         for line in self.signatures:
             key = known.get((line.name, line.note_id))
             if key is None:
+                # Witnesses that this reader does not know may have signed as well.
                 continue
-            if not holds(loaded_key(key.key), line.signature, self.signed):
+            if not is_signed_by(load_key(key.key), line.signature, self.signed):
+                # c2sp.org/signed-note: one invalid signature of a known key makes the whole note invalid.
                 return ()
             found[line.name, line.note_id] = key
         return tuple(found.values())
 
 
 def issue_checkpoint(checkpoint: Checkpoint, signer: Signer) -> bytes:
-    """Return the checkpoint signed by the log itself, its origin being its name."""
+    """Return the checkpoint signed by the log itself, under its origin as the name."""
     if len(checkpoint.root) != HASH_BYTES or checkpoint.size < 0:
         raise UsageError("a checkpoint needs a size and a root of 32 bytes", hint="take both from the frontier")
     return countersign(SignedCheckpoint(checkpoint, checkpoint.text.encode(), ()).to_bytes(), signer, checkpoint.origin)
 
 
 def countersign(note: bytes, signer: Signer, name: str) -> bytes:
-    """Return the note with one more signature; whoever signs has checked consistency before."""
+    """Return the note with one more signature; the caller has checked consistency before."""
     body, _, _ = note.rpartition(b"\n\n")
     text = body + b"\n"
     line = NoteSignature(name, NoteKey(name, signer.public).note_id, signer.sign(text)).line
@@ -151,7 +153,7 @@ def countersign(note: bytes, signer: Signer, name: str) -> bytes:
 
 
 def read_checkpoint(note: bytes) -> SignedCheckpoint:
-    """Return the checkpoint of a note, its signatures not yet checked."""
+    """Return the checkpoint of a note; its signatures are not yet verified."""
     try:
         whole = note.decode("utf-8")
     except UnicodeDecodeError as exc:
@@ -168,6 +170,7 @@ def read_checkpoint(note: bytes) -> SignedCheckpoint:
 
 def _checkpoint_of(text: str) -> Checkpoint:
     origin, size, root, *rest = [*text.split("\n"), "", ""]
+    # Lines after the root are extensions: any text, but never empty, for an empty line ends the signed text.
     extensions = rest[:-3]
     if not origin or not _SIZE.fullmatch(size) or not all(extensions):
         raise ShapeError("the note is no checkpoint", hint="expected origin, size and root, a line each")
@@ -192,6 +195,7 @@ def _from_base64(text: str, what: str) -> bytes:
         raw = b64decode(text, validate=True)
     except (Base64Error, ValueError) as exc:
         raise ShapeError(f"{what} is not in base64") from exc
+    # Base64 has several spellings of the same bytes, and a note must have one.
     if b64encode(raw).decode() != text:
         raise ShapeError(f"{what} is not in canonical base64")
     return raw

@@ -1,8 +1,7 @@
-"""How can a record speak of a text that it does not hold? By `sha256(salt ‖ text)`, the salt kept elsewhere.
+"""Commitments: an entry holds `sha256(salt ‖ text)` in place of a text, and the salt is kept apart from the log.
 
-Laws: a salt is 16 bytes, used once; deleting salt and text is erasure, for what is left cannot be guessed at; a sensitive
-claim is committed to, in the claim as in the context that was evaluated, before anything is sealed; what is disclosed
-counts only if it meets its commitment.
+Deleting salt and text erases the text: the digest that is left cannot be guessed at. A sensitive claim is withheld both from the
+claim and from the evaluated context before anything is sealed.
 """
 
 from __future__ import annotations
@@ -22,19 +21,19 @@ from demur.record.canonical import JsonValue, as_object, canonical, read_exact, 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from demur.model.claim import Claim
     from demur.model.passport import PhaseRecord
 
 __all__ = ["Disclose", "Disclosure", "claims_in", "commit", "full_context", "meets", "withhold"]
 
+# 128 bits: enough that a short text (a name, a number) cannot be found by trying all of them with all salts.
 SALT_BYTES = 16
 _MARK = "withheld"
-_TELLING_BYTES = 8
-"""A text at least so long does not stand elsewhere by chance."""
+# A shorter text may well be in the context by chance, as `yes` is.
+_MIN_LEAK_BYTES = 8
 
 
 class Disclosure(msgspec.Struct, frozen=True, gc=False):
-    """What a commitment was made of: to be kept apart from the log, and deleted on request."""
+    """The salt and text behind a commitment: kept apart from the log, and deleted on request."""
 
     digest: str
     salt: bytes
@@ -42,11 +41,11 @@ class Disclosure(msgspec.Struct, frozen=True, gc=False):
 
 
 Disclose = Callable[[str], Disclosure | None]
-"""Gives what is behind a commitment's digest, or None where it is not to be had (any more)."""
+"""Gives what is behind a commitment's digest, or None where it is not available (any more)."""
 
 
 def commit(text: bytes, salt: bytes) -> tuple[Commitment, Disclosure]:
-    """Return what goes on record in place of a text, and what has to be kept to show it one day."""
+    """Return what goes on record in place of a text, and what has to be kept in order to disclose it."""
     if len(salt) != SALT_BYTES:
         raise UsageError(f"a salt of {len(salt)} bytes", hint=f"draw {SALT_BYTES} random bytes for each text")
     digest = sha256(salt + text).hexdigest()
@@ -65,7 +64,7 @@ def claims_in(context: dict[str, JsonValue]) -> dict[str, JsonValue]:
 
 
 def withhold(phase: PhaseRecord, salts: Iterator[bytes]) -> tuple[PhaseRecord, tuple[Disclosure, ...]]:
-    """Return the phase with its sensitive claims committed to, and what has to be kept; one salt is drawn a claim."""
+    """Return the phase with its sensitive claims committed to, and what has to be kept; each claim takes one salt."""
     sensitive = [claim for claim in phase.claims if claim.sensitive and claim.value is not None]
     if not sensitive:
         return phase, ()
@@ -74,21 +73,26 @@ def withhold(phase: PhaseRecord, salts: Iterator[bytes]) -> tuple[PhaseRecord, t
     withheld, disclosures = list(phase.withheld), []
     for claim in sensitive:
         key = flat_name(claim.name)
-        value = canonical(stated[key]) if key in stated else _claim_bytes(claim)
-        commitment, disclosure = commit(value, next(salts))
+        # What the policy saw is committed to, so that a disclosure can be put back and the decision replayed.
+        value = stated[key] if key in stated else repr(claim.value) if isinstance(claim.value, float) else claim.value
+        commitment, disclosure = commit(canonical(value), next(salts))
         withheld.append(Withheld(claim.name, commitment))
         disclosures.append(disclosure)
         if key in stated:
             stated[key] = {_MARK: commitment.digest}
     claims = tuple(replace(claim, value=None) if claim.sensitive else claim for claim in phase.claims)
     text = canonical(context)
-    if any(_stands_in(text, claim) for claim in sensitive):
-        raise UsageError("a sensitive value stands elsewhere in the context", hint="keep the user's text out of it")
+    for claim in sensitive:
+        texts = claim.value if isinstance(claim.value, tuple) else (claim.value,)
+        inner = (canonical(each)[1:-1] for each in texts if isinstance(each, str))
+        # Another claim, a label or an extra may carry the same text: committing to one copy would not keep it private.
+        if any(len(each) >= _MIN_LEAK_BYTES and each in text for each in inner):
+            raise UsageError("a sensitive value stands elsewhere in the context", hint="keep the user's text out of it")
     return replace(phase, claims=claims, context=text.decode(), withheld=tuple(withheld)), tuple(disclosures)
 
 
 def full_context(phase: PhaseRecord, disclose: Disclose | None) -> str | None:
-    """Return the context as it was evaluated; None where a withheld value is not disclosed or is not the one."""
+    """Return the context as it was evaluated; None where a withheld value is not disclosed or does not match."""
     if not phase.withheld:
         return phase.context
     context = read_object(phase.context)
@@ -106,16 +110,6 @@ def full_context(phase: PhaseRecord, disclose: Disclose | None) -> str | None:
     return canonical(context).decode()
 
 
-def _stands_in(context: bytes, claim: Claim) -> bool:
-    texts = claim.value if isinstance(claim.value, tuple) else (claim.value,)
-    inner = (canonical(text)[1:-1] for text in texts if isinstance(text, str))
-    return any(len(text) >= _TELLING_BYTES and text in context for text in inner)
-
-
 def _mark_of(value: JsonValue) -> str:
     digest = value.get(_MARK) if isinstance(value, dict) else None
     return digest if isinstance(digest, str) else ""
-
-
-def _claim_bytes(claim: Claim) -> bytes:
-    return canonical(repr(claim.value) if isinstance(claim.value, float) else claim.value)

@@ -1,7 +1,7 @@
-"""Which fields does an entry of the log have on the wire? The in-toto Statement v1 and our predicates, as they are written.
+"""The JSON objects of a log entry: the in-toto Statement v1 and our predicates, one struct per object.
 
-Laws: each struct is one JSON object, nothing else is accepted; fields at their default are left out, but for the slots
-whose emptiness must be said (`signing`, `attestation`, `previous`); numbers are integers, a score is a decimal string under `real`.
+Unknown fields are errors, and fields at their default are left out. These structs are the record format: a released field is
+never renamed or removed.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import msgspec
 from demur.model.claim import ClaimType, Phase  # noqa: TC001 — msgspec reads the annotations at run time
 from demur.model.passport import AuditorStatus, DeclineCause, SigningMode, StreamMode  # noqa: TC001 — msgspec reads the annotations at run time
 from demur.model.stream import Channel  # noqa: TC001 — msgspec reads the annotations at run time
+from demur.record.keys import KeyForm  # noqa: TC001 — msgspec reads the annotations at run time
 
 __all__ = [
     "STATEMENT_TYPE",
@@ -20,7 +21,6 @@ __all__ = [
     "CoverageForm",
     "ErasureForm",
     "GapForm",
-    "KeyForm",
     "PassportForm",
     "PhaseForm",
     "RestartForm",
@@ -34,11 +34,11 @@ STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 
 
 class _Form(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What all forms share: frozen, terse, closed."""
+    """Base of all forms."""
 
 
 class SubjectForm(_Form, frozen=True):
-    """What a statement is about: a name, its digest by algorithm, and for a committed text its size."""
+    """What a statement is about: a name, its digest by algorithm, and the size of a committed text."""
 
     name: str
     digest: dict[str, str]
@@ -58,6 +58,7 @@ class ClaimForm(_Form, frozen=True):
     name: str
     type: ClaimType
     value: bool | int | str | tuple[str, ...] | None = None
+    # A decimal string: RFC 8785 prints floats as ECMAScript does, and writers in other languages get that wrong.
     real: str | None = None
     confidence: str | None = None
     sensitive: bool = False
@@ -65,7 +66,7 @@ class ClaimForm(_Form, frozen=True):
 
 
 class AuditorForm(_Form, frozen=True):
-    """One auditor's turn, and what it stated: by type the names whose values the context holds, and the others."""
+    """One auditor's run and its claims: by type the names whose values the context holds, and the other claims."""
 
     id: str
     version: str
@@ -95,7 +96,7 @@ class CoverageForm(_Form, frozen=True):
 
 
 class PhaseForm(_Form, frozen=True):
-    """One phase; the context stands as it was evaluated, less what the record says elsewhere (see `phases`)."""
+    """One phase; the context is the one that was evaluated, less what the passport says elsewhere (see `statement`)."""
 
     phase: Phase
     context: msgspec.Raw
@@ -120,6 +121,7 @@ class PassportForm(_Form, frozen=True):
     session: str
     seq: int
     at: str
+    # These three have no default: that there is no signature, attestation or predecessor is stated, never implied.
     signing: SigningMode
     attestation: str | None
     previous: str | None
@@ -132,15 +134,6 @@ class PassportForm(_Form, frozen=True):
     finish_reasons: tuple[str, ...] = ()
     causes: tuple[DeclineCause, ...] = ()
     gaps: tuple[GapForm, ...] = ()
-
-
-class KeyForm(_Form, frozen=True):
-    """A public key and its window."""
-
-    key_id: str
-    ed25519: str
-    not_before: str | None = None
-    not_after: str | None = None
 
 
 class RotationForm(_Form, frozen=True):
@@ -178,4 +171,5 @@ class StatementForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True, ren
     type: str
     subject: tuple[SubjectForm, ...]
     predicateType: str  # noqa: N815 — in-toto's own spelling
+    # Raw, so that the predicate is decoded once its type is known, and in the bytes that were signed.
     predicate: msgspec.Raw

@@ -1,8 +1,7 @@
-"""How is an entry sealed, and opened again? In a DSSE v1 envelope, signed with Ed25519 over its pre-authentication encoding.
+"""Sealing: an entry's statement in a DSSE v1 envelope, signed with Ed25519.
 
-Laws: the bytes of an envelope are canonical, so that any changed byte shows, even one that the signature does not cover;
-`signing: none` is stamped inside the record, and a record so stamped has no signature, one not so stamped has one; opening
-checks the form, only a key ring checks the signature.
+Opening an envelope checks its form; only a key ring checks the signature. An entry either says `signing: none` and has no
+signature, or has exactly one.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from demur.record.tree import leaf_hash
 if TYPE_CHECKING:
     from demur.record.keys import KeyRing, Signer
 
-__all__ = ["PAYLOAD_TYPE", "Sealed", "open_sealed", "pre_authentication", "seal", "seal_payload", "seal_refusal"]
+__all__ = ["PAYLOAD_TYPE", "Sealed", "open_sealed", "pre_authentication", "seal", "seal_fault", "seal_payload"]
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 
@@ -43,7 +42,7 @@ _WRITER = msgspec.json.Encoder(order="sorted")
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """An opened envelope: the entry, the bytes that were signed, who says to have signed, and its leaf hash."""
+    """An opened envelope: the entry, the signed bytes, the claimed key, its signature, and the leaf hash."""
 
     entry: LogEntry
     payload: bytes
@@ -53,17 +52,18 @@ class Sealed:
 
 
 def pre_authentication(payload: bytes) -> bytes:
-    """Return the bytes that are signed (DSSE v1): lengths included, so that type and payload cannot run together."""
+    """Return the bytes that are signed: the pre-authentication encoding (PAE) of DSSE v1."""
+    # The lengths keep bytes from being moved between type and payload without changing the signed text.
     return b"DSSEv1 %d %s %d %s" % (len(PAYLOAD_TYPE), PAYLOAD_TYPE.encode(), len(payload), payload)
 
 
 def seal(entry: LogEntry, signer: Signer | None) -> bytes:
-    """Return the envelope, stamped with how it is signed; without a signer it is stamped `none`."""
+    """Return the envelope; the entry inside says how it is signed, `none` where there is no signer."""
     return seal_payload(entry, signer)[1]
 
 
 def seal_payload(entry: LogEntry, signer: Signer | None) -> tuple[bytes, bytes]:
-    """Return the bytes that were signed, and the envelope around them."""
+    """Return the statement, and the envelope around it."""
     mode = SigningMode.NONE if signer is None else SigningMode.ED25519
     payload = write_statement(entry if entry.signing is mode else replace(entry, signing=mode))
     signatures: tuple[_Signature, ...] = ()
@@ -73,7 +73,7 @@ def seal_payload(entry: LogEntry, signer: Signer | None) -> tuple[bytes, bytes]:
 
 
 def open_sealed(envelope: bytes) -> Sealed:
-    """Return what is in an envelope, its signature not yet checked."""
+    """Return what is in an envelope; its signature is not yet verified."""
     try:
         form = _READER.decode(envelope)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as exc:
@@ -81,6 +81,7 @@ def open_sealed(envelope: bytes) -> Sealed:
         raise ShapeError(f"no envelope ({what})", hint="expected a DSSE envelope as JSON") from exc
     if form.payloadType != PAYLOAD_TYPE:
         raise ShapeError(f"a payload of type `{form.payloadType}`", hint=f"expected `{PAYLOAD_TYPE}`")
+    # The signature does not cover the envelope's own spelling; this makes any changed byte of it visible.
     if _WRITER.encode(form) != envelope:
         raise ShapeError("the envelope is not in canonical form", hint="keep the bytes as they were sealed")
     entry = read_statement(form.payload)
@@ -90,9 +91,9 @@ def open_sealed(envelope: bytes) -> Sealed:
     return Sealed(entry, form.payload, key_id, signature, leaf_hash(envelope))
 
 
-def seal_refusal(sealed: Sealed, ring: KeyRing) -> FaultKind | None:
+def seal_fault(sealed: Sealed, ring: KeyRing) -> FaultKind | None:
     """Return why a seal does not count for someone who trusts these keys; None where it does."""
     if sealed.key_id is None:
         return FaultKind.UNSIGNED
     data = pre_authentication(sealed.payload)
-    return ring.refusal(sealed.key_id, signature=sealed.signature, data=data, at=sealed.entry.at)
+    return ring.fault(sealed.key_id, signature=sealed.signature, data=data, at=sealed.entry.at)

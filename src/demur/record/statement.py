@@ -1,36 +1,59 @@
-"""How is an entry of the log written, and read back? As an in-toto Statement v1 in canonical form.
+"""Entries of the log as in-toto Statements v1 in canonical JSON, and back.
 
-Laws: what is read equals what was written; a sensitive claim that still has its value is refused, so that no text slips in;
-what is read must be in canonical form, so a record has one spelling.
+Reading returns exactly what was written, and only canonical bytes are read, so an entry has one spelling. The claims of a phase
+are kept under the auditor that made them; a value that the evaluated context already holds is not written a second time.
 """
 
 from __future__ import annotations
 
 from hashlib import sha256
-from typing import assert_never
+from typing import TYPE_CHECKING, Final, assert_never
 
 import msgspec
 
 from demur.errors import ShapeError, UsageError
-from demur.model.passport import Commitment, Erasure, KeyRotation, LogEntry, Passport, Restart
-from demur.record.canonical import canonical, is_canonical
-from demur.record.keylist import key_form, public_key_of
-from demur.record.keys import moment
-from demur.record.phases import gap_form, phase_form, read_gap, read_phase
+from demur.model.claim import Claim, ClaimType, ClaimValue, Phase, flat_name
+from demur.model.decision import Decision, Effect, FiredRule
+from demur.model.passport import (
+    AuditorRun,
+    Commitment,
+    Coverage,
+    EnforcementGap,
+    Erasure,
+    KeyRotation,
+    LogEntry,
+    Passport,
+    PhaseRecord,
+    Restart,
+    Withheld,
+)
+from demur.record.canonical import JsonValue, canonical, is_canonical, read_exact, read_object
+from demur.record.commit import claims_in
+from demur.record.keys import key_form, parse_time, public_key_of
 from demur.record.predicate import (
     STATEMENT_TYPE,
+    AuditorForm,
+    ClaimForm,
+    CommitmentForm,
+    CoverageForm,
     ErasureForm,
+    GapForm,
     PassportForm,
+    PhaseForm,
     RestartForm,
     RotationForm,
+    RuleForm,
     StatementForm,
     SubjectForm,
 )
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 __all__ = ["read_statement", "write_statement"]
 
+# in-toto's `sha256` is the digest of the content itself; a salted digest under that name would be a false statement.
 _SALTED = "saltedSha256"
-"""The digest of a salted text: not in-toto's `sha256`, which is that of the text itself."""
 _PLAIN = "sha256"
 _SIZE = "size_bytes"
 _Predicate = PassportForm | RotationForm | ErasureForm | RestartForm
@@ -44,12 +67,31 @@ _READER = msgspec.json.Decoder(StatementForm)
 _READERS: dict[str, msgspec.json.Decoder[_Predicate]] = {
     uri: msgspec.json.Decoder(form) for form, uri in _TYPES.items()
 }
+_EFFECTS = {effect.word: effect for effect in Effect}
+_WORDS = {effect: word for word, effect in _EFFECTS.items()}
+_ABSENT: Final = object()
+_Stated = tuple[dict[ClaimType, list[str]], list[ClaimForm]]
+"""What an auditor stated: by type the names whose values the context holds, and the other claims."""
+_SAME_IN_CONTEXT = frozenset({bool, int, str})
+"""The types of values that a context holds unchanged."""
 
 
 def write_statement(entry: LogEntry) -> bytes:
     """Return the canonical bytes of an entry's statement."""
-    moment(entry.at)
-    form = _predicate(entry)
+    parse_time(entry.at)
+    form: _Predicate
+    match entry:
+        case Passport():
+            form = _passport_form(entry)
+        case KeyRotation(new=new):
+            form = RotationForm(entry.at, entry.signing, key_form(new))
+        case Erasure():
+            form = ErasureForm(entry.at, entry.signing, entry.digests, entry.reason)
+        case Restart():
+            fields = (entry.size, entry.root, entry.config_digest, entry.policy_digest, entry.clean)
+            form = RestartForm(entry.at, entry.signing, *fields)
+        case _:
+            assert_never(entry)
     return canonical(StatementForm(STATEMENT_TYPE, _subjects(entry), _TYPES[type(form)], msgspec.Raw(canonical(form))))
 
 
@@ -67,8 +109,9 @@ def read_statement(payload: bytes) -> LogEntry:
         raise ShapeError(f"no statement of ours ({str(exc).lower()})", hint="expected an in-toto Statement v1") from exc
     if not is_canonical(payload):
         raise ShapeError("the statement is not in canonical form", hint="expected RFC 8785")
-    entry = _entry_of_form(predicate, form.subject)
-    moment(entry.at)
+    entry = _read_entry(predicate, form.subject)
+    parse_time(entry.at)
+    # The subjects repeat what the predicate says, for readers that know in-toto and not us: both must agree.
     if _subjects(entry) != form.subject:
         raise ShapeError(
             "the statement's subjects are not those of its predicate", hint="expected the texts that were committed to"
@@ -76,33 +119,27 @@ def read_statement(payload: bytes) -> LogEntry:
     return entry
 
 
-def _predicate(entry: LogEntry) -> _Predicate:
-    match entry:
-        case Passport():
-            return _passport_form(entry)
-        case KeyRotation(new=new):
-            return RotationForm(entry.at, entry.signing, key_form(new))
-        case Erasure():
-            return ErasureForm(entry.at, entry.signing, entry.digests, entry.reason)
-        case Restart():
-            fields = (entry.size, entry.root, entry.config_digest, entry.policy_digest, entry.clean)
-            return RestartForm(entry.at, entry.signing, *fields)
-        case _:
-            assert_never(entry)
-
-
 def _subjects(entry: LogEntry) -> tuple[SubjectForm, ...]:
     match entry:
         case Passport():
-            return _texts(entry)
+            texts = (("request", entry.request), ("response", entry.response))
+            found = [
+                SubjectForm(name, {_SALTED: c.digest}, {_SIZE: c.size_bytes}) for name, c in texts if c is not None
+            ]
+            # in-toto requires at least one subject: where no text was committed to, it is the session's name.
+            return tuple(found) or (SubjectForm("session", {_PLAIN: sha256(entry.session.encode()).hexdigest()}),)
         case KeyRotation(new=new):
-            return (_plain_subject("key", _digest(new.ed25519)),)
+            try:
+                digest = sha256(bytes.fromhex(new.ed25519)).hexdigest()
+            except ValueError as exc:
+                raise ShapeError(f"the key `{new.ed25519}` is not in hex", hint="give its 32 bytes in hex") from exc
+            return (SubjectForm("key", {_PLAIN: digest}),)
         case Erasure(digests=digests):
             if not digests:
                 raise UsageError("an erasure of nothing", hint="name the commitments that were erased")
             return tuple(SubjectForm("text", {_SALTED: digest}) for digest in digests)
         case Restart(root=root):
-            return (_plain_subject("log", root),)
+            return (SubjectForm("log", {_PLAIN: root}),)
         case _:
             assert_never(entry)
 
@@ -122,33 +159,15 @@ def _passport_form(passport: Passport) -> PassportForm:
         config_digest=passport.config_digest,
         policy_digest=passport.policy_digest,
         causes=passport.causes,
-        gaps=tuple(gap_form(gap) for gap in passport.gaps),
-        phases=tuple(phase_form(phase, passport.session, model=passport.model_asked) for phase in passport.phases),
+        gaps=tuple(GapForm(gap.phase, gap.what, gap.auditor) for gap in passport.gaps),
+        phases=tuple(_phase_form(phase, passport.session, model=passport.model_asked) for phase in passport.phases),
     )
 
 
-def _texts(passport: Passport) -> tuple[SubjectForm, ...]:
-    """Return the committed texts as subjects; in-toto wants at least one, so else the session's name."""
-    texts = (("request", passport.request), ("response", passport.response))
-    found = tuple(SubjectForm(name, {_SALTED: c.digest}, {_SIZE: c.size_bytes}) for name, c in texts if c is not None)
-    return found or (_plain_subject("session", sha256(passport.session.encode()).hexdigest()),)
-
-
-def _plain_subject(name: str, digest: str) -> SubjectForm:
-    return SubjectForm(name, {_PLAIN: digest})
-
-
-def _digest(raw_hex: str) -> str:
-    try:
-        return sha256(bytes.fromhex(raw_hex)).hexdigest()
-    except ValueError as exc:
-        raise ShapeError(f"the key `{raw_hex}` is not in hex", hint="give its 32 bytes in hex") from exc
-
-
-def _entry_of_form(form: _Predicate, subjects: tuple[SubjectForm, ...]) -> LogEntry:
+def _read_entry(form: _Predicate, subjects: tuple[SubjectForm, ...]) -> LogEntry:
     match form:
         case PassportForm():
-            return _passport(form, {subject.name: subject for subject in subjects})
+            return _read_passport(form, {subject.name: subject for subject in subjects})
         case RotationForm(new=new):
             return KeyRotation(form.at, public_key_of(new), signing=form.signing)
         case ErasureForm():
@@ -160,7 +179,7 @@ def _entry_of_form(form: _Predicate, subjects: tuple[SubjectForm, ...]) -> LogEn
             assert_never(form)
 
 
-def _passport(form: PassportForm, subjects: dict[str, SubjectForm]) -> Passport:
+def _read_passport(form: PassportForm, subjects: dict[str, SubjectForm]) -> Passport:
     return Passport(
         session=form.session,
         seq=form.seq,
@@ -169,20 +188,170 @@ def _passport(form: PassportForm, subjects: dict[str, SubjectForm]) -> Passport:
         model_served=form.model_served,
         config_digest=form.config_digest,
         policy_digest=form.policy_digest,
-        request=_commitment(subjects.get("request")),
-        response=_commitment(subjects.get("response")),
-        phases=tuple(read_phase(phase, form.session, model=form.model_asked) for phase in form.phases),
+        request=_read_commitment(subjects.get("request")),
+        response=_read_commitment(subjects.get("response")),
+        phases=tuple(_read_phase(phase, form.session, model=form.model_asked) for phase in form.phases),
         causes=form.causes,
         finish_reasons=form.finish_reasons,
         upstream_status=form.upstream_status,
-        gaps=tuple(read_gap(gap) for gap in form.gaps),
+        gaps=tuple(EnforcementGap(gap.phase, gap.what, gap.auditor) for gap in form.gaps),
         previous=form.previous,
         signing=form.signing,
         attestation=form.attestation,
     )
 
 
-def _commitment(subject: SubjectForm | None) -> Commitment | None:
+def _read_commitment(subject: SubjectForm | None) -> Commitment | None:
     if subject is None:
         return None
+    # What is missing here makes other subjects than the statement has, and is reported as that.
     return Commitment(subject.digest.get(_SALTED, ""), subject.annotations.get(_SIZE, -1))
+
+
+def _phase_form(phase: PhaseRecord, session: str, *, model: str) -> PhaseForm:
+    """Return the phase as it is written in the passport of this session and model."""
+    context = read_exact(phase.context)
+    evaluated = claims_in(context)
+    # Half of an ordinary context repeats the passport. Leaving that out, and writing null for a member that the context does not
+    # have, keeps it exactly restorable; so a context's own null could not be told apart and is rejected.
+    for key, usual in _usual_context(phase.phase, session, model=model).items():
+        value = context.get(key, _ABSENT)
+        if value == usual:
+            del context[key]
+        elif value is None:
+            raise ShapeError("a member of the context is null", hint="leave out what is not known")
+        elif value is _ABSENT:
+            context[key] = None
+    seen = phase.coverage
+    return PhaseForm(
+        phase=phase.phase,
+        context=msgspec.Raw(canonical(context)),
+        decision=_WORDS[phase.decision.effect],
+        auditors=_auditor_forms(phase, evaluated),
+        rules=tuple([RuleForm(rule.id, _WORDS[rule.effect], rule.reason, rule.place) for rule in phase.decision.rules]),
+        errors=phase.decision.errors,
+        coverage=None if seen is None else CoverageForm(seen.mode, seen.scanned_bytes, seen.total_bytes, seen.strands),
+    )
+
+
+def _read_phase(form: PhaseForm, session: str, *, model: str) -> PhaseRecord:
+    """Return the phase that was written in the passport of this session and model."""
+    usual = _usual_context(form.phase, session, model=model)
+    written = usual | read_object(bytes(form.context))
+    context = {key: value for key, value in written.items() if value is not None or key not in usual}
+    evaluated = claims_in(context)
+    rules = tuple(FiredRule(rule.id, _read_effect(rule.effect), rule.reason, rule.place) for rule in form.rules)
+    seen = form.coverage
+    return PhaseRecord(
+        phase=form.phase,
+        claims=tuple(claim for run in form.auditors for claim in _read_claims(run, form.phase, evaluated=evaluated)),
+        decision=Decision(_read_effect(form.decision), rules, form.errors),
+        auditors=tuple(AuditorRun(a.id, a.version, a.status, a.took_us, a.failure_mode) for a in form.auditors),
+        context=canonical(context).decode(),
+        withheld=tuple(
+            Withheld(claim.name, Commitment(claim.withheld.digest, claim.withheld.size_bytes))
+            for run in form.auditors
+            for claim in run.other_claims
+            if claim.withheld is not None
+        ),
+        coverage=None if seen is None else Coverage(seen.mode, seen.scanned_bytes, seen.total_bytes, seen.strands),
+    )
+
+
+def _usual_context(phase: Phase, session: str, *, model: str) -> dict[str, JsonValue]:
+    """Return what a context holds besides its claims in the usual case."""
+    return {"principal": session, "action": phase, "resource": model, "labels": [], "extras": {}, "errors": {}}
+
+
+def _auditor_forms(phase: PhaseRecord, evaluated: dict[str, JsonValue]) -> tuple[AuditorForm, ...]:
+    # Two claims of one name can both be withheld: the commitments are taken in the order in which they were made.
+    withheld: dict[str, list[Commitment]] = {}
+    for item in reversed(phase.withheld):
+        withheld.setdefault(item.claim, []).append(item.commitment)
+    stated: dict[str, _Stated] = {run.auditor: ({}, []) for run in phase.auditors}
+    for claim in phase.claims:
+        turn = stated.get(claim.auditor)
+        if turn is None or claim.phase is not phase.phase:
+            hint = "record the turn of every auditor, each in its phase"
+            raise UsageError(f"the claim `{claim.name}` is of no auditor that ran in this phase", hint=hint)
+        in_context, apart = turn
+        if not _is_in_context(claim, evaluated):
+            commitments = withheld.get(claim.name) if claim.sensitive else None
+            apart.append(_claim_form(claim, commitments.pop() if commitments else None))
+        elif claim.type in in_context:
+            in_context[claim.type].append(claim.name)
+        else:
+            in_context[claim.type] = [claim.name]
+    if any(withheld.values()):
+        raise UsageError("a value is withheld that no claim has", hint="let `withhold` make both")
+    forms: list[AuditorForm] = []
+    for run in phase.auditors:
+        in_context, apart = stated[run.auditor]
+        claims = {kind: tuple(names) for kind, names in in_context.items()}
+        turn_of = (run.auditor, run.version, run.status, run.took_us, run.failure_mode)
+        forms.append(AuditorForm(*turn_of, claims, tuple(apart)))
+    return tuple(forms)
+
+
+def _is_in_context(claim: Claim, evaluated: dict[str, JsonValue]) -> bool:
+    """Whether the context tells all of a claim, apart from its auditor and type."""
+    stated = claim.value
+    if stated is None or claim.sensitive or claim.confidence != 1.0:
+        return False
+    found, kind = evaluated.get(flat_name(claim.name)), type(stated)
+    # Types are compared as well as values, for True == 1 in Python and not in a policy.
+    if kind in _SAME_IN_CONTEXT and type(found) is kind:
+        return found == stated
+    value = _value_in_context(found)
+    return type(value) is kind and value == stated
+
+
+def _value_in_context(value: JsonValue) -> ClaimValue:
+    """Return the claim's value that a context shows so; None where that cannot be told."""
+    if isinstance(value, dict):
+        # Cedar's JSON writes a decimal as a call of the extension function `decimal`.
+        call = value.get("__extn")
+        digits = call.get("arg") if isinstance(call, dict) and call.get("fn") == "decimal" else None
+        return _read_number(digits, "the context") if isinstance(digits, str) else None
+    if isinstance(value, list):
+        texts = [item for item in value if isinstance(item, str)]
+        return tuple(texts) if len(texts) == len(value) else None
+    return value
+
+
+def _claim_form(claim: Claim, withheld: Commitment | None) -> ClaimForm:
+    # The last barrier before a user's text would go on record.
+    if claim.sensitive and claim.value is not None:
+        raise UsageError(f"the sensitive claim `{claim.name}` still has its value", hint="withhold it before sealing")
+    value, real = (None, repr(claim.value)) if isinstance(claim.value, float) else (claim.value, None)
+    confidence = None if claim.confidence == 1.0 else repr(claim.confidence)
+    behind = None if withheld is None else CommitmentForm(withheld.digest, withheld.size_bytes)
+    return ClaimForm(claim.name, claim.type, value, real, confidence, claim.sensitive, behind)
+
+
+def _read_claims(run: AuditorForm, phase: Phase, *, evaluated: dict[str, JsonValue]) -> Iterator[Claim]:
+    for kind, names in run.claims.items():
+        for name in names:
+            value = _value_in_context(evaluated.get(flat_name(name)))
+            if value is None:
+                what = f"the claim `{name}` is said to stand in the context, where it does not"
+                raise ShapeError(what, hint="expected its value beside it")
+            yield Claim(name, kind, value, phase, run.id)
+    for form in run.other_claims:
+        where = f"the claim `{form.name}`"
+        value = form.value if form.real is None else _read_number(form.real, where)
+        confidence = 1.0 if form.confidence is None else _read_number(form.confidence, where)
+        yield Claim(form.name, form.type, value, phase, run.id, confidence=confidence, sensitive=form.sensitive)
+
+
+def _read_number(text: str, where: str) -> float:
+    try:
+        return float(text)
+    except ValueError as exc:
+        raise ShapeError(f"{where} has `{text}` where a number belongs", hint="expected a decimal") from exc
+
+
+def _read_effect(word: str) -> Effect:
+    if word not in _EFFECTS:
+        raise ShapeError(f"`{word}` is no decision", hint=f"expected one of {', '.join(_EFFECTS)}")
+    return _EFFECTS[word]

@@ -18,14 +18,13 @@ from tests.record.store.passport_logs import ORIGIN, decided, gate_in, small_log
 
 from demur.errors import StoreError, UsageError
 from demur.model.passport import Restart
-from demur.record.proof import inclusion_proof, is_included
 from demur.record.seal import open_sealed
 from demur.record.store.checks import StoreCheck
 from demur.record.store.growth import joined, parted
 from demur.record.store.location import log_place
 from demur.record.store.schema import Migration, steps_from
 from demur.record.store.sqlite_log import SqliteLog
-from demur.record.tree import MemoryTree, leaf_hash
+from demur.record.tree import MemoryTree, inclusion_proof, is_included, leaf_hash
 from demur.record.verify import Evidence, Trust, verify
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from demur.errors import UsageError
 from demur.model.passport import Commitment, Erasure, KeyRotation, Passport
 from demur.record.checkpoint import Checkpoint, NoteKey, issue_checkpoint
 from demur.record.commit import meets
-from demur.record.keylist import write_keys
+from demur.record.keys import write_keys
 from demur.record.seal import open_sealed, seal
 from demur.record.store.anchor_files import AnchorFile
 from demur.record.store.growth import line_of

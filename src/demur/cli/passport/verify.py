@@ -16,15 +16,14 @@ from demur.cli.passport.findings import Findings, print_findings, print_findings
 from demur.cli.passport.words import opened, place_of
 from demur.errors import InputError, StoreError, UsageError
 from demur.model.passport import Check, FaultKind, Passport, PublicKey, Verification
-from demur.record.anchors import Witnesses
 from demur.record.bundle import check_bundle, read_bundle
 from demur.record.checkpoint import NoteKey, read_checkpoint
-from demur.record.keylist import read_keys
+from demur.record.keys import read_keys
 from demur.record.seal import open_sealed
 from demur.record.store.anchor_files import is_torn, most_signed, read_notes
 from demur.record.store.checks import StoreCheck, StoreFault
 from demur.record.store.exports import open_export
-from demur.record.verify import Evidence, Trust, verify
+from demur.record.verify import Evidence, Trust, Witnesses, verify
 
 if TYPE_CHECKING:
     import argparse

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from demur.errors import InputError, ShapeError, StoreError
 from demur.record.checkpoint import countersign, read_checkpoint
-from demur.record.proof import consistency_proof, is_consistent
+from demur.record.tree import consistency_proof, is_consistent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

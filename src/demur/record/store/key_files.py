@@ -12,8 +12,7 @@ from threading import get_ident
 from typing import TYPE_CHECKING
 
 from demur.errors import InputError, UsageError
-from demur.record.keylist import read_keys, write_keys
-from demur.record.keys import Ed25519Signer
+from demur.record.keys import Ed25519Signer, read_keys, write_keys
 
 if TYPE_CHECKING:
     from pathlib import Path

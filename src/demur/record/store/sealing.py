@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from demur.errors import DemurError, StoreError
 from demur.model.passport import LogEntry, Passport, SigningMode
 from demur.record.interface import SessionTail
-from demur.record.keys import moment
+from demur.record.keys import parse_time
 from demur.record.seal import seal_payload
 from demur.record.store.growth import Line
 from demur.record.tree import leaf_hash
@@ -52,7 +52,7 @@ def issued_at(now: str, tail: SessionTail | None) -> str:
     """Return the time for a session's next record: never before the last, unless the clock was set back for good."""
     if tail is None or now >= tail.at:
         return now
-    behind = moment(tail.at) - moment(now)
+    behind = parse_time(tail.at) - parse_time(now)
     return tail.at if timedelta(0) < behind <= _CLOCK_SLACK else now
 
 
