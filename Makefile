@@ -6,16 +6,19 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test test-slow test-cluster test-postgres test-promptfoo docs check format lint types imports train benchmark clean
+.PHONY: help setup lock demo test test-slow test-cluster test-postgres test-promptfoo docs check format lint types imports train benchmark clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 setup: $(STAMP) ## build .venv
 
-$(STAMP): pyproject.toml scripts/setup
+$(STAMP): pyproject.toml scripts/setup $(wildcard constraints/*.txt)
 	@PYTHON="$(PYTHON)" VENV="$(VENV)" sh scripts/setup
 	@touch $@
+
+lock: $(STAMP) ## write the installed versions to constraints/, for reproducible development
+	@VENV="$(VENV)" sh scripts/lock
 
 demo: $(STAMP) ## the tour: all of it on this machine in a minute
 	@BIN="$(BIN)" sh scripts/demo
