@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 from typing import Any
 
 import pytest
@@ -66,4 +65,11 @@ def test_plain_turns_are_the_prompt_as_ever() -> None:
     )
     request = Request("m", turns)
     assert asked_words(request) == request.prompt == "a\nc"
-    assert json.loads(request.rest) == {}
+
+
+def test_fields_beside_the_conversation_are_read() -> None:
+    """Words in another input field than the shape's own are part of the prompt; the operator's turns are not."""
+    turns = [{"role": "system", "content": "rules"}, {"role": "user", "content": "a"}]
+    chat = {"model": "m", "messages": turns, "documents": [{"text": "b"}], "input": None, "query": "", "top_p": 1}
+    assert asked_words(CODECS[Shape.OPENAI_CHAT].read_request(chat)) == "a\nb"
+    assert asked_words(CODECS[Shape.OPENAI_RESPONSES].read_request({"model": "m", "input": turns})) == "a"

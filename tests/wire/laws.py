@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from demur.errors import ShapeError
 from demur.wire import fields, sse
-from demur.wire.remainder import unread
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -23,11 +22,13 @@ if TYPE_CHECKING:
 SCALARS = (
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8)
 )
+UNKNOWN: JsonObject = {"x_unknown": {"deep": ["\ud800", 2**70, None]}}
+"""A field from the future, with values that strict JSON encoders do not take."""
 JSON = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner))
 
 
 def check_plain(codec: Codec, body: JsonObject, *, status: int = 200) -> None:
-    """Reading what was written gives the same value, and writing what was read loses no field."""
+    """Reading what was written gives the same value; unknown fields are ignored, and the body is left as it is."""
     before = copy.deepcopy(body)
     response = codec.read_response(body, status=status)
     written = codec.write_response(response)
@@ -35,17 +36,15 @@ def check_plain(codec: Codec, body: JsonObject, *, status: int = 200) -> None:
     assert codec.reads_response(body)
     assert codec.reads_response(written)
     assert codec.read_response(written, status=status) == response
-    assert unread(body, written) == b"{}"
+    assert codec.read_response({**body, **UNKNOWN}, status=status) == response
 
 
 def check_request(codec: Codec, body: JsonObject) -> None:
-    """The same for requests."""
-    request = codec.read_request(body)
-    written = codec.write_request(request)
+    """A request is known as one of its shape; unknown fields are ignored, and the body is left as it is."""
+    before = copy.deepcopy(body)
     assert codec.reads_request(body)
-    assert codec.reads_request(written)
-    assert codec.read_request(written) == request
-    assert unread(body, written) == b"{}"
+    assert codec.read_request({**body, **UNKNOWN}) == codec.read_request(body)
+    assert body == before
 
 
 def streamed(codec: Codec, events: Iterable[sse.ServerEvent]) -> Response:
@@ -99,8 +98,7 @@ def check_never_raises(codec: Codec, junk: Any) -> None:
         assert codec.reads_request(junk) in (True, False)
         assert codec.reads_response(junk) in (True, False)
     with contextlib.suppress(ShapeError):
-        request = codec.read_request(junk)
-        assert codec.read_request(codec.write_request(request)) == request
+        codec.read_request(junk)
     with contextlib.suppress(ShapeError):
         # What a shape cannot leave out is filled in by the first writing; from then on nothing changes.
         response = codec.read_response(codec.write_response(codec.read_response(junk)))

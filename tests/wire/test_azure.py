@@ -277,7 +277,7 @@ def test_the_client_reads_the_answer(name: str) -> None:
     ChatCompletion.model_validate(written)
     with answering(encode(written)) as stub, client(stub.url) as door:
         completion = door.chat.completions.create(**ASKED)
-    assert replace(CODEC.read_response(plain(completion)), rest=b"") == replace(response, rest=b"")
+    assert CODEC.read_response(plain(completion)) == response
     assert stub.paths == ["/openai/deployments/gpt-x/chat/completions?api-version=2024-10-21"]
     wire = b"".join(sse.encode(event) for event in CODEC.write_stream(response, piece_chars=3))
     with answering(wire, content_type="text/event-stream") as stub, client(stub.url) as door:
@@ -286,7 +286,7 @@ def test_the_client_reads_the_answer(name: str) -> None:
     assert isinstance(chunks[0], ChatCompletionChunk)
     assert chunks[0].choices == []
     closed = laws.streamed(CODEC, [*events, sse.ServerEvent("[DONE]")])
-    assert replace(closed, rest=b"") == replace(response, rest=b"")
+    assert closed == response
 
 
 def test_the_client_raises_on_a_blocked_prompt() -> None:

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demur.model.exchange import Choice, Finish, Message, Response, TextPart, Usage
+from demur.model.exchange import Choice, Finish, OpaquePart, Response, TextPart, Usage
 from demur.model.verdict import Signal, SignalKind
 from demur.wire.blocks import (
     arguments_of,
     cut,
+    extra_inputs,
     finish_word,
     input_of,
-    leading_system,
     only_choice,
     tool_input,
     usage_of,
@@ -52,11 +52,10 @@ def test_a_finish_word_is_kept_while_it_means_the_finish() -> None:
     assert words == ["halt", "end", "alien", None]
 
 
-def test_only_leading_system_messages_are_the_system() -> None:
-    """A system message after the first turn stays where it is."""
-    system, user = Message("system", (TextPart("s"),)), Message("user", (TextPart("u"),))
-    assert leading_system((system, user, system)) == ((TextPart("s"),), (user, system))
-    assert leading_system((system,)) == ((TextPart("s"),), ())
+def test_inputs_beside_the_shapes_own_are_kept() -> None:
+    """Input fields that the shape does not read are kept as canonical JSON; empty ones say nothing."""
+    body = {"documents": [{"b": 1, "a": 2}], "messages": [], "prompt": "", "query": None, "top_p": 1}
+    assert extra_inputs(body, own="messages") == (OpaquePart("documents", b'[{"a":2,"b":1}]'),)
 
 
 def test_counts_that_are_absent_are_zero() -> None:

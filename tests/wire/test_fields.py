@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from demur.errors import ShapeError
 from demur.model.exchange import OpaquePart
-from demur.wire.fields import Field, decode, encode, opaque, rest_of, root
+from demur.wire.fields import Field, canonical, decode, encode, join_path, opaque, put, root
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,13 +71,18 @@ def test_opaque_keeps_the_json() -> None:
     assert opaque(Field({"type": "x"}), "tool_call.x").kind == "tool_call.x"
 
 
-def test_rest_is_canonical() -> None:
-    """The rest does not depend on the order of the fields."""
-    assert (
-        rest_of({"b": 1, "a": 2, "c": 3}, frozenset({"c"}))
-        == rest_of({"a": 2, "b": 1}, frozenset())
-        == b'{"a":2,"b":1}'
-    )
+def test_canonical_json_is_sorted() -> None:
+    """Canonical JSON does not depend on the order of the fields, at any depth."""
+    assert canonical({"b": 1, "a": {"d": 2, "c": 3}}) == b'{"a":{"c":3,"d":2},"b":1}'
+
+
+def test_values_are_put_at_paths() -> None:
+    """Objects and lists on the way are made; gaps in a list are empty objects."""
+    body: dict[str, Any] = {}
+    put(body, join_path(join_path("a", "x.y"), 1) + ".b", value=1)
+    put(body, 'a["x.y"][1].c', value=2)
+    put(body, "l[0]", value=3)
+    assert body == {"a": {"x.y": [{}, {"b": 1, "c": 2}]}, "l": [3]}
 
 
 @pytest.mark.parametrize("value", ["\ud800", {1: object()}, object()])

@@ -35,8 +35,6 @@ _SILENT = frozenset(
     }
 )
 """Names of fields that hold no words."""
-_REST = ("prompt", "messages", "input", "inputs", "documents", "query")
-"""Fields beside the conversation from which a provider may still read one."""
 _BASE64 = re.compile(r"(?:[A-Za-z0-9+/_=-]{60,}\r?\n)*[A-Za-z0-9+/_=-]*")
 _TEXT_URL = re.compile(r"data:(?:text/|application/json)[^,]{0,80};base64,", re.IGNORECASE)
 _DATA_URL = re.compile(r"data:[^,]{0,200},|https?://\S*$", re.IGNORECASE)
@@ -49,8 +47,8 @@ def asked_words(request: Request, turns: Sequence[tuple[Message, str]] | None = 
     if turns is None:
         turns = [(message, words_of_turn(message)) for message in request.messages]
     said = [words for message, words in turns if message.role not in _OPERATOR]
-    if request.rest != b"{}":
-        said += _words_beside(request.rest)
+    for part in request.extra_inputs:
+        said += _words_in(part.body)
     return "\n".join(filter(None, said))
 
 
@@ -86,11 +84,6 @@ def _words_of_item(part: OpaquePart) -> Iterator[str]:
 
 def _words_in(body: bytes) -> Iterator[str]:
     yield from _strings_in(parse_json(body))
-
-
-def _words_beside(rest: bytes) -> list[str]:
-    found = parse_json(rest)
-    return [word for name in _REST if name in found for word in _strings_in(found[name])]
 
 
 def _strings_in(value: object) -> Iterator[str]:

@@ -28,7 +28,7 @@ from demur.formats.scalars import fields_of, label_of, request_of
 from demur.model.exchange import Exchange
 from demur.model.run import Traced
 from demur.model.verdict import Signal, SignalKind
-from demur.wire.fields import rest_of
+from demur.wire.fields import canonical
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,7 +84,7 @@ def _read_result(row: JsonObject) -> Iterator[Traced | Skipped]:
     places = [label_of(row.get(name)) for name in ("testIdx", "promptIdx")]
     key = "/".join(place for place in places if place) if all(places) else None
     asked = object_at(row, "vars")
-    session = blake2b(rest_of(asked, frozenset()), digest_size=8).hexdigest() if asked else None
+    session = blake2b(canonical(asked), digest_size=8).hexdigest() if asked else None
     fields = {
         **{name: row.get(name) for name in _FIELDS},
         "model": model,

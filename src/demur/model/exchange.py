@@ -119,15 +119,15 @@ class Message(msgspec.Struct, frozen=True):
 class Request(msgspec.Struct, frozen=True):
     """What was asked. A provider's separate system field is a leading `system` message here.
 
-    `rest` is the JSON object of all top-level fields that are not spelled out here, so that writing the same shape
-    again loses nothing.
+    `extra_inputs` are fields beside the conversation from which a provider may read words as well, such as `documents` or
+    the values of a prompt template; each is kept unread under its name.
     """
 
     model: str
     messages: tuple[Message, ...]
     stream: bool = False
     n: int = 1
-    rest: bytes = b"{}"
+    extra_inputs: tuple[OpaquePart, ...] = ()
 
     @property
     def prompt(self) -> str:
@@ -178,7 +178,7 @@ class Response(msgspec.Struct, frozen=True):
     created_s: int | None = None
     status: int = 200
     complete: bool = True
-    rest: bytes = b"{}"
+    fingerprint: str | None = None
 
 
 class Exchange(msgspec.Struct, frozen=True):

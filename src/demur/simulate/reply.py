@@ -160,17 +160,8 @@ def _stamped(asked: Asked, dice: Dice, *, choices: tuple[Choice, ...], signals: 
         usage=usage,
         id=_IDS[asked.shape] + dice.word("id", _ID_CHARS),
         created_s=_EPOCH_S + dice.whole("created", _SPAN_S),
-        rest=_rest(asked.shape, usage, dice),
+        fingerprint=f"fp_{dice.word('fingerprint', 10)}" if asked.shape in _CHAT else None,
     )
-
-
-def _rest(shape: Shape, usage: Usage, dice: Dice) -> bytes:
-    """Return the fields that a provider always sends and nobody judges by."""
-    if shape in _CHAT:
-        return b'{"system_fingerprint":"fp_%s"}' % dice.word("fingerprint", 10).encode()
-    if shape is Shape.GEMINI:
-        return b'{"usageMetadata.totalTokenCount":%d}' % (usage.input_tokens + usage.output_tokens)
-    return b"{}"
 
 
 def _spoken(asked: Asked, dice: Dice, say: Callable[[int], str]) -> Response:
@@ -242,7 +233,7 @@ def _blocked(plan: Plan, asked: Asked, dice: Dice) -> Response:
                 "The prompt was flagged as potentially violating the usage policy. Please change it and try again."
             )
             error = ProviderError(message, code="invalid_prompt", kind="invalid_request_error")
-            return Response("", error=error, status=_BAD_REQUEST, rest=b'{"error.param":null}')
+            return Response("", error=error, status=_BAD_REQUEST)
 
 
 def _azure_error(plan: Plan) -> Response:
@@ -257,8 +248,7 @@ def _azure_error(plan: Plan) -> Response:
     )
     message = "The content management policy filtered this prompt. Please change the prompt and try again."
     error = ProviderError(message, code="content_filter", inner_code="ResponsibleAIPolicyViolation")
-    rest = b'{"error.param":"prompt","error.status":400}'
-    return Response("", signals=(flag,), error=error, status=_BAD_REQUEST, rest=rest)
+    return Response("", signals=(flag,), error=error, status=_BAD_REQUEST)
 
 
 def _anthropic_refusal(plan: Plan) -> Signal:

@@ -20,7 +20,6 @@ from demur.wire.blocks import event_of
 from demur.wire.fields import decode, encode, root
 from demur.wire.openai import chat as openai_chat
 from demur.wire.openai.chat_stream import ChatStream, chunks
-from demur.wire.remainder import restore, unread
 from demur.wire.sse import ServerEvent
 
 if TYPE_CHECKING:
@@ -36,7 +35,6 @@ __all__ = [
     "read_response",
     "reads_request",
     "reads_response",
-    "write_request",
     "write_response",
     "write_stream",
 ]
@@ -65,11 +63,6 @@ def read_request(body: JsonObject) -> Request:
     return openai_chat.read_request(body)
 
 
-def write_request(request: Request) -> JsonObject:
-    """Return the body."""
-    return openai_chat.write_request(request)
-
-
 def reads_response(body: JsonObject) -> bool:
     """Whether this is a chat response with filter annotations, or an error that a filter made."""
     if not openai_chat.reads_response(body):
@@ -85,14 +78,13 @@ def read_response(body: JsonObject, *, status: int = 200) -> Response:
     """Return the response with the flags of every filter."""
     top = root(body)
     flags = [*_prompt_flags(top), *_choice_flags(top), *_error_flags(top)]
-    read = openai_chat.read_bare_response(body, status)
-    response = replace(read, signals=(*read.signals, *flags))
-    return replace(response, rest=unread(openai_chat.openai_spelling(body), write_response(response)))
+    response = openai_chat.read_response(body, status=status)
+    return replace(response, signals=(*response.signals, *flags)) if flags else response
 
 
 def write_response(response: Response) -> JsonObject:
     """Return the body with its annotations."""
-    body = openai_chat.write_response(replace(response, rest=b"{}"))
+    body = openai_chat.write_response(response)
     flags = [(place, s) for s in response.signals if s.category and (place := _PLACE.match(s.path)) is not None]
     if "choices" in body:
         body[_PROMPT] = _write_prompts([(int(p["prompt"]), s) for p, s in flags if p["prompt"]])
@@ -103,7 +95,8 @@ def write_response(response: Response) -> JsonObject:
     if "error" in body and (inner or body["error"].get("code") == _FILTER_CODE):
         name = inner[0][0] if inner else _INNER[0]
         body["error"].setdefault("innererror", {})[name] = _write_flags([s for _, s in inner])
-    return restore(body, response.rest)
+        body["error"] |= {"param": "prompt", "status": response.status}
+    return body
 
 
 def open_stream() -> StreamReader:

@@ -10,15 +10,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from demur.errors import ShapeError
-from demur.model.exchange import Choice, Finish, Usage
+from demur.model.exchange import Choice, Finish, OpaquePart, Usage
 from demur.model.verdict import SignalKind
-from demur.wire.fields import Field, decode, encode, root
+from demur.wire.fields import Field, canonical, decode, encode, root
 from demur.wire.sse import ServerEvent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from demur.model.exchange import Message, Part, Response
+    from demur.model.exchange import Response
     from demur.wire.interface import JsonObject
 
 __all__ = [
@@ -27,9 +27,9 @@ __all__ = [
     "cut",
     "event_body",
     "event_of",
+    "extra_inputs",
     "finish_word",
     "input_of",
-    "leading_system",
     "only_choice",
     "present",
     "tool_input",
@@ -37,6 +37,8 @@ __all__ = [
 ]
 
 SYSTEM_ROLES = frozenset({"system", "developer"})
+_INPUT_FIELDS = ("prompt", "messages", "input", "inputs", "documents", "query")
+"""Top-level fields from which a provider, or a server that imitates one, may read words of a request."""
 
 
 def arguments_of(field: Field | None) -> str:
@@ -98,10 +100,15 @@ def only_choice(response: Response) -> Choice:
     return Choice(0, (), Finish.CONTENT_FILTER if blocked else None)
 
 
-def leading_system(messages: tuple[Message, ...]) -> tuple[tuple[Part, ...], tuple[Message, ...]]:
-    """Return the parts of the system messages that open a conversation, and the messages after them."""
-    first = next((i for i, message in enumerate(messages) if message.role not in SYSTEM_ROLES), len(messages))
-    return tuple(part for message in messages[:first] for part in message.parts), messages[first:]
+def extra_inputs(body: JsonObject, *, own: str) -> tuple[OpaquePart, ...]:
+    """Return the input fields of a request's body that its shape does not read; `own` is the one that it does."""
+    return tuple(
+        [
+            OpaquePart(name, canonical(body[name]))
+            for name in _INPUT_FIELDS
+            if name in body and name != own and body[name] not in (None, "")
+        ]
+    )
 
 
 def usage_of(field: Field | None, *, asked: str, answered: str) -> Usage | None:

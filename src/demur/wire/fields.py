@@ -2,12 +2,12 @@
 
 A `Field` is a value and the path that led to it, as in `choices[0].message.content`; shapes read through it.
 Laws: asking for a field of the wrong kind raises `ShapeError` with the path, what was expected and what is there;
-`null` counts as absent; unknown fields are nobody's business until someone asks for `rest_of`; nothing that is asked
-here raises anything but `ShapeError`, whatever the JSON.
+`null` counts as absent; unknown fields are ignored; nothing that is asked here raises anything but `ShapeError`, whatever the JSON.
 """
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -16,14 +16,15 @@ from demur.errors import ShapeError
 from demur.model.exchange import OpaquePart
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from collections.abc import Set as AbstractSet
+    from collections.abc import Iterator
 
-__all__ = ["Field", "decode", "encode", "opaque", "rest_of", "root"]
+__all__ = ["Field", "canonical", "decode", "encode", "join_path", "opaque", "put", "root"]
 
 _ENCODER = msgspec.json.Encoder()
 _CANONICAL = msgspec.json.Encoder(order="deterministic")
 _MAX_TAG_CHARS = 100
+_PLAIN_NAME = re.compile(r'[^.\[\]"]+')
+_STEP = re.compile(r'(?:^|\.)([^.\[\]"]+)|\[([0-9]{1,9})\]|\[("(?:[^"\\]|\\.)*")\]')
 _KINDS: tuple[tuple[type, str], ...] = (
     (bool, "true or false"),
     (str, "a string"),
@@ -153,9 +154,36 @@ def opaque(field: Field, kind: str | None = None) -> OpaquePart:
     return OpaquePart(tag or "unknown", field.json())
 
 
-def rest_of(body: Mapping[str, Any], known: AbstractSet[str]) -> bytes:
-    """Return the canonical JSON object of all fields that are not spelled out elsewhere."""
-    return _encode(_CANONICAL, {key: value for key, value in body.items() if key not in known}, "")
+def put(body: dict[str, Any], path: str, *, value: Any) -> None:
+    """Set the value at a path, making the objects and lists on the way."""
+    steps = [
+        name or (int(index) if index else str(decode(quoted)))
+        for name, index, quoted in (match.groups() for match in _STEP.finditer(path))
+    ]
+    node: Any = body
+    for step, after in zip(steps, (*steps[1:], None), strict=True):
+        fresh = value if after is None else {} if isinstance(after, str) else []
+        if isinstance(step, int):
+            node.extend({} for _ in range(len(node), step + 1))
+            if after is None or not node[step]:
+                node[step] = fresh
+        elif after is None or step not in node:
+            node[step] = fresh
+        node = node[step]
+
+
+def join_path(path: str, step: str | int) -> str:
+    """Return the path one step further; names that a path could misread are quoted."""
+    if isinstance(step, int):
+        return f"{path}[{step}]"
+    if _PLAIN_NAME.fullmatch(step):
+        return f"{path}.{step}" if path else step
+    return f"{path}[{encode(step).decode()}]"
+
+
+def canonical(value: Any) -> bytes:
+    """Return compact JSON with the fields of every object sorted: equal values have equal bytes."""
+    return _encode(_CANONICAL, value, "")
 
 
 def encode(value: Any) -> bytes:
@@ -164,7 +192,7 @@ def encode(value: Any) -> bytes:
 
 
 def decode(text: bytes | str) -> Any:
-    """Return the decoded JSON of a part's body, a `rest` or a stream event."""
+    """Return the decoded JSON of a part's body or a stream event."""
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as exc:

@@ -39,9 +39,6 @@ class Codec(Protocol):
     def read_request(self, body: JsonObject) -> Request:
         """Return the request."""
 
-    def write_request(self, request: Request) -> JsonObject:
-        """Return the body that this provider would be sent."""
-
     def reads_response(self, body: JsonObject) -> bool:
         """Whether the body looks like a response (or an error body) of this shape."""
 

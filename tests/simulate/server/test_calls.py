@@ -61,7 +61,7 @@ def test_what_is_read_plainly_is_accepted_and_read_alike_by_the_general_way(
     again = decode(asked.body)
     assert first_problem(again, route.shape, model_in_path=bool(route.model)) is None
     general = call_of(route, asked, again)
-    assert plain == replace(general, request=msgspec.structs.replace(general.request, rest=b"{}"))
+    assert plain == general
 
 
 @pytest.mark.parametrize("route", [CHAT, AZURE])

@@ -9,7 +9,6 @@ import pytest
 from anthropic.types import Message as SdkMessage
 from anthropic.types import RawMessageStreamEvent
 from hypothesis import given, settings
-from msgspec.structs import replace
 from pydantic import TypeAdapter
 from tests.wire import laws
 from tests.wire.loopback import answering
@@ -123,8 +122,8 @@ OVERLOADED: JsonObject = {
 
 
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
-def test_a_message_is_read_and_written_without_loss(body: JsonObject) -> None:
-    """What is written reads as the same value, and no field of the body is lost."""
+def test_a_message_is_written_as_it_was_read(body: JsonObject) -> None:
+    """What is written reads as the same value, whatever unknown fields the body has."""
     laws.check_plain(CODEC, body)
 
 
@@ -209,13 +208,6 @@ def test_a_tool_call_cut_off_keeps_its_arguments_as_text() -> None:
     assert laws.streamed(CODEC, anthropic.write_stream(cut)) == cut
 
 
-def test_an_edited_text_stays_edited() -> None:
-    """What was kept of a body never undoes a change of its text."""
-    response = anthropic.read_response(BODIES["cited"])
-    edited = replace(response, choices=(replace(response.choices[0], parts=(TextPart("[redacted]"),)),))
-    assert anthropic.write_response(edited)["content"][0]["text"] == "[redacted]"
-
-
 REQUESTS: dict[str, JsonObject] = {
     "small": {"model": "claude-x", "max_tokens": 10, "messages": [{"role": "user", "content": "hi"}]},
     "system text": {"model": "c", "max_tokens": 1, "system": "Be brief.", "messages": [], "stream": True},
@@ -251,15 +243,15 @@ REQUESTS: dict[str, JsonObject] = {
 
 
 @pytest.mark.parametrize("body", REQUESTS.values(), ids=REQUESTS)
-def test_a_request_is_read_and_written_without_loss(body: JsonObject) -> None:
-    """A request round-trips, whatever its blocks carry."""
+def test_a_request_is_known_and_read(body: JsonObject) -> None:
+    """A request is read, whatever its blocks carry and whatever fields are new."""
     laws.check_request(CODEC, body)
 
 
 def test_the_system_field_is_a_leading_message() -> None:
     """System text and blocks open the conversation; tool results carry their text."""
     assert anthropic.read_request(REQUESTS["system text"]) == Request(
-        "c", (Message("system", (TextPart("Be brief."),)),), stream=True, rest=b'{"max_tokens":1}'
+        "c", (Message("system", (TextPart("Be brief."),)),), stream=True
     )
     results = anthropic.read_request(REQUESTS["tools"]).messages[-1].parts
     assert results == (
@@ -267,18 +259,6 @@ def test_the_system_field_is_a_leading_message() -> None:
         ToolResultPart("toolu_2", ""),
         ToolResultPart("toolu_3", "a\nb"),
     )
-
-
-def test_foreign_roles_are_written_as_roles_of_this_shape() -> None:
-    """A developer's message is a system message, a tool's is the user's."""
-    messages = (
-        Message("developer", (TextPart("a"),)),
-        Message("user", (TextPart("b"),)),
-        Message("tool", (ToolResultPart("t", "c"),)),
-    )
-    body = anthropic.write_request(Request("m", messages))
-    assert body["system"] == [text("a")]
-    assert [m["role"] for m in body["messages"]] == ["user", "user"]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ import pytest
 from google import genai
 from google.genai import errors, types
 from hypothesis import given, settings
-from msgspec.structs import replace
 from tests.wire import laws
 from tests.wire.loopback import answering
 
@@ -18,7 +17,6 @@ from demur.model.exchange import (
     Message,
     ProviderError,
     RefusalPart,
-    Request,
     Response,
     TextPart,
     ThinkingPart,
@@ -281,14 +279,6 @@ def test_fragments_of_the_same_kind_are_one_part() -> None:
     assert response.complete
 
 
-def test_an_edited_text_stays_edited() -> None:
-    """What was kept of a body never undoes a change of its text."""
-    response = gemini.read_response(BODIES["thought, text, tool"])
-    edited = replace(response, choices=(replace(response.choices[0], parts=(ThinkingPart("-"), TextPart("-"))),))
-    parts = gemini.write_response(edited)["candidates"][0]["content"]["parts"]
-    assert [part["text"] for part in parts] == ["-", "-"]
-
-
 RESULT: JsonObject = {"functionResponse": {"name": "look_up", "response": {"output": "rain"}}}
 REQUESTS: dict[str, JsonObject] = {
     "small": {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]},
@@ -321,8 +311,8 @@ REQUESTS: dict[str, JsonObject] = {
 
 
 @pytest.mark.parametrize("body", REQUESTS.values(), ids=REQUESTS)
-def test_a_request_is_read_and_written_without_loss(body: JsonObject) -> None:
-    """A request round-trips, whatever its parts carry."""
+def test_a_request_is_known_and_read(body: JsonObject) -> None:
+    """A request is read, whatever its parts carry and whatever fields are new."""
     laws.check_request(CODEC, body)
 
 
@@ -340,19 +330,6 @@ def test_a_request_is_read_for_what_it_is() -> None:
         ToolResultPart("mute", "{}"),
         ToolResultPart("empty", ""),
     )
-
-
-def test_a_request_from_another_shape_is_written_in_two_roles() -> None:
-    """System messages join the instruction wherever they stand; a result without its call is matched by its id."""
-    messages = (
-        Message("user", (TextPart("b"),)),
-        Message("developer", (TextPart("a"),)),
-        Message("tool", (ToolResultPart("t", "c"),)),
-    )
-    body = gemini.write_request(Request("", messages))
-    assert body["systemInstruction"] == {"parts": [{"text": "a"}]}
-    result = {"id": "t", "name": "t", "response": {"output": "c"}}
-    assert body["contents"][1] == {"role": "function", "parts": [{"functionResponse": result}]}
 
 
 def test_an_instruction_may_be_mere_text() -> None:

@@ -16,7 +16,6 @@ from demur.model.exchange import (
     OpaquePart,
     ProviderError,
     RefusalPart,
-    Request,
     Response,
     TextPart,
     ThinkingPart,
@@ -35,7 +34,7 @@ CODEC: Codec = openai_chat
 
 @pytest.mark.parametrize("name", BODIES)
 def test_reading_and_writing_are_inverse(name: str) -> None:
-    """A body that is read and written loses nothing, streamed or not."""
+    """A body that is read and written means the same, streamed or not."""
     laws.check_plain(CODEC, BODIES[name])
     laws.check_stream(CODEC, BODIES[name])
 
@@ -49,7 +48,7 @@ def test_a_stream_may_end_anywhere(name: str) -> None:
 
 @pytest.mark.parametrize("name", ERRORS)
 def test_errors_are_read_and_written(name: str) -> None:
-    """An error body loses nothing, and a stream may hold it, alone or after half an answer."""
+    """An error body means the same once written, and a stream may hold it, alone or after half an answer."""
     status, failed = ERRORS[name]
     laws.check_plain(CODEC, failed, status=status)
     laws.check_stream(CODEC, failed)
@@ -213,12 +212,11 @@ def test_head_and_usage() -> None:
     assert (read.model, read.id, read.created_s, read.usage) == ("gpt-x", "chatcmpl-1", 1700000000, Usage(3, 5))
     empty = CODEC.read_response({"id": "", "created": 0, "model": "", "choices": [], "usage": {"tokens": 1}})
     assert (empty.model, empty.id, empty.created_s, empty.usage) == ("", None, None, None)
-    assert CODEC.write_response(empty)["usage"] == {"tokens": 1}
 
 
 @pytest.mark.parametrize("name", REQUESTS)
 def test_requests(name: str) -> None:
-    """A request that is read and written loses nothing."""
+    """A request is read, whatever its turns carry and whatever fields are new."""
     laws.check_request(CODEC, REQUESTS[name])
 
 
@@ -235,19 +233,6 @@ def test_roles_and_parts_of_a_request() -> None:
     assert read.messages[6].parts == (ToolResultPart("c", "a"), ToolResultPart("c", "b"))
     assert read.messages[8].parts == (RefusalPart(NO),)
     assert read.prompt == "hi\nwhat is this?"
-
-
-def test_results_of_several_tools_become_a_message_each() -> None:
-    """A turn that holds the results of two tools, as other shapes have it, is split into one message a tool."""
-    turn = Message("user", (ToolResultPart("a", "1"), ToolResultPart("b", "2"), TextPart("go on")))
-    written = CODEC.write_request(Request("m", (turn,)))["messages"]
-    assert [(m["role"], m.get("tool_call_id"), m["content"]) for m in written] == [
-        ("tool", "a", "1"),
-        ("tool", "b", "2"),
-        ("user", None, "go on"),
-    ]
-    only = CODEC.write_request(Request("m", (Message("user", (ToolResultPart("a", ""),)),)))["messages"]
-    assert only == [{"role": "tool", "content": "", "tool_call_id": "a"}]
 
 
 @pytest.mark.parametrize(
@@ -307,4 +292,3 @@ def test_a_turn_is_read_alike_however_it_is_spelt(role: str, text: str) -> None:
     plain = {"model": "m", "messages": [{"role": role, "content": text}], "top_p": 1}
     beside = {"model": "m", "messages": [{"role": role, "content": text, "name": None}], "top_p": 1}
     assert CODEC.read_request(plain) == CODEC.read_request(beside)
-    assert CODEC.read_request(plain).rest == b'{"top_p":1}'

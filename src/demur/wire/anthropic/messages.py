@@ -28,9 +28,8 @@ from demur.model.exchange import (
 )
 from demur.model.verdict import Signal, SignalKind
 from demur.wire.anthropic.stream import MessageStream, message_events
-from demur.wire.blocks import arguments_of, finish_word, input_of, leading_system, only_choice, present, usage_of
+from demur.wire.blocks import arguments_of, extra_inputs, finish_word, input_of, only_choice, present, usage_of
 from demur.wire.fields import Field, decode, opaque, root
-from demur.wire.remainder import restore, unread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +44,6 @@ __all__ = [
     "read_response",
     "reads_request",
     "reads_response",
-    "write_request",
     "write_response",
     "write_stream",
 ]
@@ -69,7 +67,6 @@ _DEFAULTS = {
     Finish.ERROR: "end_turn",
     Finish.UNKNOWN: "end_turn",
 }
-_ROLES = {"developer": "system", "tool": "user"}
 _OWN_FIELDS = frozenset({"system", "stop_sequences", "anthropic_version", "anthropic_beta", "thinking", "top_k"})
 _OWN_BLOCKS = frozenset({"tool_use", "tool_result", "thinking", "redacted_thinking", "image", "document"})
 
@@ -96,13 +93,9 @@ def read_request(body: JsonObject) -> Request:
     messages = tuple(Message(field.need("role").text(), _parts(field.get("content"))) for field in top.need("messages"))
     system = _parts(top.get("system"))
     leading = (Message("system", system),) if system else ()
-    request = Request(top.text_at("model") or "", leading + messages, stream=top.flag_at("stream") or False)
-    return replace(request, rest=unread(body, _messages_request(request)))
-
-
-def write_request(request: Request) -> JsonObject:
-    """Return the body for `/v1/messages`."""
-    return restore(_messages_request(request), request.rest)
+    stream = top.flag_at("stream") or False
+    model = top.text_at("model") or ""
+    return Request(model, leading + messages, stream, extra_inputs=extra_inputs(body, own="messages"))
 
 
 def reads_response(body: JsonObject) -> bool:
@@ -117,11 +110,10 @@ def read_response(body: JsonObject, *, status: int = 200) -> Response:
     """Return the message, or the error, as a response."""
     top = root(body)
     if top.get("error") is not None:
-        response = _read_failure(top, status)
-        return replace(response, rest=unread(body, _failure(response)))
+        return _read_failure(top, status)
     raw = top.text_at("stop_reason")
     finish = None if raw is None else _WORDS.get(raw, Finish.UNKNOWN)
-    response = Response(
+    return Response(
         model=top.text_at("model") or "",
         choices=(Choice(0, _parts(top.need("content")), finish, raw),),
         signals=_refusal(top) if raw == "refusal" else (),
@@ -129,14 +121,13 @@ def read_response(body: JsonObject, *, status: int = 200) -> Response:
         id=top.text_at("id") or None,
         status=status,
     )
-    return replace(response, rest=unread(body, _message_body(response)))
 
 
 def write_response(response: Response) -> JsonObject:
     """Return the message, or the error, as this API would have answered."""
     if response.error is not None:
-        return restore(_failure(response), response.rest)
-    body = restore(_message_body(response), response.rest)
+        return _failure(response)
+    body = _message_body(response)
     for block in body["content"]:
         if block.get("type") == "thinking":
             block.setdefault("signature", "")
@@ -153,22 +144,9 @@ def write_stream(response: Response, *, piece_chars: int = 0) -> Iterator[Server
     """Yield the message as stream events; one that is not complete stops short of its end."""
     error = None if response.error is None else _failure(response)
     if error is not None and not response.choices:
-        return message_events(None, error=restore(error, response.rest), piece_chars=piece_chars, complete=False)
+        return message_events(None, error=error, piece_chars=piece_chars, complete=False)
     body = write_response(replace(response, error=None))
     return message_events(body, error=error, piece_chars=piece_chars, complete=response.complete)
-
-
-def _messages_request(request: Request) -> JsonObject:
-    system, messages = leading_system(request.messages)
-    return present(
-        model=request.model,
-        system=[_block(part) for part in system] or None,
-        messages=[
-            {"role": _ROLES.get(message.role, message.role), "content": [_block(part) for part in message.parts]}
-            for message in messages
-        ],
-        stream=request.stream,
-    )
 
 
 def _message_body(response: Response) -> JsonObject:

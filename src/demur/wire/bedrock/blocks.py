@@ -1,14 +1,13 @@
 """What are Bedrock's content blocks, on the wire and in the model?
 
-A block is an object with one field that names its kind. Laws: every block is one part; a block that wraps text in
-another (`guardContent`, `citationsContent`) is put back whole as long as its text is still the same.
+A block is an object with one field that names its kind. Every block is one part; a block that wraps text in
+another (`guardContent`, `citationsContent`) is read as that text, and written as plain text.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from demur.errors import ShapeError
 from demur.model.exchange import OpaquePart, RefusalPart, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
 from demur.wire.blocks import arguments_of, input_of
 from demur.wire.fields import Field, decode, opaque, root
@@ -17,9 +16,7 @@ if TYPE_CHECKING:
     from demur.model.exchange import Part
     from demur.wire.interface import JsonObject
 
-__all__ = ["read_blocks", "settle", "write_block"]
-
-_WRAPPERS = ("guardContent", "citationsContent")
+__all__ = ["read_blocks", "write_block"]
 
 
 def read_blocks(content: Field | None) -> tuple[Part, ...]:
@@ -40,29 +37,6 @@ def write_block(part: Part) -> JsonObject:
             return {"toolResult": {"toolUseId": call, "content": [{"text": text}] if text else []}}
         case OpaquePart(body=body):
             return root(decode(body)).object()
-
-
-def settle(block: JsonObject) -> JsonObject:
-    """Return the block with one name: its text, or what was kept beside it where that still says the same."""
-    match block:
-        case {"toolResult": {"content": list(content), **result}}:
-            return {"toolResult": {**result, "content": [_settle_result(item) for item in content]}}
-        case {"text": str(text), **kept} if not kept.keys().isdisjoint(_WRAPPERS):
-            return kept if _wrapped_text(Field(kept)) == text else {"text": text}
-        case _:
-            return block
-
-
-def _settle_result(item: JsonObject) -> JsonObject:
-    if not {"json", "text"} <= item.keys():
-        return item
-    # The text has the fields in the order in which they came; what was kept is sorted.
-    text = item["text"]
-    try:
-        value = text if item["json"] == text else decode(text)
-    except ShapeError:
-        return {"text": text}
-    return {"json": value} if value == item["json"] else {"text": text}
 
 
 def _part(block: Field) -> Part:

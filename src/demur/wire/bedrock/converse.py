@@ -15,17 +15,15 @@ from msgspec.structs import replace
 
 from demur.model.exchange import Choice, Finish, Message, ProviderError, Request, Response
 from demur.model.verdict import Signal, SignalKind
-from demur.wire.bedrock.blocks import read_blocks, settle, write_block
+from demur.wire.bedrock.blocks import read_blocks, write_block
 from demur.wire.bedrock.guardrail import guardrail_flags, write_flag
 from demur.wire.bedrock.stream import ConverseStream, converse_events
-from demur.wire.blocks import finish_word, leading_system, only_choice, present, usage_of
-from demur.wire.fields import Field, root
-from demur.wire.remainder import put, restore, unread
+from demur.wire.blocks import extra_inputs, finish_word, only_choice, present, usage_of
+from demur.wire.fields import Field, put, root
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from demur.model.exchange import Usage
     from demur.wire.interface import JsonObject, StreamReader
     from demur.wire.sse import ServerEvent
 
@@ -35,7 +33,6 @@ __all__ = [
     "read_response",
     "reads_request",
     "reads_response",
-    "write_request",
     "write_response",
     "write_stream",
 ]
@@ -59,7 +56,6 @@ _DEFAULTS = {
     Finish.ERROR: "malformed_model_output",
     Finish.UNKNOWN: "malformed_model_output",
 }
-_ROLES = {"developer": "system", "tool": "user"}
 _OWN_FIELDS = frozenset({"modelId", "inferenceConfig", "toolConfig", "guardrailConfig", "additionalModelRequestFields"})
 _ERROR_FIELDS = frozenset(
     {
@@ -98,16 +94,8 @@ def read_request(body: JsonObject) -> Request:
     )
     system = read_blocks(top.get("system"))
     leading = (Message("system", system),) if system else ()
-    request = Request(top.text_at("modelId") or "", leading + messages)
-    return replace(request, rest=unread(body, _converse_request(request)))
-
-
-def write_request(request: Request) -> JsonObject:
-    """Return the body for `/converse`, with `modelId` where the model is known, as boto3 takes it."""
-    body = restore(_converse_request(request), request.rest)
-    for holder in (*body["messages"], {"content": body.get("system", [])}):
-        holder["content"][:] = [settle(block) for block in holder["content"]]
-    return body
+    model = top.text_at("modelId") or ""
+    return Request(model, leading + messages, extra_inputs=extra_inputs(body, own="messages"))
 
 
 def reads_response(body: JsonObject) -> bool:
@@ -123,18 +111,14 @@ def reads_response(body: JsonObject) -> bool:
 def read_response(body: JsonObject, *, status: int = 200) -> Response:
     """Return the message, or the error, as a response."""
     top = root(body)
-    response = _read_exception(top, status) if top.get("output") is None else _read_message(top, status)
-    written = _exception(response) if response.error is not None else _message_body(response)
-    return replace(response, rest=unread(_without_defaults(body, response.usage), written))
+    return _read_exception(top, status) if top.get("output") is None else _read_message(top, status)
 
 
 def write_response(response: Response) -> JsonObject:
     """Return the body that `/converse` would have answered."""
     if response.error is not None:
-        return restore(_exception(response), response.rest)
-    body = restore(_message_body(response), response.rest)
-    message = body["output"]["message"]
-    message["content"] = [settle(block) for block in message["content"]]
+        return _exception(response)
+    body = _message_body(response)
     usage = body.setdefault("usage", {"inputTokens": 0, "outputTokens": 0})
     usage.setdefault("totalTokens", usage["inputTokens"] + usage["outputTokens"])
     body.setdefault("metrics", dict(_NO_METRICS))
@@ -150,21 +134,9 @@ def write_stream(response: Response, *, piece_chars: int = 0) -> Iterator[Server
     """Yield the response as ConverseStream events; one that is not complete stops short of its end."""
     error = None if response.error is None else _exception(response)
     if error is not None and not response.choices:
-        return converse_events(None, error=restore(error, response.rest), piece_chars=piece_chars, complete=False)
+        return converse_events(None, error=error, piece_chars=piece_chars, complete=False)
     body = write_response(replace(response, error=None))
     return converse_events(body, error=error, piece_chars=piece_chars, complete=response.complete)
-
-
-def _converse_request(request: Request) -> JsonObject:
-    system, messages = leading_system(request.messages)
-    return present(
-        modelId=request.model or None,
-        system=[write_block(part) for part in system] or None,
-        messages=[
-            {"role": _ROLES.get(message.role, message.role), "content": [write_block(part) for part in message.parts]}
-            for message in messages
-        ],
-    )
 
 
 def _read_message(top: Field, status: int) -> Response:
@@ -223,17 +195,6 @@ def _message_body(response: Response) -> JsonObject:
 def _exception(response: Response) -> JsonObject:
     error = response.error or ProviderError("")
     return present(__type=error.kind or error.code, message=error.message)
-
-
-def _without_defaults(body: JsonObject, usage: Usage | None) -> JsonObject:
-    """Return the body without what boto3 adds and without what the writer fills in by itself."""
-    own = {name: value for name, value in body.items() if name not in ("ResponseMetadata", "Error")}
-    if own.get("metrics") == _NO_METRICS:
-        del own["metrics"]
-    counts = own.get("usage")
-    if usage and isinstance(counts, dict) and counts.get("totalTokens") == usage.input_tokens + usage.output_tokens:
-        own["usage"] = {name: value for name, value in counts.items() if name != "totalTokens"}
-    return own
 
 
 def _request_id(top: Field) -> str | None:

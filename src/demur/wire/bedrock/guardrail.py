@@ -10,8 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from demur.model.verdict import Signal, SignalKind
-from demur.wire.fields import Field
-from demur.wire.remainder import join, put
+from demur.wire.fields import Field, join_path, put
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,11 +35,11 @@ def guardrail_flags(guardrail: Field) -> Iterator[Signal]:
     asked, answered = guardrail.get("inputAssessment"), guardrail.get("outputAssessments")
     if asked is not None:
         for name, assessment in asked.fields():
-            yield from _flags(assessment, join(asked.path, name), choice=None)
+            yield from _flags(assessment, join_path(asked.path, name), choice=None)
     if answered is not None:
         for name, assessments in answered.fields():
             for index, assessment in enumerate(assessments):
-                yield from _flags(assessment, join(join(answered.path, name), index), choice=0)
+                yield from _flags(assessment, join_path(join_path(answered.path, name), index), choice=0)
 
 
 def write_flag(body: JsonObject, signal: Signal) -> None:

@@ -22,11 +22,10 @@ from demur.model.exchange import (
     ToolCallPart,
 )
 from demur.model.verdict import Signal, SignalKind
-from demur.wire.blocks import SYSTEM_ROLES, finish_word, leading_system, present, usage_of
-from demur.wire.fields import Field, root
+from demur.wire.blocks import extra_inputs, finish_word, present, usage_of
+from demur.wire.fields import Field, put, root
 from demur.wire.gemini.parts import camel_request, camel_response, read_part, seconds, stamp, write_part
 from demur.wire.gemini.stream import ContentStream, content_events
-from demur.wire.remainder import put, restore, unread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,7 +40,6 @@ __all__ = [
     "read_response",
     "reads_request",
     "reads_response",
-    "write_request",
     "write_response",
     "write_stream",
 ]
@@ -67,7 +65,6 @@ _DEFAULTS = {
     Finish.UNKNOWN: "OTHER",
 }
 _READ_ROLES = {"model": "assistant", "function": "tool"}
-_WRITE_ROLES = {"assistant": "model", "tool": "function"}
 
 
 def reads_request(body: JsonObject) -> bool:
@@ -83,24 +80,12 @@ def read_request(body: JsonObject) -> Request:
     messages = tuple(_message(content) for content in top.need("contents"))
     system = _system(top.get("systemInstruction"))
     config = top.get("generationConfig")
-    request = Request(
+    return Request(
         model=top.text_at("model") or "",
         messages=((Message("system", system),) if system else ()) + messages,
         n=1 if config is None else config.integer_at("candidateCount") or 1,
+        extra_inputs=extra_inputs(body, own="contents"),
     )
-    return replace(request, rest=unread(body, _contents_request(request)))
-
-
-def write_request(request: Request) -> JsonObject:
-    """Return the body for `:generateContent`."""
-    body = restore(_contents_request(request), request.rest)
-    for content in body["contents"]:
-        for part in content["parts"]:
-            # A result is matched by name where no call says which name its id belongs to.
-            result = part.get("functionResponse")
-            if isinstance(result, dict) and "id" in result:
-                result.setdefault("name", result["id"])
-    return body
 
 
 def reads_response(body: JsonObject) -> bool:
@@ -119,12 +104,11 @@ def read_response(body: JsonObject, *, status: int = 200) -> Response:
     body = camel_response(body)
     top = root(body)
     if top.get("error") is not None:
-        response = _read_status(top, status)
-        return replace(response, rest=unread(body, _status_error(response)))
+        return _read_status(top, status)
     candidates = list(top.each("candidates"))
     choices = tuple(_choice(candidate, position) for position, candidate in enumerate(candidates))
     feedback = top.get("promptFeedback")
-    response = Response(
+    return Response(
         model=top.text_at("modelVersion") or "",
         choices=choices,
         signals=(() if feedback is None else tuple(_block_signals(feedback)))
@@ -134,13 +118,11 @@ def read_response(body: JsonObject, *, status: int = 200) -> Response:
         created_s=seconds(top.tag_at("createTime")),
         status=status,
     )
-    return replace(response, rest=unread(body, _content_body(response)))
 
 
 def write_response(response: Response) -> JsonObject:
     """Return the body that `:generateContent` would have answered."""
-    body = _content_body(response) if response.error is None else _status_error(response)
-    return restore(body, response.rest)
+    return _content_body(response) if response.error is None else _status_error(response)
 
 
 def open_stream() -> StreamReader:
@@ -152,26 +134,8 @@ def write_stream(response: Response, *, piece_chars: int = 0) -> Iterator[Server
     """Yield fragments of the response; the last one says why each candidate ended."""
     error = None if response.error is None else _status_error(response)
     if error is not None and not response.choices:
-        return content_events(None, error=restore(error, response.rest), piece_chars=piece_chars)
+        return content_events(None, error=error, piece_chars=piece_chars)
     return content_events(write_response(replace(response, error=None)), error=error, piece_chars=piece_chars)
-
-
-def _contents_request(request: Request) -> JsonObject:
-    system, messages = leading_system(request.messages)
-    # Contents know two roles only: a system message in their midst joins the instruction.
-    system += tuple(part for message in messages if message.role in SYSTEM_ROLES for part in message.parts)
-    names = {p.id: p.name for m in messages for p in m.parts if isinstance(p, ToolCallPart)}
-    contents = [
-        {"role": _WRITE_ROLES.get(message.role, message.role), "parts": [write_part(p, names) for p in message.parts]}
-        for message in messages
-        if message.role not in SYSTEM_ROLES
-    ]
-    return present(
-        model=request.model or None,
-        systemInstruction={"parts": [write_part(part, names) for part in system]} if system else None,
-        contents=contents,
-        generationConfig={"candidateCount": request.n} if request.n != 1 else None,
-    )
 
 
 def _message(content: Field) -> Message:
@@ -223,7 +187,11 @@ def _content_body(response: Response) -> JsonObject:
         candidates=[_candidate(choice) for choice in response.choices] or None,
         usageMetadata=None
         if usage is None
-        else {"promptTokenCount": usage.input_tokens, "candidatesTokenCount": usage.output_tokens},
+        else {
+            "promptTokenCount": usage.input_tokens,
+            "candidatesTokenCount": usage.output_tokens,
+            "totalTokenCount": usage.input_tokens + usage.output_tokens,
+        },
         modelVersion=response.model or None,
         responseId=response.id,
         createTime=stamp(response.created_s),

@@ -9,17 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from msgspec.structs import replace
-
 from demur.errors import ShapeError
-from demur.model.exchange import Choice, Finish, Message, Request, Response, TextPart, ToolResultPart, Usage
+from demur.model.exchange import Choice, Finish, Message, Request, Response, TextPart, Usage
 from demur.model.verdict import Signal, SignalKind
-from demur.wire.blocks import event_of, finish_word
+from demur.wire.blocks import event_of, extra_inputs, finish_word
 from demur.wire.fields import root
 from demur.wire.openai.chat_stream import ChatStream, chunks
 from demur.wire.openai.error import read_error, write_error
 from demur.wire.openai.parts import read_parts, read_tool_results, write_message
-from demur.wire.remainder import restore, unread
 from demur.wire.sse import ServerEvent
 
 if TYPE_CHECKING:
@@ -32,13 +29,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "open_stream",
-    "openai_spelling",
     "read_bare_response",
     "read_request",
     "read_response",
     "reads_request",
     "reads_response",
-    "write_request",
     "write_response",
     "write_stream",
 ]
@@ -68,9 +63,6 @@ _WORD = {
     Finish.UNKNOWN: "unknown",
 }
 _STOP_SIGNALS = {Finish.CONTENT_FILTER: SignalKind.FILTER_STOP, Finish.ERROR: SignalKind.ERROR}
-_DIALECT_FIELDS = frozenset(
-    {"object", "message", "text", "finish_reason", "done_reason", "type", "code", "param", "detail", "index"}
-)
 _PLAIN_FIELDS = 2
 _OTHERS_REQUEST = frozenset({"system", "anthropic_version", "stop_sequences", "inferenceConfig", "modelId"})
 _OTHERS_PARTS = frozenset({"tool_use", "tool_result", "thinking", "document"})
@@ -89,15 +81,8 @@ def read_request(body: JsonObject) -> Request:
     top = root(body)
     model = top.text_at("model") or ""
     messages = tuple([_read_message(turn) for turn in top.need("messages")])
-    request = Request(model, messages, top.flag_at("stream") or False, top.integer_at("n") or 1)
-    written = _write_top(request, list(_rewritten(body["messages"], messages)))
-    return replace(request, rest=unread(_modern_request(body), written))
-
-
-def write_request(request: Request) -> JsonObject:
-    """Return the body; results of several tools in one message become a `tool` message each."""
-    messages = [written for message in request.messages for written in _write_messages(message)]
-    return restore(_write_top(request, messages), request.rest)
+    stream, n = top.flag_at("stream") or False, top.integer_at("n") or 1
+    return Request(model, messages, stream, n, extra_inputs(body, own="messages"))
 
 
 def reads_response(body: JsonObject) -> bool:
@@ -113,12 +98,6 @@ def reads_response(body: JsonObject) -> bool:
 
 def read_response(body: JsonObject, *, status: int = 200) -> Response:
     """Return the response, or the error that came in its place."""
-    response = read_bare_response(body, status)
-    return replace(response, rest=unread(openai_spelling(body), write_response(response)))
-
-
-def read_bare_response(body: JsonObject, status: int) -> Response:
-    """Return the response without its `rest`."""
     top = root(body)
     failure = read_error(top, status)
     read = [_read_choice(choice, position) for position, choice in enumerate(_choices(top, failure))]
@@ -132,16 +111,13 @@ def read_bare_response(body: JsonObject, status: int) -> Response:
         id=top.text_at("id") or None,
         created_s=top.integer_at("created") or None,
         status=status,
+        fingerprint=top.tag_at("system_fingerprint") or None,
     )
 
 
-def openai_spelling(body: JsonObject) -> JsonObject:
-    """Return the body without what a dialect has in place of `choices` and `error`, and old calls in place of new."""
-    if "choices" in body:
-        return {**body, "choices": [_modern_choice(choice) for choice in body["choices"]]}
-    if "error" in body:
-        return body
-    return {key: value for key, value in body.items() if key not in _DIALECT_FIELDS}
+def read_bare_response(body: JsonObject, status: int) -> Response:
+    """Return `read_response`; kept until its last caller has moved."""
+    return read_response(body, status=status)
 
 
 def write_response(response: Response) -> JsonObject:
@@ -156,7 +132,9 @@ def write_response(response: Response) -> JsonObject:
         body["usage"] = _write_usage(response.usage)
     if response.error is not None:
         body["error"] = write_error(response.error)
-    return restore(body, response.rest)
+    if response.fingerprint is not None:
+        body["system_fingerprint"] = response.fingerprint
+    return body
 
 
 def open_stream() -> StreamReader:
@@ -196,63 +174,6 @@ def _read_message(turn: Field) -> Message:
     role = turn.need("role").text()
     parts = read_tool_results(turn) if role == "tool" else read_parts(turn)
     return Message(role, parts, turn.text_at("name"))
-
-
-def _rewritten(turns: list[JsonObject], messages: tuple[Message, ...]) -> Iterator[JsonObject]:
-    """Yield the messages as they are written; a plain turn is written as it came, and most turns are plain."""
-    for turn, message in zip(turns, messages, strict=True):
-        if _is_plain_turn(turn):
-            yield turn
-        else:
-            yield from _write_messages(message)
-
-
-def _write_top(request: Request, messages: list[JsonObject]) -> JsonObject:
-    body: JsonObject = {"model": request.model} if request.model else {}
-    body["messages"] = messages
-    if request.stream:
-        body["stream"] = True
-    if request.n != 1:
-        body["n"] = request.n
-    return body
-
-
-def _write_messages(message: Message) -> Iterator[JsonObject]:
-    results: dict[str, list[Part]] = {}
-    others: list[Part] = []
-    for part in message.parts:
-        (results.setdefault(part.call_id, []) if isinstance(part, ToolResultPart) else others).append(part)
-    name = {"name": message.name} if message.name is not None else {}
-    # A lone result takes what stands beside it along, so that a tool's image stays with the tool's text.
-    if len(results) == 1 and message.role == "tool":
-        call_id = next(iter(results))
-        yield _say_nothing(write_message("tool", message.parts)) | {"tool_call_id": call_id} | name
-        return
-    for call_id, parts in results.items():
-        yield _say_nothing(write_message("tool", tuple(parts))) | {"tool_call_id": call_id}
-    if others or not results:
-        yield _say_nothing(write_message(message.role, tuple(others))) | name
-
-
-def _say_nothing(message: JsonObject) -> JsonObject:
-    """Return the message with an empty text where the API does not take null."""
-    return message if message["content"] is not None or "tool_calls" in message else message | {"content": ""}
-
-
-def _modern_request(body: JsonObject) -> JsonObject:
-    if not any("function_call" in message for message in body["messages"]):
-        return body
-    return {**body, "messages": [_modern(message) for message in body["messages"]]}
-
-
-def _modern(message: JsonObject) -> JsonObject:
-    """Return the message without the old single function call, which is written as one of the tool calls."""
-    return {key: value for key, value in message.items() if key != "function_call"}
-
-
-def _modern_choice(choice: JsonObject) -> JsonObject:
-    message = choice.get("message")
-    return {**choice, "message": _modern(message)} if isinstance(message, dict) else choice
 
 
 def _choices(top: Field, failure: Failure | None) -> list[Field]:

@@ -32,9 +32,9 @@ __all__ = ["ChatStream", "ReadBody", "chunks"]
 _HEAD = frozenset({"id", "object", "created", "model"})
 _CHUNK_FIELDS = _HEAD | {"choices", "usage", "obfuscation"}
 _CHOICE_FIELDS = frozenset({"index", "delta", "message", "text", "finish_reason"})
+_FILTERS = "content_filter_results"
+"""What Azure's filters say of a choice, a little in every chunk; the chat shape itself does not read it."""
 _DELTA_FIELDS = frozenset({"role", "content", "refusal", "tool_calls", "function_call"})
-_GROWING = frozenset({"data", "transcript", "text", "content"})
-"""Strings that arrive in pieces where a field that we do not read is streamed, such as audio."""
 _SEVERITIES = ("safe", "low", "medium", "high")
 
 
@@ -59,8 +59,7 @@ class _Growing:
     refusal: list[str] = field(default_factory=list)
     thoughts: list[str] = field(default_factory=list)
     calls: dict[int, _Call] = field(default_factory=dict)
-    message: dict[str, list[Any]] = field(default_factory=dict)
-    choice: dict[str, list[Any]] = field(default_factory=dict)
+    filters: list[Any] = field(default_factory=list)
     finish: str | None = None
 
 
@@ -114,7 +113,9 @@ class ChatStream:
         index = found.integer_at("index") or 0
         choice = self._choices.setdefault(index, _Growing())
         choice.finish = found.text_at("finish_reason") or choice.finish
-        _keep(found, _CHOICE_FIELDS, choice.choice)
+        filters = found.get(_FILTERS)
+        if filters is not None:
+            choice.filters.append(filters.value)
         text = found.text_at("text")
         if text:
             yield _say(choice, index, text)
@@ -214,7 +215,6 @@ def _feed_delta(delta: Field, choice: _Growing, index: int) -> Iterator[Delta]:
     legacy = delta.get("function_call")
     if legacy is not None:
         yield from _feed_call(root({"index": 0, "function": legacy.object()}), choice, index)
-    _keep(delta, _DELTA_FIELDS | {key for key in THOUGHTS if isinstance(delta.value.get(key), str)}, choice.message)
 
 
 def _feed_content(content: Field, choice: _Growing, index: int) -> Iterator[Delta]:
@@ -262,23 +262,18 @@ def _feed_call(found: Field, choice: _Growing, index: int) -> Iterator[Delta]:
         yield Delta(index, Channel.TOOL, text)
 
 
-def _keep(found: Field, known: frozenset[str] | set[str], kept: dict[str, list[Any]]) -> None:
-    for key, value in found.fields():
-        if key not in known:
-            kept.setdefault(key, []).append(value.value)
-
-
 def _whole(index: int, choice: _Growing) -> JsonObject:
     """Return the choice as it would have stood in a body that was not streamed."""
     content = ["".join(item) if isinstance(item, list) else item.value for item in choice.content]
-    message: JsonObject = {key: _fold(key, values) for key, values in choice.message.items()}
-    message["content"] = content[0] if len(content) == 1 and isinstance(content[0], str) else content or None
-    message["refusal"] = "".join(choice.refusal) or None
-    message["reasoning_content"] = "".join(choice.thoughts) or None
+    message: JsonObject = {
+        "content": content[0] if len(content) == 1 and isinstance(content[0], str) else content or None,
+        "refusal": "".join(choice.refusal) or None,
+        "reasoning_content": "".join(choice.thoughts) or None,
+    }
     if choice.calls:
         message["tool_calls"] = [_whole_call(call) for _, call in sorted(choice.calls.items())]
-    kept = {key: _fold(key, values) for key, values in choice.choice.items()}
-    return {"index": index, "message": message, "finish_reason": choice.finish, **kept}
+    filters = {_FILTERS: _fold(_FILTERS, choice.filters)} if choice.filters else {}
+    return {"index": index, "message": message, "finish_reason": choice.finish, **filters}
 
 
 def _whole_call(call: _Call) -> JsonObject:
@@ -304,4 +299,4 @@ def _fold(key: str, values: list[Any]) -> Any:
     if all(isinstance(value, dict) for value in values):
         keys = {name: None for value in values for name in value}
         return {name: _fold(name, [v[name] for v in values if v.get(name) is not None] or [None]) for name in keys}
-    return "".join(values) if key in _GROWING and all(isinstance(v, str) for v in values) else values[-1]
+    return values[-1]

@@ -60,7 +60,7 @@ def read_error(body: Field, status: int) -> Failure | None:
 
 def write_error(error: ProviderError) -> JsonObject:
     """Return the `error` object."""
-    body: JsonObject = {"message": error.message, "type": error.kind, "code": error.code}
+    body: JsonObject = {"message": error.message, "type": error.kind, "code": error.code, "param": None}
     return body | ({"innererror": {"code": error.inner_code}} if error.inner_code is not None else {})
 
 

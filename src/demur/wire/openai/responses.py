@@ -16,12 +16,11 @@ from msgspec.structs import replace
 from demur.errors import ShapeError
 from demur.model.exchange import Choice, Finish, Message, Request, Response, TextPart, ToolCallPart, Usage
 from demur.model.verdict import Signal, SignalKind
-from demur.wire.blocks import event_of
-from demur.wire.fields import decode, rest_of, root
+from demur.wire.blocks import event_of, extra_inputs
+from demur.wire.fields import root
 from demur.wire.openai.error import read_error, write_error
 from demur.wire.openai.items import item_kind, read_item, read_items, write_items
 from demur.wire.openai.responses_stream import ResponsesStream, events
-from demur.wire.remainder import restore, unread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,7 +36,6 @@ __all__ = [
     "read_response",
     "reads_request",
     "reads_response",
-    "write_request",
     "write_response",
     "write_stream",
 ]
@@ -79,20 +77,8 @@ def read_request(body: JsonObject) -> Request:
         messages.append(Message("user", (TextPart(asked.text()),)))
     elif asked is not None:
         messages += [_read_input(item) for item in asked]
-    request = Request(top.text_at("model") or "", tuple(messages), stream=top.flag_at("stream") or False)
-    return replace(request, rest=unread(_without_thoughts(body, "input"), write_request(request)))
-
-
-def write_request(request: Request) -> JsonObject:
-    """Return the body; a conversation that is one question is a string."""
-    body: JsonObject = {"model": request.model} if request.model else {}
-    messages = request.messages
-    if messages and messages[0].role == "system" and (said := _only_text(messages[0])) is not None:
-        body["instructions"], messages = said, messages[1:]
-    asked = _only_text(messages[0]) if len(messages) == 1 and messages[0].role == "user" else None
-    body["input"] = [item for message in messages for item in _write_input(message)] if asked is None else asked
-    body |= {"stream": True} if request.stream else {}
-    return restore(body, request.rest)
+    stream = top.flag_at("stream") or False
+    return Request(top.text_at("model") or "", tuple(messages), stream, extra_inputs=extra_inputs(body, own="input"))
 
 
 def reads_response(body: JsonObject) -> bool:
@@ -123,12 +109,12 @@ def read_response(body: JsonObject, *, status: int = 200) -> Response:
         response = replace(response, signals=(*response.signals, failure.signal))
     elif response.choices and response.choices[0].finish is Finish.ERROR:
         response = replace(response, signals=(*response.signals, Signal(SignalKind.ERROR, "status", "failed", 0)))
-    return replace(response, rest=_read_rest(body, response))
+    return response
 
 
 def write_response(response: Response) -> JsonObject:
     """Return the body; an error without choices is the error alone."""
-    return _fill(restore(_core(response), response.rest))
+    return _fill(_core(response))
 
 
 def open_stream() -> StreamReader:
@@ -149,23 +135,6 @@ def _read_input(item: Field) -> Message:
         return Message(item.need("role").text(), tuple(read_item(item)))
     fallback = "tool" if kind.endswith("_output") else "assistant"
     return Message(_INPUT_ROLES.get(kind, fallback), tuple(read_item(item)))
-
-
-def _write_input(message: Message) -> list[JsonObject]:
-    items = write_items(message.parts, role=message.role)
-    for item in items:
-        output = item.get("output")
-        if isinstance(output, list) and len(output) == 1 and _is_part(output[0], "input_text"):
-            item["output"] = output[0]["text"]
-    return items or [{"type": "message", "role": message.role, "content": []}]
-
-
-def _only_text(message: Message) -> str | None:
-    match message.parts:
-        case (TextPart(text),):
-            return text
-        case _:
-            return None
 
 
 def _read_choice(top: Field) -> Choice:
@@ -209,31 +178,8 @@ def _read_usage(top: Field) -> Usage | None:
     return Usage(usage.need("input_tokens").integer(), usage.integer_at("output_tokens") or 0)
 
 
-def _read_rest(body: JsonObject, response: Response) -> bytes:
-    """Return what is in the body and neither in the response nor among what writing fills in."""
-    core = _core(response)
-    filled = decode(unread(_fill(_core(response)), core))
-    found = decode(unread(_without_thoughts(body, "output"), core))
-    return rest_of({path: value for path, value in found.items() if filled.get(path) != value}, frozenset())
-
-
-def _without_thoughts(body: JsonObject, key: str) -> JsonObject:
-    """Return the body with what was read as thoughts taken out, since they may be written in another place."""
-    items = body.get(key)
-    if not isinstance(items, list):
-        return body
-    bare = [_drop_thoughts(item) if isinstance(item, dict) else item for item in items]
-    return {**body, key: bare}
-
-
 def _is_part(value: Any, kind: str) -> bool:
     return isinstance(value, dict) and value.get("type") == kind
-
-
-def _drop_thoughts(item: JsonObject) -> JsonObject:
-    if item.get("type") != "reasoning":
-        return item
-    return {key: value for key, value in item.items() if key not in ("summary", "content")}
 
 
 def _core(response: Response) -> JsonObject:
