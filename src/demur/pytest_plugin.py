@@ -1,4 +1,7 @@
-"""The pytest fixture and assertions, under the name that users import them by."""
+"""The pytest fixture and assertions, under the name that users import them by.
+
+Complete, hook included, so that `-p demur.pytest_plugin` works where plugins are not loaded by their entry points.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from demur.plugins.pytest import (
     assert_answered,
     assert_refused,
     demur_simulator,
+    pytest_addoption,
     refusal_check,
 )
 
@@ -17,5 +21,6 @@ __all__ = [
     "assert_answered",
     "assert_refused",
     "demur_simulator",
+    "pytest_addoption",
     "refusal_check",
 ]

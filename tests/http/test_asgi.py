@@ -227,7 +227,7 @@ def test_a_signal_ends_the_server_without_those_who_are_still_sending() -> None:
 
 HANGING = """
 import asyncio
-from demur.http.asgi import run_app
+from demur.http.serve import run_app
 
 async def hangs(_scope, _receive, _send):
     print("running", flush=True)

@@ -177,7 +177,7 @@ def test_starting_pytest_loads_no_detector(tmp_path: Path) -> None:
     """The plugin costs a run that does not use it neither the detector nor numpy."""
     (tmp_path / "test_light.py").write_text(
         "import sys\n\ndef test_light():\n"
-        "    assert 'demur.pytest_plugin' in sys.modules\n"
+        "    assert 'demur.plugins.pytest' in sys.modules\n"
         "    heavy = ('demur.detect', 'demur.report', 'demur.errors', 'numpy', 'msgspec')\n"
         "    assert [m for m in heavy if m in sys.modules] == []\n"
     )
@@ -196,3 +196,11 @@ def test_a_run_under_coverage_measures_as_before(tmp_path: Path) -> None:
             [sys.executable, "-m", "coverage", *command], cwd=tmp_path, capture_output=True, text=True, check=False
         )
         assert (done.returncode, "Warning" in done.stdout + done.stderr) == (0, False), done.stdout + done.stderr
+
+
+def test_the_public_name_is_a_whole_plugin(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`-p demur.pytest_plugin` brings the fixture and its settings where entry points are not loaded."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    pytester.makeini("[pytest]\ndemur_threshold = 0.5\n")
+    pytester.makepyfile("def test_verdict(refusal_check):\n    assert refusal_check('Paris.').outcome == 'complied'\n")
+    pytester.runpytest_subprocess("-q", "-p", "demur.pytest_plugin").assert_outcomes(passed=1)
