@@ -77,7 +77,9 @@ def test_finer_claims() -> None:
 @pytest.mark.parametrize("name", BUILTIN_AUDITORS)
 def test_vocabularies_are_the_policies_own(name: str) -> None:
     """Names, types, phases and sensitivity are those that policies are checked against."""
-    for spec in BoundAuditor(builtin_auditor(name)).vocabulary.specs:
+    specs = BoundAuditor(builtin_auditor(name)).vocabulary.specs
+    assert specs
+    for spec in specs:
         known = SAFETY_VOCABULARY.find(spec.name)
         assert known is not None
         assert (known.type, known.phase, known.sensitive) == (spec.type, spec.phase, spec.sensitive)

@@ -32,7 +32,9 @@ def records(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
 @pytest.mark.skipif(not CASES.exists(), reason="the reference folder is not part of the project")
 def test_every_recorded_axis_is_reproduced() -> None:
     """Rates, difference, severity and flags to the letter; interval ends within one lattice step; extra turns are cut off."""
-    for case in json.loads(CASES.read_text(encoding="utf-8"))["cases"]:
+    cases = json.loads(CASES.read_text(encoding="utf-8"))["cases"]
+    assert cases
+    for case in cases:
         pairs = list(zip(records(case["baseline"]), records(case["candidate"]), strict=False))
         expected, axis = case["expected"], safety_axis(pairs, patterns=case.get("patterns"))
         name, step = case["name"], 1 / max(len(pairs), 1) + 1e-9

@@ -20,8 +20,9 @@ def test_a_span_holds_the_phrase(before: str, phrase: str, after: str) -> None:
     """Lower-casing the marked stretch gives a text that holds the phrase, even where lower-casing changes lengths."""
     lower = phrase.lower()
     text = before + phrase + after
-    for finding in find_substrings(text, [(lower, "refusal")], pack="p"):
-        assert lower in finding.span.of(text).lower()
+    found = find_substrings(text, [(lower, "refusal")], pack="p")
+    assert found
+    assert all(lower in finding.span.of(text).lower() for finding in found)
 
 
 def test_findings_come_in_the_order_of_the_pack() -> None:

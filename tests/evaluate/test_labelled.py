@@ -66,7 +66,9 @@ def test_a_prompt_label_judges_the_prompt(read: Callable[..., list[Item]]) -> No
 
 def test_our_own_corpus() -> None:
     """Every row of the corpus in the repository can be used."""
-    for path in sorted((Path(__file__).parents[1] / "corpus").glob("*.jsonl")):
+    paths = sorted((Path(__file__).parents[1] / "corpus").glob("*.jsonl"))
+    assert [path.name for path in paths] == ["prompts.jsonl", "responses.jsonl"]
+    for path in paths:
         items = list(read_labelled(str(path), LIMITS))
         assert items
         assert all(isinstance(item, LabelledText) for item in items)

@@ -236,10 +236,12 @@ def test_a_store_that_hangs_is_not_waited_for(tmp_path: Path, mode: OnFailure, s
         assert running.knock("/readyz", method="GET").json["troubles"] == ["store"]
         held.execute("ROLLBACK")
         held.close()
-        assert running.knock(CHAT, chat(HARMLESS)).status == 200
+        # On a busy machine even a store that is free may take longer than that: ask until it did not.
+        after: list[int] = []
+        until(lambda: after.append(running.knock(CHAT, chat(HARMLESS)).status) or after[-1] == 200)
         assert running.knock("/readyz", method="GET").status == 200
     # What was given up was still written, once the store could.
-    assert len(passports(tmp_path)) == 2
+    assert len(passports(tmp_path)) == 1 + len(after)
     assert verified(tmp_path).faults == ()
 
 

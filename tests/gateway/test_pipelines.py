@@ -99,7 +99,7 @@ def test_whoever_takes_nothing_is_cut_off(tmp_path: Path) -> None:
 
 def test_a_body_that_never_ends_is_given_up_on_every_path(tmp_path: Path) -> None:
     """Also where nothing is read, a client that does not go on with its body is told so, and its place is free."""
-    more: dict[str, Any] = {"timeouts": TimeoutsPart(slow_client_s=0.3), "limits": LimitsPart(requests=1)}
+    more: dict[str, Any] = {"timeouts": TimeoutsPart(slow_client_s=2.0), "limits": LimitsPart(requests=1)}
     with serving(plain()) as url, gateway(tmp_path, url, **more) as running:
         got = raw(running, b"POST /v1/files HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\r\na")
         assert got.startswith(b"HTTP/1.1 408 ")

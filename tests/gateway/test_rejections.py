@@ -80,7 +80,7 @@ def provider() -> Stub:
 
 
 def strict(folder: Path, url: str, **more: Any) -> AbstractContextManager[Running]:
-    limits, times = LimitsPart(header_bytes=8192), TimeoutsPart(slow_client_s=0.5)
+    limits, times = LimitsPart(header_bytes=8192), TimeoutsPart(slow_client_s=2.0)
     return gateway(folder, url, limits=limits, timeouts=times, **more)
 
 

@@ -144,7 +144,9 @@ def test_nothing_benign_is_lost(tmp_path: Path, mode: StreamWord) -> None:
         StreamWord.PASS: StreamMode.PASSED,
         StreamWord.BUFFER: StreamMode.HELD,
     }
-    for passport in passports(tmp_path):
+    found = passports(tmp_path)
+    assert len(found) == len(list(benign_cases()))
+    for passport in found:
         seen = passport.phases[-1].coverage
         assert seen is not None
         assert (seen.mode, seen.scanned_bytes) == (modes.get(mode, StreamMode.WINDOWED), seen.total_bytes)

@@ -109,6 +109,7 @@ def test_tokens_and_gaps_are_the_text(text: str) -> None:
         assert text[token.start : token.end] == token.text
         assert not re.sub(r"//[^\n]*|\s+", "", text[done : token.start])
         done = token.end
+    assert not re.sub(r"//[^\n]*|\s+", "", text[done:])
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=60))

@@ -163,8 +163,8 @@ def test_threads_share_a_link(database: str) -> None:
 
 def test_a_statement_may_take_longer_than_the_greeting(server: str) -> None:
     """The time to connect in does not bind what is asked afterwards, such as a wait for a lock."""
-    with linked(server.replace("DATABASE", "postgres") + "&connect_timeout=1") as link:
-        assert link.ask("SELECT pg_sleep(1.2)") == [("",)]
+    with linked(server.replace("DATABASE", "postgres") + "&connect_timeout=2") as link:
+        assert link.ask("SELECT pg_sleep(2.2)") == [("",)]
 
 
 def test_a_wait_for_a_lock_ends_with_its_holder(database: str) -> None:

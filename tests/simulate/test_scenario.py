@@ -44,6 +44,7 @@ def test_words_narrow_a_rule() -> None:
 
 def test_every_builtin_has_a_sentence() -> None:
     """Every scenario that ships says what it is about, and refuses, answers or fails."""
+    assert builtin_scenarios()
     for scenario in builtin_scenarios().values():
         assert scenario.about
         assert scenario.rules or scenario.faults

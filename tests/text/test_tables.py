@@ -42,6 +42,7 @@ def test_plain_characters_fold_one_to_one() -> None:
 
 def test_confusables_are_folded_letters() -> None:
     """A look-alike is stable under folding and becomes one Latin letter."""
+    assert confusables()
     for char, latin in confusables().items():
         assert unicodedata.normalize("NFKC", char).casefold() == char
         assert re.fullmatch("[a-z]", latin)

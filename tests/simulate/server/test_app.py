@@ -316,9 +316,9 @@ def test_faults_of_time_meet_the_client_s_patience(running: RunningSimulator) ->
     with openai_client(running, timeout=0.3) as client:
         with pytest.raises(openai.APITimeoutError):
             client.chat.completions.create(**asked(HARMLESS, model="fault-slow"))
-        stalled = client.chat.completions.create(**asked(HARMLESS, model="fault-stall"), stream=True)
+        # On a busy machine even the head of the stream may come too late; that is a timeout of the client's as well.
         with pytest.raises(Exception, match=r"(?i)timed? ?out"):
-            list(stalled)
+            list(client.chat.completions.create(**asked(HARMLESS, model="fault-stall"), stream=True))
 
 
 def test_faults_of_the_wire_break_what_they_say(running: RunningSimulator) -> None:
