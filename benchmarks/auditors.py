@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from demur.audit.chains import open_chain
 from demur.audit.config import parse_chain
-from demur.audit.subjects import subject_of_request, subject_of_response
+from demur.audit.inputs import request_input, response_input
 from demur.detect.check import classify_text
 from demur.detect.prompts.check import check_prompt
 from demur.model.exchange import Choice, Message, Request, Response, TextPart
@@ -40,13 +40,13 @@ def bare_us(value: Request | Response) -> float:
 
 
 async def chain_us(chain: Chain, value: Request | Response) -> float:
-    """Return the best timing of a whole audit, the making of its subject included."""
+    """Return the best timing of a whole audit, the making of its input included."""
     taken = []
     for _ in range(REPEATS):
         start = time.perf_counter()
         for _ in range(RUNS):
-            subject = subject_of_request(value) if isinstance(value, Request) else subject_of_response(value)
-            await chain.audit(subject)
+            given = request_input(value) if isinstance(value, Request) else response_input(value)
+            await chain.audit(given)
         taken.append(time.perf_counter() - start)
     return min(taken) / RUNS * 1e6
 

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from demur.audit.breaker import Breaker, BreakerSettings
-from demur.audit.chain import LONG_CHARS, MOST_THREADS, Chain, Link
-from demur.audit.conclude import conclude
+from demur.audit.chain import LONG_CHARS, MAX_THREADS, Chain, Link
 from demur.audit.config import AuditorSettings
-from demur.model.audit import Audit, FailureMode, Problem, Stated, Subject
+from demur.audit.inputs import AuditorInput
+from demur.model.audit import Audit, FailureMode, Problem, Stated
 from demur.model.claim import Claim, ClaimType, Phase, Vocabulary
 from demur.model.passport import AuditorStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-SUBJECT = Subject(Phase.REQUEST, {"prompt": "hello"})
+ASKED = AuditorInput(Phase.REQUEST, given_input={"prompt": "hello"})
 OK, TIMEOUT, ERROR, SKIPPED = AuditorStatus.OK, AuditorStatus.TIMEOUT, AuditorStatus.ERROR, AuditorStatus.SKIPPED
 
 
@@ -44,32 +44,32 @@ class Clock:
 class Port:
     """An auditor made of a function: one that answers at once, or a coroutine function."""
 
-    now: Callable[[Subject], Stated] | None = None
-    later: Callable[[Subject], Coroutine[Any, Any, Stated]] | None = None
+    now: Callable[[AuditorInput], Stated] | None = None
+    later: Callable[[AuditorInput], Coroutine[Any, Any, Stated]] | None = None
     version: str = "1"
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
     closed: bool = False
 
-    def straight(self, _phase: Phase) -> bool:
+    def is_sync(self, _phase: Phase) -> bool:
         """Return whether it answers at once."""
         return self.now is not None
 
-    def ask_now(self, subject: Subject) -> Stated:
+    def ask(self, given: AuditorInput) -> Stated:
         """Return the answer."""
         assert self.now is not None
-        return self.now(subject)
+        return self.now(given)
 
-    def ask_later(self, subject: Subject) -> Coroutine[Any, Any, Stated]:
+    def ask_async(self, given: AuditorInput) -> Coroutine[Any, Any, Stated]:
         """Return the answer to wait for."""
         assert self.later is not None
-        return self.later(subject)
+        return self.later(given)
 
     async def close(self) -> None:
         """Take note."""
         self.closed = True
 
 
-async def hangs(_subject: Subject) -> Stated:
+async def hangs(_given: AuditorInput) -> Stated:
     await asyncio.Event().wait()
     return Stated()
 
@@ -84,8 +84,8 @@ def at_once(name: str, **terms: Any) -> Link:
 
 
 def audit(*stages: list[Link], clock: Clock | None = None, budget_s: float = 5.0) -> Audit:
-    chain = Chain(stages, conclude=conclude, budget_s=budget_s, clock=clock or Clock())
-    return asyncio.run(chain.audit(SUBJECT))
+    chain = Chain(stages, budget_s=budget_s, clock=clock or Clock())
+    return asyncio.run(chain.audit(ASKED))
 
 
 def statuses(done: Audit) -> dict[str, AuditorStatus]:
@@ -94,9 +94,9 @@ def statuses(done: Audit) -> dict[str, AuditorStatus]:
 
 def test_in_place_auditors_need_no_event_loop_turn() -> None:
     """A chain of auditors that never wait comes to its end in one step, without a task or a timer."""
-    chain = Chain([[at_once("a"), at_once("b")]], conclude=conclude, clock=Clock())
+    chain = Chain([[at_once("a"), at_once("b")]], clock=Clock())
     with pytest.raises(StopIteration) as done:
-        chain.audit(SUBJECT).send(None)
+        chain.audit(ASKED).send(None)
     assert [c.name for c in done.value.value.claims] == ["a", "b"]
 
 
@@ -117,12 +117,12 @@ def test_auditors_of_a_stage_run_together() -> None:
     """Two auditors that each wait for the other both answer, so neither runs before the other."""
     first, second = asyncio.Event(), asyncio.Event()
 
-    async def one(_subject: Subject) -> Stated:
+    async def one(_given: AuditorInput) -> Stated:
         first.set()
         await second.wait()
         return states("one")
 
-    async def two(_subject: Subject) -> Stated:
+    async def two(_given: AuditorInput) -> Stated:
         second.set()
         await first.wait()
         return states("two")
@@ -134,7 +134,7 @@ def test_auditors_of_a_stage_run_together() -> None:
 def test_one_that_hangs_costs_its_own_claims_only() -> None:
     """A hanging auditor is timed out; all others are heard, and the turns stand in the chain's order."""
 
-    async def soon(_subject: Subject) -> Stated:
+    async def soon(_given: AuditorInput) -> Stated:
         await asyncio.sleep(0)
         return states("soon")
 
@@ -149,15 +149,15 @@ def test_one_that_ignores_its_cancellation_is_left_behind() -> None:
     """An auditor that swallows its cancellation does not hold up the audit."""
     release = asyncio.Event()
 
-    async def stubborn(_subject: Subject) -> Stated:
+    async def stubborn(_given: AuditorInput) -> Stated:
         while not release.is_set():
             with suppress(asyncio.CancelledError):
                 await release.wait()
         return Stated()
 
     async def both() -> Audit:
-        chain = Chain([[link("s", Port(later=stubborn), timeout_s=0.01)]], conclude=conclude, clock=Clock())
-        done = await chain.audit(SUBJECT)
+        chain = Chain([[link("s", Port(later=stubborn), timeout_s=0.01)]], clock=Clock())
+        done = await chain.audit(ASKED)
         release.set()
         await chain.close()
         return done
@@ -190,10 +190,10 @@ def test_problems_in_an_answer_are_a_failure() -> None:
 def test_what_a_port_raises_or_cancels_is_an_error() -> None:
     """An exception, or a cancellation that nobody asked for, ends in a turn with status `error`."""
 
-    async def raises(_subject: Subject) -> Stated:
+    async def raises(_given: AuditorInput) -> Stated:
         raise LookupError("secret")
 
-    async def cancels(_subject: Subject) -> Stated:
+    async def cancels(_given: AuditorInput) -> Stated:
         raise asyncio.CancelledError
 
     done = audit([link("r", Port(later=raises)), link("c", Port(later=cancels))])
@@ -205,8 +205,8 @@ def test_stages_follow_each_other_with_what_was_said() -> None:
     """A later stage starts when the earlier one has ended, and is handed its claims."""
     seen: list[dict[str, object]] = []
 
-    def later(subject: Subject) -> Stated:
-        seen.append(dict(subject.claims))
+    def later(given: AuditorInput) -> Stated:
+        seen.append(dict(given.claims))
         return states("b")
 
     done = audit([at_once("a")], [link("b", Port(now=later))])
@@ -224,7 +224,7 @@ def test_the_budget_ends_a_call_and_skips_the_rest() -> None:
     """A call is cut off at the budget's end; whoever has not had a turn by then is passed over, by its failure mode."""
     clock = Clock()
 
-    def slow(_subject: Subject) -> Stated:
+    def slow(_given: AuditorInput) -> Stated:
         clock.now += 3.0
         return states("slow")
 
@@ -244,7 +244,7 @@ def test_an_overrun_in_place_is_said() -> None:
     """An auditor that took too long in place is heard, and the overrun is a trouble."""
     clock = Clock()
 
-    def slow(_subject: Subject) -> Stated:
+    def slow(_given: AuditorInput) -> Stated:
         clock.now += 1.5
         return states("slow")
 
@@ -258,11 +258,11 @@ def test_a_blocking_auditor_stalls_nobody() -> None:
     """One that blocks its thread is timed out while the others are heard; one that answers in its thread is heard."""
     release = threading.Event()
 
-    def blocks(_subject: Subject) -> Stated:
+    def blocks(_given: AuditorInput) -> Stated:
         release.wait()
         return states("b")
 
-    async def in_its_thread(_subject: Subject) -> Stated:
+    async def in_its_thread(_given: AuditorInput) -> Stated:
         return states(threading.current_thread().name.replace("-", "_"))
 
     try:
@@ -283,14 +283,14 @@ def test_threads_that_never_end_are_bounded() -> None:
     """Once so many calls of a blocking auditor hang, no further thread is started for it."""
     release = threading.Event()
 
-    def blocks(_subject: Subject) -> Stated:
+    def blocks(_given: AuditorInput) -> Stated:
         release.wait()
         return Stated()
 
     async def many() -> Audit:
-        chain = Chain([[link("b", Port(now=blocks), blocking=True, timeout_s=0.01)]], conclude=conclude, clock=Clock())
-        await asyncio.gather(*(chain.audit(SUBJECT) for _ in range(MOST_THREADS)))
-        return await chain.audit(SUBJECT)
+        chain = Chain([[link("b", Port(now=blocks), blocking=True, timeout_s=0.01)]], clock=Clock())
+        await asyncio.gather(*(chain.audit(ASKED) for _ in range(MAX_THREADS)))
+        return await chain.audit(ASKED)
 
     try:
         assert [t.code for t in asyncio.run(many()).troubles] == ["busy"]
@@ -303,7 +303,7 @@ def test_the_breaker_opens_tries_and_closes() -> None:
     clock = Clock()
     answers = [Stated(problems=(Problem("unreachable", "nobody"),), reached=False)] * 2 + [states("a")]
 
-    async def next_answer(_subject: Subject) -> Stated:
+    async def next_answer(_given: AuditorInput) -> Stated:
         return answers.pop(0)
 
     one = link("a", Port(later=next_answer), breaker=Breaker(BreakerSettings(2, 10.0)))
@@ -331,7 +331,7 @@ def test_a_cancelled_audit_cancels_its_calls() -> None:
     """When the caller goes away its calls are cancelled, and a breaker's try is given back."""
     ended: list[str] = []
 
-    async def waits(_subject: Subject) -> Stated:
+    async def waits(_given: AuditorInput) -> Stated:
         try:
             await asyncio.Event().wait()
         finally:
@@ -342,8 +342,8 @@ def test_a_cancelled_audit_cancels_its_calls() -> None:
     breaker.failed(0.0)
 
     async def go_away() -> None:
-        chain = Chain([[link("w", Port(later=waits), breaker=breaker)]], conclude=conclude, clock=Clock())
-        task = asyncio.create_task(chain.audit(SUBJECT))
+        chain = Chain([[link("w", Port(later=waits), breaker=breaker)]], clock=Clock())
+        task = asyncio.create_task(chain.audit(ASKED))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         task.cancel()
@@ -358,15 +358,15 @@ def test_a_cancelled_audit_cancels_its_calls() -> None:
 
 def test_only_auditors_of_the_phase_are_asked() -> None:
     """A phase without auditors has no turns and denies nothing."""
-    chain = Chain([[at_once("a")]], conclude=conclude, clock=Clock())
-    done = asyncio.run(chain.audit(Subject(Phase.RESPONSE)))
+    chain = Chain([[at_once("a")]], clock=Clock())
+    done = asyncio.run(chain.audit(AuditorInput(Phase.RESPONSE)))
     assert (done.runs, done.must_deny) == ((), False)
 
 
 def test_closing_closes_every_port() -> None:
     """Closing the chain lets every auditor go."""
     ports = [Port(now=lambda _: Stated()), Port(now=lambda _: Stated())]
-    chain = Chain([[link("a", ports[0])], [link("b", ports[1])]], conclude=conclude)
+    chain = Chain([[link("a", ports[0])], [link("b", ports[1])]])
     asyncio.run(chain.close())
     assert [port.closed for port in ports] == [True, True]
 
@@ -375,7 +375,7 @@ def test_an_async_auditor_that_keeps_the_loop_busy_is_on_record_as_late() -> Non
     """An answer that was there only because no timer could run is taken, and is a trouble as for one asked in place."""
     clock = Clock()
 
-    async def busy(_subject: Subject) -> Stated:
+    async def busy(_given: AuditorInput) -> Stated:
         await asyncio.sleep(0)
         clock.now += 3
         return states("b")
@@ -389,13 +389,13 @@ def test_long_texts_are_looked_at_in_a_thread() -> None:
     """An auditor that never waits is asked in place about short texts only."""
     threads: list[bool] = []
 
-    def look(_subject: Subject) -> Stated:
+    def look(_given: AuditorInput) -> Stated:
         threads.append(threading.current_thread() is threading.main_thread())
         return states("a")
 
-    chain = Chain([[link("a", Port(now=look))]], conclude=conclude, clock=Clock())
+    chain = Chain([[link("a", Port(now=look))]], clock=Clock())
     for length in (LONG_CHARS, LONG_CHARS + 1):
-        done = asyncio.run(chain.audit(Subject(Phase.REQUEST, {"prompt": "x" * length})))
+        done = asyncio.run(chain.audit(AuditorInput(Phase.REQUEST, given_input={"prompt": "x" * length})))
         assert statuses(done) == {"a": OK}
     assert threads == [True, False]
 

@@ -14,7 +14,7 @@ import pytest
 from demur import auditing
 from demur.audit.chains import open_chain
 from demur.audit.config import parse_chain
-from demur.audit.subjects import read_subject
+from demur.audit.server import read_input
 from demur.model.claim import Phase
 
 if TYPE_CHECKING:
@@ -93,9 +93,9 @@ def test_a_class_that_was_brought_along_runs_in_the_process(module: Path) -> Non
     async def go() -> list[dict[str, object]]:
         chain = open_chain(parse_chain(f"chain: [{{name: brought, python: '{module}:Brought'}}]"))
         subjects = (
-            read_subject(Phase.REQUEST, {"input": "Jailbreak!"}),
-            read_subject(Phase.REQUEST, {"input": "hello"}),
-            read_subject(Phase.RESPONSE, {"output": {"content": None, "refusal": "I cannot"}}),
+            read_input(Phase.REQUEST, {"input": "Jailbreak!"}),
+            read_input(Phase.REQUEST, {"input": "hello"}),
+            read_input(Phase.RESPONSE, {"output": {"content": None, "refusal": "I cannot"}}),
         )
         return [{c.name: c.value for c in (await chain.audit(subject)).claims} for subject in subjects]
 

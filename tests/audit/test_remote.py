@@ -11,14 +11,17 @@ import msgspec
 import pytest
 
 from demur.audit.config import Sent
-from demur.audit.remote import MOST_BYTES, RemoteAnswer, RemoteAuditor
-from demur.model.audit import Problem, Subject
+from demur.audit.inputs import AuditorInput
+from demur.audit.remote import MAX_BYTES, RemoteAnswer, RemoteAuditor
+from demur.model.audit import Problem
 from demur.model.claim import Phase
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-SUBJECT = Subject(Phase.REQUEST, {"prompt": "hello", "model": "m"}, metadata={"session_id": "s"}, trace="t")
+ASKED = AuditorInput(
+    Phase.REQUEST, metadata={"session_id": "s"}, trace="t", given_input={"prompt": "hello", "model": "m"}
+)
 
 
 class Recorder:
@@ -67,7 +70,7 @@ async def asked(answer: bytes, *, endless: bool = False, sent: Sent = Sent.MAPPI
     async with raw_server(answer, endless=endless) as seen:
         remote = RemoteAuditor(f"http://127.0.0.1:{seen.port}", sent)
         try:
-            return await remote.ask(SUBJECT), seen
+            return await remote.ask(ASKED), seen
         finally:
             await remote.close()
 
@@ -107,7 +110,7 @@ def test_reading_is_bounded() -> None:
     """Of an answer without end, or of 200 megabytes, no more than the limit is read."""
     for head in (b"HTTP/1.1 200 OK\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 209715200\r\n\r\n"):
         got, _ = asyncio.run(asked(head, endless=True))
-        assert [p.what for p in got.problems] == [f"its answer is longer than {MOST_BYTES} bytes"]
+        assert [p.what for p in got.problems] == [f"its answer is longer than {MAX_BYTES} bytes"]
 
 
 def test_nobody_there_is_a_problem() -> None:
@@ -118,7 +121,7 @@ def test_nobody_there_is_a_problem() -> None:
             pass
         remote = RemoteAuditor(f"http://127.0.0.1:{seen.port}")
         try:
-            return await remote.ask(SUBJECT)
+            return await remote.ask(ASKED)
         finally:
             await remote.close()
 
@@ -165,7 +168,7 @@ def test_half_a_surrogate_pair_is_sent() -> None:
     async def ask() -> Recorder:
         async with raw_server(http(b'{"status": "success", "claims": []}')) as seen:
             remote = RemoteAuditor(f"http://127.0.0.1:{seen.port}")
-            answer = await remote.ask(Subject(Phase.REQUEST, {"prompt": "\ud800"}))
+            answer = await remote.ask(AuditorInput(Phase.REQUEST, given_input={"prompt": "\ud800"}))
             await remote.close()
         assert answer.problems == ()
         return seen
@@ -206,7 +209,7 @@ def ids_asked(*bodies: bytes, expected: str | None) -> list[str]:
         for body in bodies:
             async with raw_server(http(body)) as seen:
                 remote.url = f"http://127.0.0.1:{seen.port}"
-                answer = await remote.ask(SUBJECT)
+                answer = await remote.ask(ASKED)
                 codes.append(answer.problems[0].code if answer.problems else "")
                 await remote.close()
         return codes

@@ -6,16 +6,19 @@ import asyncio
 import functools
 import sys
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from demur.audit.sdk import BoundAuditor, ClaimsAuditor, claims
-from demur.audit.subjects import read_subject
+from demur.audit.server import read_input
 from demur.errors import UsageError
 from demur.model.claim import Claim, ClaimType, Phase
 
-REQUEST = read_subject(Phase.REQUEST, {"input": "hello"})
+if TYPE_CHECKING:
+    from demur.audit.inputs import AuditorInput
+
+REQUEST = read_input(Phase.REQUEST, {"input": "hello"})
 Fields = Mapping[str, Any]
 
 
@@ -87,8 +90,8 @@ def raising(error: BaseException) -> BoundAuditor:
 def test_methods_of_every_kind_are_asked() -> None:
     """Sync or async, a dict or a list or nothing: all claims of the phase are stated under the auditor's name."""
     bound = BoundAuditor(Kinds())
-    assert bound.straight(Phase.REQUEST)
-    stated = bound.ask_now(REQUEST)
+    assert bound.is_sync(Phase.REQUEST)
+    stated = bound.ask(REQUEST)
     assert [(c.name, c.value, c.auditor) for c in stated.claims] == [
         ("plain", True, "kinds"),
         ("straight", True, "kinds"),
@@ -99,30 +102,30 @@ def test_methods_of_every_kind_are_asked() -> None:
 def test_both_ways_of_asking_agree() -> None:
     """What never awaits states the same with and without an event loop."""
     bound = BoundAuditor(Kinds())
-    assert asyncio.run(bound.ask_later(REQUEST)) == bound.ask_now(REQUEST)
+    assert asyncio.run(bound.ask_async(REQUEST)) == bound.ask(REQUEST)
 
 
 def test_awaiting_methods_are_known_as_such() -> None:
     """A method that awaits, or may hide that it does, is not straight, and works in an event loop."""
     bound = BoundAuditor(Waiting())
-    assert not bound.straight(Phase.REQUEST)
-    assert not bound.straight(Phase.RESPONSE)
-    assert bound.straight(Phase.ARTIFACT)
-    assert [c.name for c in asyncio.run(bound.ask_later(REQUEST)).claims] == ["waited"]
-    response = read_subject(Phase.RESPONSE, {"output": "x"})
-    assert [c.name for c in asyncio.run(bound.ask_later(response)).claims] == ["hidden"]
+    assert not bound.is_sync(Phase.REQUEST)
+    assert not bound.is_sync(Phase.RESPONSE)
+    assert bound.is_sync(Phase.ARTIFACT)
+    assert [c.name for c in asyncio.run(bound.ask_async(REQUEST)).claims] == ["waited"]
+    response = read_input(Phase.RESPONSE, {"output": "x"})
+    assert [c.name for c in asyncio.run(bound.ask_async(response)).claims] == ["hidden"]
 
 
 def test_awaiting_without_a_loop_is_a_problem() -> None:
     """A method that awaits where nobody waits for it is a problem, not a hang and not a crash."""
-    stated = BoundAuditor(Waiting()).ask_now(REQUEST)
+    stated = BoundAuditor(Waiting()).ask(REQUEST)
     assert [p.code for p in stated.problems] == ["auditor_error"]
 
 
 @pytest.mark.parametrize("error", [ValueError("secret text"), KeyError("secret text"), SystemExit(3), RecursionError()])
 def test_an_exception_is_a_problem_without_its_message(error: BaseException) -> None:
     """Whatever a method raises is named by its kind alone, and the other methods still speak."""
-    for stated in (raising(error).ask_now(REQUEST), asyncio.run(raising(error).ask_later(REQUEST))):
+    for stated in (raising(error).ask(REQUEST), asyncio.run(raising(error).ask_async(REQUEST))):
         assert [p.what for p in stated.problems] == [f"`fails` raised {type(error).__name__}"]
         assert [c.name for c in stated.claims] == ["works"]
 
@@ -130,7 +133,7 @@ def test_an_exception_is_a_problem_without_its_message(error: BaseException) -> 
 def test_an_interrupt_passes() -> None:
     """Ctrl-C in the middle of a method is not swallowed."""
     with pytest.raises(KeyboardInterrupt):
-        raising(KeyboardInterrupt()).ask_now(REQUEST)
+        raising(KeyboardInterrupt()).ask(REQUEST)
 
 
 def test_a_result_that_fights_back_is_a_problem() -> None:
@@ -147,7 +150,7 @@ def test_a_result_that_fights_back_is_a_problem() -> None:
         def look(self, _request: Fields) -> object:
             return Hostile()
 
-    assert [p.what for p in BoundAuditor(Auditor()).ask_now(REQUEST).problems] == ["`look` raised RuntimeError"]
+    assert [p.what for p in BoundAuditor(Auditor()).ask(REQUEST).problems] == ["`look` raised RuntimeError"]
 
 
 def test_identity_is_an_attribute_or_an_argument() -> None:
@@ -177,7 +180,7 @@ def test_a_vocabulary_is_declared_by_class_or_method() -> None:
     bound = BoundAuditor(Declared())
     assert bound.complete
     assert bound.vocabulary.names == ("flag", "word")
-    stated = bound.ask_now(REQUEST)
+    stated = bound.ask(REQUEST)
     assert [c.name for c in stated.claims] == ["word"]
     assert len(stated.problems) == 2
 
@@ -189,7 +192,7 @@ def test_inherited_methods_are_asked_as_overridden() -> None:
         def plain(self, _request: Fields) -> dict[str, object]:
             return {"plain": False}
 
-    assert [c.name for c in BoundAuditor(Quiet()).ask_now(REQUEST).claims] == ["straight"]
+    assert [c.name for c in BoundAuditor(Quiet()).ask(REQUEST).claims] == ["straight"]
 
 
 def test_an_auditor_that_could_state_nothing_is_refused() -> None:
@@ -218,7 +221,7 @@ def test_deep_recursion_in_an_auditor_is_survived() -> None:
             return self.look(request)
 
     before = sys.getrecursionlimit()
-    assert [p.what for p in BoundAuditor(Deep()).ask_now(REQUEST).problems] == ["`look` raised RecursionError"]
+    assert [p.what for p in BoundAuditor(Deep()).ask(REQUEST).problems] == ["`look` raised RecursionError"]
     assert sys.getrecursionlimit() == before
 
 
@@ -257,3 +260,22 @@ def test_a_version_is_short() -> None:
     assert BoundAuditor(Kinds(version="v" * 128)).version == "v" * 128
     with pytest.raises(UsageError, match="too long a version"):
         BoundAuditor(Kinds(version="v" * 129))
+
+
+def test_a_typed_method_gets_the_values_themselves() -> None:
+    """A method that asks for typed values is called with them, beside methods that are called with the mapping."""
+
+    class Both(ClaimsAuditor):
+        auditor_id = "both"
+
+        @claims(phase=Phase.REQUEST, typed=True)
+        def values(self, given: AuditorInput) -> dict[str, bool]:
+            return {"typed": given.request is REQUEST.request and given.prompt == "hello"}
+
+        @claims(phase=Phase.REQUEST)
+        def mapping(self, request: Fields) -> dict[str, bool]:
+            return {"mapped": request["prompt"] == "hello"}
+
+    bound = BoundAuditor(Both())
+    assert {claim.name: claim.value for claim in bound.ask(REQUEST).claims} == {"typed": True, "mapped": True}
+    assert asyncio.run(bound.ask_async(REQUEST)) == bound.ask(REQUEST)

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from tests.http.serving import serving
 
-from demur.audit.safety_auditor import builtin_auditor
+from demur.audit.builtin import builtin_auditor
 from demur.audit.sdk import ClaimsAuditor, claims
 from demur.audit.server import AuditorApp
 

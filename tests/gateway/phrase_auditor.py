@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from tests.gateway.guard.conformance import PHRASE
 
 from demur.auditing import ClaimsAuditor, Phase, claims
-from demur.model.exchange import Response, ToolCallPart
+from demur.model.exchange import ToolCallPart
 
 if TYPE_CHECKING:
-    from demur.audit.subjects import Handed
+    from demur.audit.inputs import AuditorInput
 
 
 class PhraseAuditor(ClaimsAuditor):
@@ -20,14 +20,13 @@ class PhraseAuditor(ClaimsAuditor):
     version = "1"
     vocabulary = {"forbidden": "boolean"}  # noqa: RUF012 — as users write it
 
-    @claims(phase=Phase.RESPONSE)
-    def look(self, response: Handed) -> dict[str, bool]:
+    @claims(phase=Phase.RESPONSE, typed=True)
+    def look(self, given: AuditorInput) -> dict[str, bool]:
         """State whether the phrase was said."""
-        source = response.source
-        assert isinstance(source, Response)
+        assert given.response is not None
         texts = [
             part.arguments if isinstance(part, ToolCallPart) else getattr(part, "text", "")
-            for choice in source.choices
+            for choice in given.response.choices
             for part in choice.parts
         ]
         return {"forbidden": any(PHRASE in text for text in texts)}

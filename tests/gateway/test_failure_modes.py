@@ -17,7 +17,6 @@ from tests.gateway.test_streams import Stub
 from tests.http.serving import serving
 
 from demur.audit.chain import Chain
-from demur.audit.conclude import conclude
 from demur.errors import UsageError
 from demur.gateway.app import GatewayApp
 from demur.gateway.settings import FailurePart, OnFailure, StorePart
@@ -29,8 +28,9 @@ from demur.record.store.location import log_place
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from demur.audit.inputs import AuditorInput
     from demur.gateway.settings import GatewaySettings
-    from demur.model.audit import Audit, Subject
+    from demur.model.audit import Audit
 
 
 def provider() -> Stub:
@@ -40,14 +40,14 @@ def provider() -> Stub:
 class _DownChain(Chain):
     """A chain on a machine that has no thread left."""
 
-    async def audit(self, _subject: Subject) -> Audit:
+    async def audit(self, _given: AuditorInput) -> Audit:
         raise RuntimeError("can't start new thread")
 
 
 async def _asked_without_auditors(settings: GatewaySettings, folder: Path) -> tuple[Got, str]:
     """Return the answer and the figures of a gateway whose auditors cannot be asked."""
     parts = await open_parts(settings, metrics_folder=str(folder / "figures"))
-    parts.chain = _DownChain((), conclude=conclude)
+    parts.chain = _DownChain(())
     await parts.start()
     sock = listening_socket("127.0.0.1", 0)
     config = uvicorn.Config(GatewayApp(parts), log_config=None, access_log=False, lifespan="off", ws="none")

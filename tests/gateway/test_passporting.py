@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from demur.audit.causes import causes_of
+from demur.audit.builtin import decline_causes
 from demur.gateway.guard.values import ScanText, StrandText
 from demur.gateway.passporting import (
     Asker,
@@ -94,7 +94,7 @@ def test_auditors_that_cannot_be_asked(closed: bool, effect: Effect) -> None:  #
     assert weighed.decision.effect is effect
     assert bool(audit.gaps) is not closed
     assert contradiction(weighed.record(), weighed.context, gate.replay) is None
-    facts = replace(FACTS, gaps=audit.gaps, causes=causes_of(None, blocked=weighed.blocks))
+    facts = replace(FACTS, gaps=audit.gaps, causes=decline_causes(None, blocked=weighed.blocks))
     passport, _ = issue_passport(facts, (weighed.record(),), salts=SALTS)
     assert hidden_gap(passport) is None
 
@@ -154,8 +154,8 @@ def test_a_scan_sees_every_strand() -> None:
 )
 def test_every_cause_by_itself(verdict: Verdict | None, causes: tuple[DeclineCause, ...]) -> None:
     """Each outcome has its own cause, and our block stands beside it, never in its place."""
-    assert causes_of(verdict, blocked=False) == causes
-    assert causes_of(verdict, blocked=True) == (DeclineCause.GATEWAY_BLOCK, *causes)
+    assert decline_causes(verdict, blocked=False) == causes
+    assert decline_causes(verdict, blocked=True) == (DeclineCause.GATEWAY_BLOCK, *causes)
 
 
 def test_a_sensitive_value_is_committed_to() -> None:

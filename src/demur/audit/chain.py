@@ -1,10 +1,7 @@
-"""How are all auditors asked at once, and none waited for too long?
+"""Asks all auditors of a phase at once, and waits for none of them too long.
 
-Auditors of one stage are asked together; those that never wait are asked in place, without a task of their own, unless the
-texts are long. Laws: an audit ends within its budget, in-place work aside, whatever the auditors do; every auditor of the phase
-has exactly one turn in the result; an auditor that hangs, fails or is passed over costs its own claims only; a call that is
-given up is cancelled and not waited for; an answer that is taken after its time is on record as late. The clock is passed in;
-timers are the event loop's.
+An audit ends within its budget, in-place work aside, whatever the auditors do; every auditor of the phase has exactly one
+turn in the result; one that hangs, fails or is passed over costs its own claims only. The clock is passed in.
 """
 
 from __future__ import annotations
@@ -12,33 +9,33 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import product
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from msgspec import Struct, structs
 
-from demur.model.audit import Audit, Problem, Stated, Subject, Turn
+from demur.audit.claims import conclude
+from demur.model.audit import Problem, Stated, Turn
 from demur.model.claim import Phase, Vocabulary, flat_name
 from demur.model.passport import AuditorStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Coroutine, Iterable, Sequence
 
     from demur.audit.breaker import Breaker
     from demur.audit.config import AuditorSettings
-    from demur.model.audit import FailureMode
-    from demur.model.claim import ClaimValue
+    from demur.audit.inputs import AuditorInput
+    from demur.model.audit import Audit, FailureMode
 
-__all__ = ["LONG_CHARS", "MOST_THREADS", "AuditorPort", "Chain", "Conclude", "Link", "in_daemon_thread"]
+__all__ = ["LONG_CHARS", "MAX_THREADS", "AuditorPort", "Chain", "Link", "in_daemon_thread"]
 
-MOST_THREADS = 16
+MAX_THREADS = 16
 """Calls of one blocking auditor that may run at a time, those that were given up included."""
 LONG_CHARS = 65_536
 """Of texts that are looked at in a thread: more would hold up every other exchange."""
-Conclude = Callable[[Phase, Sequence[Turn]], Audit]
-_OK, _ERROR = AuditorStatus.OK, AuditorStatus.ERROR
+_OK = AuditorStatus.OK
 _T = TypeVar("_T")
 
 
@@ -53,13 +50,13 @@ class AuditorPort(Protocol):
     def vocabulary(self) -> Vocabulary:
         """What is known of its claims."""
 
-    def straight(self, phase: Phase) -> bool:
+    def is_sync(self, phase: Phase) -> bool:
         """Return whether it can be asked in a phase without waiting; it is the same for good."""
 
-    def ask_now(self, subject: Subject) -> Stated:
+    def ask(self, given: AuditorInput) -> Stated:
         """Return what it states, at once."""
 
-    def ask_later(self, subject: Subject) -> Coroutine[object, object, Stated]:
+    def ask_async(self, given: AuditorInput) -> Coroutine[object, object, Stated]:
         """Return what it states, in its own time."""
 
     async def close(self) -> None:
@@ -75,20 +72,16 @@ class Link:
     phases: tuple[Phase, ...]
     blocking: bool = False
     breaker: Breaker | None = None
-    threads: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(MOST_THREADS))
+    threads: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(MAX_THREADS))
 
     @property
     def name(self) -> str:
         """The name that it goes on record by."""
         return self.settings.name
 
-    def in_thread(self, phase: Phase, *, long: bool) -> bool:
-        """Return whether it is asked in a thread: it may wait, or has long texts to go through without a pause."""
-        return self.blocking or (long and self.port.straight(phase))
-
     def in_place(self, phase: Phase, *, long: bool) -> bool:
         """Return whether it is asked without a task."""
-        return not self.blocking and not long and self.port.straight(phase)
+        return not self.blocking and not long and self.port.is_sync(phase)
 
 
 class _Seat(Struct, frozen=True):
@@ -124,13 +117,18 @@ class Chain:
         self,
         stages: Sequence[Sequence[Link]],
         *,
-        conclude: Conclude,
         budget_s: float = 2.0,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._all = tuple(tuple(stage) for stage in stages)
-        self._by_phase = {phase: tuple(_stages_in(phase, self._all)) for phase in Phase}
-        self._conclude = conclude
+        self._by_phase: dict[Phase, list[_Stage]] = {phase: [] for phase in Phase}
+        for phase, stage in product(Phase, self._all):
+            links = tuple(link for link in stage if phase in link.phases)
+            if links and all(link.breaker is None and link.in_place(phase, long=False) for link in links):
+                seats = tuple(_Seat(k, k.name, k.settings.mode(phase), k.settings.timeout_s) for k in links)
+                self._by_phase[phase].append(_Stage(links, seats))
+            elif links:
+                self._by_phase[phase].append(_Stage(links))
         self._budget_s = budget_s
         self._clock = clock
         self._given_up: set[asyncio.Future[Stated]] = set()
@@ -145,19 +143,22 @@ class Chain:
         """What is known of the claims of all auditors."""
         return Vocabulary(tuple(spec for link in self.links for spec in link.port.vocabulary.specs))
 
-    async def audit(self, subject: Subject) -> Audit:
-        """Return what the auditors of the subject's phase state, and how each of them fared."""
+    async def audit(self, given: AuditorInput) -> Audit:
+        """Return what the auditors of the input's phase state, and how each of them fared."""
         end = self._clock() + self._budget_s
+        # Only the two texts count: what else a provider's own body holds is not looked at.
+        long = len(given.prompt) + len(given.content) > LONG_CHARS
         turns: list[Turn] = []
-        for stage in self._by_phase[subject.phase]:
+        for stage in self._by_phase[given.phase]:
             if turns:
-                subject = structs.replace(subject, claims=_claims_so_far(turns))
+                so_far = {flat_name(claim.name): claim.value for turn in turns for claim in turn.claims}
+                given = structs.replace(given, claims=so_far)
             left_s = end - self._clock()
-            if stage.seats and left_s > 0 and not _is_long(subject):
-                turns += [self._ask_at_once(seat, subject) for seat in stage.seats]
+            if stage.seats and left_s > 0 and not long:
+                turns += [self._ask_seat(seat, given) for seat in stage.seats]
             else:
-                turns += await self._stage(stage.links, subject, left_s=left_s)
-        return self._conclude(subject.phase, turns)
+                turns += await self._ask_stage(stage.links, given, left_s=left_s, long=long)
+        return conclude(given.phase, turns)
 
     async def close(self) -> None:
         """Let go of connections, and of calls that were given up."""
@@ -166,76 +167,86 @@ class Chain:
         for link in self.links:
             await link.port.close()
 
-    async def _stage(self, stage: tuple[Link, ...], subject: Subject, *, left_s: float) -> list[Turn]:
+    def _ask_seat(self, seat: _Seat, given: AuditorInput) -> Turn:
+        """Return the turn of one that has no breaker, sooner where all is well."""
+        link, since = seat.link, self._clock()
+        stated = link.port.ask(given)
+        took_s = self._clock() - since
+        if stated.problems or took_s > seat.timeout_s:
+            return self._end_turn(link, given.phase, stated, took_s)
+        version = stated.version or link.port.version
+        return Turn(seat.name, version, _OK, round(took_s * 1e6), seat.mode, stated.claims, (), stated.unsound)
+
+    async def _ask_stage(
+        self, stage: tuple[Link, ...], given: AuditorInput, *, left_s: float, long: bool
+    ) -> list[Turn]:
         """Return the turns of one stage, in the order of its auditors."""
+        phase = given.phase
         turns: dict[str, Turn] = {}
         calls: dict[asyncio.Future[Stated], _OpenCall] = {}
         in_place: list[Link] = []
-        long = _is_long(subject)
         for link in stage:
-            problem = self._passed_over(link, left_s)
+            problem = self._reason_to_skip(link, left_s)
             if problem is not None:
-                turns[link.name] = _turn_of(link, subject.phase, AuditorStatus.SKIPPED, Stated(problems=(problem,)))
-            elif link.in_place(subject.phase, long=long):
+                turns[link.name] = _turn_of(link, phase, AuditorStatus.SKIPPED, Stated(problems=(problem,)))
+            elif link.in_place(phase, long=long):
                 in_place.append(link)
             else:
-                self._start(link, subject, left_s=left_s, calls=calls, turns=turns)
+                turn = self._start(link, given, left_s=left_s, long=long, calls=calls)
+                turns |= {link.name: turn} if turn else {}
         try:
             if calls and in_place:
                 # Requests are on their way before this thread is kept busy.
                 await asyncio.sleep(0)
             for link in in_place:
-                turns[link.name] = self._ask_in_place(link, subject)
+                since = self._clock()
+                stated = link.port.ask(given)
+                turns[link.name] = self._end_turn(link, phase, stated, self._clock() - since)
             if calls:
-                await self._collect(calls, subject.phase, turns)
+                await self._collect(calls, phase, turns)
         finally:
             # Only where the audit itself was cancelled is anything left.
             if len(turns) < len(stage):
                 self._give_up(calls, [link for link in stage if link.name not in turns])
         return [turns[link.name] for link in stage]
 
-    def _passed_over(self, link: Link, left_s: float) -> Problem | None:
+    def _reason_to_skip(self, link: Link, left_s: float) -> Problem | None:
         if left_s <= 0:
             return Problem("out_of_budget", "the time for all auditors was used up before its turn")
         if link.breaker is not None and not link.breaker.allows(self._clock()):
             return Problem("breaker_open", "it failed too often in a row and is left alone for a while")
         return None
 
-    def _ask_at_once(self, seat: _Seat, subject: Subject) -> Turn:
-        """Return the turn of one that has no breaker, sooner where all is well."""
-        link, since = seat.link, self._clock()
-        stated = link.port.ask_now(subject)
-        took_s = self._clock() - since
-        if stated.problems or took_s > seat.timeout_s:
-            return self._ended(link, subject.phase, stated, took_s)
-        version = stated.version or link.port.version
-        return Turn(seat.name, version, _OK, round(took_s * 1e6), seat.mode, stated.claims, (), stated.unsound)
-
-    def _ask_in_place(self, link: Link, subject: Subject) -> Turn:
-        since = self._clock()
-        stated = link.port.ask_now(subject)
-        took_s = self._clock() - since
-        return self._ended(link, subject.phase, stated, took_s)
-
     def _start(
         self,
         link: Link,
-        subject: Subject,
+        given: AuditorInput,
         *,
         left_s: float,
+        long: bool,
         calls: dict[asyncio.Future[Stated], _OpenCall],
-        turns: dict[str, Turn],
-    ) -> None:
+    ) -> Turn | None:
+        """Start a call and add it to `calls`; return the turn of one that cannot be started."""
         since, loop = self._clock(), asyncio.get_running_loop()
         limit_s = min(link.settings.timeout_s, left_s)
         call = _OpenCall(link, since, loop.time() + limit_s, left_s < link.settings.timeout_s)
-        if not link.in_thread(subject.phase, long=_is_long(subject)):
-            calls[loop.create_task(link.port.ask_later(subject))] = call
-        elif link.threads.acquire(blocking=False):
-            calls[_in_thread(link, subject)] = call
-        else:
-            busy = Problem("busy", f"{MOST_THREADS} of its calls are still running")
-            turns[link.name] = self._ended(link, subject.phase, Stated(problems=(busy,), reached=False), 0.0)
+        is_sync = link.port.is_sync(given.phase)
+        if not (link.blocking or (long and is_sync)):
+            calls[loop.create_task(link.port.ask_async(given))] = call
+            return None
+        if not link.threads.acquire(blocking=False):
+            busy = Problem("busy", f"{MAX_THREADS} of its calls are still running")
+            return self._end_turn(link, given.phase, Stated(problems=(busy,), reached=False), 0.0)
+
+        def ask() -> Stated:
+            try:
+                return link.port.ask(given) if is_sync else asyncio.run(link.port.ask_async(given))
+            finally:
+                link.threads.release()
+
+        lost = Stated(problems=(Problem("auditor_error", "its thread ended without an answer"),))
+        calls[in_daemon_thread(ask, name=f"demur-auditor-{link.name}", lost=lost)] = call
+        return None
 
     async def _collect(
         self, calls: dict[asyncio.Future[Stated], _OpenCall], phase: Phase, turns: dict[str, Turn]
@@ -247,38 +258,33 @@ class Chain:
             await asyncio.wait(calls, timeout=max(0.0, nearest - loop.time()), return_when=asyncio.FIRST_COMPLETED)
             now = loop.time()
             for future, call in list(calls.items()):
+                link, took_s = call.link, self._clock() - call.since
                 if future.done():
-                    turns[call.link.name] = self._ended(
-                        call.link, phase, _call_result(future), self._clock() - call.since
-                    )
+                    turns[link.name] = self._end_turn(link, phase, _call_result(future), took_s)
                 elif call.until <= now:
-                    turns[call.link.name] = self._timed_out(future, call, phase)
+                    if link.breaker is not None:
+                        link.breaker.failed(self._clock())
+                    self._abandon(future)
+                    why = "the time for all auditors was used up" if call.out_of_budget else "it did not answer in time"
+                    problem = Problem("out_of_budget" if call.out_of_budget else "timeout", why)
+                    turns[link.name] = _turn_of(link, phase, AuditorStatus.TIMEOUT, Stated(problems=(problem,)), took_s)
                 else:
                     continue
                 del calls[future]
 
-    def _ended(self, link: Link, phase: Phase, stated: Stated, took_s: float) -> Turn:
+    def _end_turn(self, link: Link, phase: Phase, stated: Stated, took_s: float) -> Turn:
         if link.breaker is not None:
             if stated.reached:
                 link.breaker.succeeded()
             else:
                 link.breaker.failed(self._clock())
         if stated.problems:
-            return _turn_of(link, phase, _ERROR, stated, took_s)
+            return _turn_of(link, phase, AuditorStatus.ERROR, stated, took_s)
         if took_s > link.settings.timeout_s:
-            # No timer runs while a method keeps the event loop busy, so that such an answer is there before its time is up.
+            # No timer runs while a method keeps the event loop busy, so its answer may come late and still be taken.
             slow = "it took longer than its time limit; declare what does not await `blocking: true`"
             stated = structs.replace(stated, problems=(Problem("overran", slow),))
         return _turn_of(link, phase, _OK, stated, took_s)
-
-    def _timed_out(self, future: asyncio.Future[Stated], call: _OpenCall, phase: Phase) -> Turn:
-        if call.link.breaker is not None:
-            call.link.breaker.failed(self._clock())
-        self._abandon(future)
-        why = "the time for all auditors was used up" if call.out_of_budget else "it did not answer in time"
-        code = "out_of_budget" if call.out_of_budget else "timeout"
-        stated = Stated(problems=(Problem(code, why),))
-        return _turn_of(call.link, phase, AuditorStatus.TIMEOUT, stated, self._clock() - call.since)
 
     def _give_up(self, calls: Iterable[asyncio.Future[Stated]], links: Iterable[Link]) -> None:
         for future in calls:
@@ -289,24 +295,16 @@ class Chain:
 
     def _abandon(self, future: asyncio.Future[Stated]) -> None:
         """Cancel a call without waiting for it: one that ignores cancellation would hold up all others."""
+
+        def forget(ended: asyncio.Future[Stated]) -> None:
+            self._given_up.discard(ended)
+            if not ended.cancelled():
+                # Retrieved, so that asyncio does not report it as never retrieved.
+                ended.exception()
+
         self._given_up.add(future)
-        future.add_done_callback(self._forget)
+        future.add_done_callback(forget)
         future.cancel()
-
-    def _forget(self, future: asyncio.Future[Stated]) -> None:
-        self._given_up.discard(future)
-        if not future.cancelled():
-            future.exception()
-
-
-def _stages_in(phase: Phase, stages: Iterable[Iterable[Link]]) -> Iterator[_Stage]:
-    """Yield the stages that have an auditor of the phase."""
-    for stage in stages:
-        links = tuple(link for link in stage if phase in link.phases)
-        if links and all(link.breaker is None and link.in_place(phase, long=False) for link in links):
-            yield _Stage(links, tuple(_Seat(k, k.name, k.settings.mode(phase), k.settings.timeout_s) for k in links))
-        elif links:
-            yield _Stage(links)
 
 
 def _turn_of(link: Link, phase: Phase, status: AuditorStatus, stated: Stated, took_s: float = 0.0) -> Turn:
@@ -330,20 +328,6 @@ def _call_result(future: asyncio.Future[Stated]) -> Stated:
     if raised is not None:
         return Stated(problems=(Problem("auditor_error", f"it raised {type(raised).__name__}"),))
     return future.result()
-
-
-def _in_thread(link: Link, subject: Subject) -> asyncio.Future[Stated]:
-    """Return the answer of an auditor that is asked in a thread of its own."""
-
-    def ask() -> Stated:
-        try:
-            straight = link.port.straight(subject.phase)
-            return link.port.ask_now(subject) if straight else asyncio.run(link.port.ask_later(subject))
-        finally:
-            link.threads.release()
-
-    lost = Stated(problems=(Problem("auditor_error", "its thread ended without an answer"),))
-    return in_daemon_thread(ask, name=f"demur-auditor-{link.name}", lost=lost)
 
 
 def in_daemon_thread(call: Callable[[], _T], *, name: str, lost: _T) -> asyncio.Future[_T]:
@@ -370,15 +354,3 @@ def in_daemon_thread(call: Callable[[], _T], *, name: str, lost: _T) -> asyncio.
 
     threading.Thread(target=work, name=name, daemon=True).start()
     return future
-
-
-def _is_long(subject: Subject) -> bool:
-    """Return whether the texts put to auditors are long; what else a provider's own body holds is not looked at."""
-    prompt = subject.input.get("prompt") if subject.input else None
-    content = subject.output.get("content") if subject.output else None
-    long = len(prompt) if isinstance(prompt, str) else 0
-    return long + (len(content) if isinstance(content, str) else 0) > LONG_CHARS
-
-
-def _claims_so_far(turns: Iterable[Turn]) -> dict[str, ClaimValue]:
-    return {flat_name(claim.name): claim.value for turn in turns for claim in turn.claims}

@@ -1,7 +1,6 @@
-"""How does a chain's description become auditors that can be asked, in the process and over HTTP alike?
+"""Builds a chain from its settings: auditors in the process and over HTTP, asked and checked alike.
 
-Laws: what came over HTTP goes through the same check as what a class in the process returned; a claim is on record under
-the name that the chain gives its auditor, whatever that calls itself.
+A claim goes on record under the name that the chain gives its auditor, whatever that calls itself.
 """
 
 from __future__ import annotations
@@ -15,12 +14,11 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from demur.audit.breaker import Breaker
+from demur.audit.builtin import builtin_auditor
 from demur.audit.chain import Chain, Link
-from demur.audit.claims import ClaimRow, Wordbook, is_claim_name, read_specs
-from demur.audit.conclude import conclude
+from demur.audit.claims import ClaimChecker, ClaimRow, is_claim_name, read_specs
 from demur.audit.config import ChainSettings, load_class, read_chain
 from demur.audit.remote import RemoteAuditor
-from demur.audit.safety_auditor import builtin_auditor
 from demur.audit.sdk import BoundAuditor, ClaimsAuditor
 from demur.errors import DemurError, UsageError
 from demur.model.audit import Problem, Stated
@@ -30,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from demur.audit.config import AuditorSettings
+    from demur.audit.inputs import AuditorInput
     from demur.audit.remote import RemoteClaim
-    from demur.model.audit import Subject
 
 __all__ = ["auditor_named", "build_chain", "learn_vocabularies", "open_chain"]
 
@@ -44,7 +42,7 @@ def open_chain(source: str | ChainSettings, *, clock: Callable[[], float] | None
 def build_chain(settings: ChainSettings, *, clock: Callable[[], float] | None = None) -> Chain:
     """Return the chain of some settings; raise `DemurError` where an auditor cannot be made."""
     stages = [[_link(auditor) for auditor in stage] for stage in settings.stages]
-    chain = Chain(stages, conclude=conclude, budget_s=settings.budget_s, clock=clock or time.perf_counter)
+    chain = Chain(stages, budget_s=settings.budget_s, clock=clock or time.perf_counter)
     # Two auditors that declare one claim as two types are refused here, not at the first exchange.
     _ = chain.vocabulary
     return chain
@@ -87,7 +85,7 @@ def _link(settings: AuditorSettings) -> Link:
     phases = tuple(p for p in bound.phases if settings.asked_in(p, bound.phases))
     if not phases:
         raise UsageError(f"auditor `{settings.name}`: it states nothing in these phases", hint="check its `phases`")
-    return Link(settings, _LocalPort(bound), phases, blocking, breaker)
+    return Link(settings, bound, phases, blocking, breaker)
 
 
 def _load_client() -> None:
@@ -96,24 +94,6 @@ def _load_client() -> None:
         import_module("aiohttp")
     except ModuleNotFoundError as exc:
         raise UsageError("remote auditors need `aiohttp`", hint="pip install 'demur[gateway]'") from exc
-
-
-class _LocalPort:
-    """An auditor in the process, as the chain asks for it."""
-
-    def __init__(self, bound: BoundAuditor) -> None:
-        self.version = bound.version
-        self.straight = bound.straight
-        self.ask_now = bound.ask_now
-        self.ask_later = bound.ask_later
-        self._bound = bound
-
-    @property
-    def vocabulary(self) -> Vocabulary:
-        return self._bound.vocabulary
-
-    async def close(self) -> None:
-        """Nothing is held."""
 
 
 class _RemotePort:
@@ -126,23 +106,23 @@ class _RemotePort:
         self._remote = remote
         phases = [phase for phase in Phase if settings.asked_in(phase)]
         given = settings.vocabulary or {}
-        self._words = Wordbook(
+        self._checker = ClaimChecker(
             self._name, [spec for phase in phases for spec in read_specs(given, phase=phase, auditor=self._name)]
         )
 
     @property
     def vocabulary(self) -> Vocabulary:
-        return self._words.vocabulary
+        return self._checker.vocabulary
 
-    def straight(self, _phase: Phase) -> bool:
+    def is_sync(self, _phase: Phase) -> bool:
         return False
 
-    def ask_now(self, _subject: Subject) -> Stated:
+    def ask(self, _given: AuditorInput) -> Stated:
         return Stated(problems=(Problem("auditor_error", "it cannot be asked without waiting"),))
 
-    async def ask_later(self, subject: Subject) -> Stated:
-        answer = await self._remote.ask(subject)
-        stated = self._words.stated(subject.phase, (_unchecked(claim) for claim in answer.claims))
+    async def ask_async(self, given: AuditorInput) -> Stated:
+        answer = await self._remote.ask(given)
+        stated = self._checker.check(given.phase, (_unchecked(claim) for claim in answer.claims))
         problems = (*answer.problems, *stated.problems)
         told = dict.fromkeys(filter(is_claim_name, answer.unsound), "not sound, the auditor itself says")
         unsound = {**told, **dict(stated.unsound)}
@@ -169,7 +149,7 @@ class _RemotePort:
             Vocabulary(tuple(specs))
         except DemurError as exc:
             return Problem("bad_answer", f"auditor `{self._name}`: {exc.what}")
-        self._words = Wordbook(self._name, specs)
+        self._checker = ClaimChecker(self._name, specs)
         return None
 
     async def close(self) -> None:

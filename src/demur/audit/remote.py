@@ -1,7 +1,7 @@
 """How is an auditor asked over HTTP? One POST of the claims protocol 2.0, and a distrustful reading of the answer.
 
 Laws: whatever stands at the other end (a page of HTML, endless bytes, silence, a redirect, nobody) comes back as a problem,
-never as an exception; no more than `MOST_BYTES` are read; a redirect is not followed, for the texts were meant for this
+never as an exception; no more than `MAX_BYTES` are read; a redirect is not followed, for the texts were meant for this
 address; nothing of an answer's body is repeated in a problem; the auditor that answers is the one that answered first, or
 the one that is expected, by its own id. Time is limited by the caller, who cancels.
 """
@@ -21,15 +21,15 @@ from demur.model.claim import Phase  # noqa: TC001 — msgspec resolves it when 
 if TYPE_CHECKING:
     import aiohttp
 
-    from demur.model.audit import Subject
+    from demur.audit.inputs import AuditorInput
 
-__all__ = ["MOST_BYTES", "RemoteAnswer", "RemoteAuditor", "RemoteClaim"]
+__all__ = ["MAX_BYTES", "RemoteAnswer", "RemoteAuditor", "RemoteClaim"]
 
-MOST_BYTES = 1024 * 1024
+MAX_BYTES = 1024 * 1024
 _HTTP_OK = 200
 _HTTP_REDIRECTS = range(300, 400)
-_MOST_CODE_CHARS = 64
-_MOST_NAMED = 1_024
+_MAX_CODE_CHARS = 64
+_MAX_NAMED = 1_024
 
 
 class RemoteClaim(msgspec.Struct, frozen=True):
@@ -94,9 +94,9 @@ class RemoteAuditor:
         self._session: aiohttp.ClientSession | None = None
         self._answers = msgspec.json.Decoder(_AnswerForm)
 
-    async def ask(self, subject: Subject) -> RemoteAnswer:
-        """Return what the auditor answers about a subject."""
-        got = await self._exchange("POST", "/claims", _json_of(_request_body(subject, self._sent)))
+    async def ask(self, given: AuditorInput) -> RemoteAnswer:
+        """Return what the auditor answers about an input."""
+        got = await self._exchange("POST", "/claims", _json_of(_request_body(given, self._sent)))
         return _unreached(got) if isinstance(got, Problem) else self._read(got)
 
     async def words(self) -> dict[Phase, dict[str, dict[str, object]]] | Problem:
@@ -149,7 +149,7 @@ class RemoteAuditor:
         import aiohttp
 
         if self._session is None:
-            # Time limits are the chain's, which knows the budget; cookies would carry state from one subject to the next.
+            # Time limits are the chain's, which knows the budget; cookies would carry state from one exchange to the next.
             self._session = aiohttp.ClientSession(
                 timeout=aiohttp.ClientTimeout(total=None), cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False
             )
@@ -174,7 +174,7 @@ class RemoteAuditor:
         if answer.status == "success":
             return RemoteAnswer(answer.claims or (), tuple(problems), version)
         error = answer.error or _Error()
-        problems.insert(0, Problem("auditor_error", f"it answers with the error `{error.code[:_MOST_CODE_CHARS]}`"))
+        problems.insert(0, Problem("auditor_error", f"it answers with the error `{error.code[:_MAX_CODE_CHARS]}`"))
         return RemoteAnswer(answer.claims or (), tuple(problems), version, unsound=_named_claims(error.claims))
 
     def _is_known(self, given: object) -> bool:
@@ -193,7 +193,7 @@ def _another() -> Problem:
 
 
 def _named_claims(given: object) -> tuple[str, ...]:
-    names = given[:_MOST_NAMED] if isinstance(given, list) else []
+    names = given[:_MAX_NAMED] if isinstance(given, list) else []
     return tuple(name for name in names if isinstance(name, str))
 
 
@@ -215,8 +215,8 @@ async def _read_bounded(stream: aiohttp.StreamReader) -> bytes | Problem:
     body = bytearray()
     async for piece in stream.iter_any():
         body += piece
-        if len(body) > MOST_BYTES:
-            return Problem("too_large", f"its answer is longer than {MOST_BYTES} bytes")
+        if len(body) > MAX_BYTES:
+            return Problem("too_large", f"its answer is longer than {MAX_BYTES} bytes")
     return bytes(body)
 
 
@@ -228,14 +228,14 @@ def _json_of(body: dict[str, object]) -> bytes:
         return json.dumps(body).encode()
 
 
-def _request_body(subject: Subject, sent: Sent) -> dict[str, object]:
-    asked: object = subject.input
-    answered: object = subject.output
+def _request_body(given: AuditorInput, sent: Sent) -> dict[str, object]:
+    asked: object = given.input
+    answered: object = given.output
     if sent is Sent.TEXT:
-        asked = None if subject.input is None else subject.input.get("prompt", "")
-        answered = None if subject.output is None else subject.output.get("content", "")
+        asked = None if given.input is None else given.input.get("prompt", "")
+        answered = None if given.output is None else given.output.get("content", "")
     return {
-        "data": {"input": asked, "output": answered, "metadata": dict(subject.metadata)},
-        "phase": subject.phase.value,
-        "lucid_context": {"trace_id": subject.trace, "claims": dict(subject.claims)},
+        "data": {"input": asked, "output": answered, "metadata": dict(given.metadata)},
+        "phase": given.phase.value,
+        "lucid_context": {"trace_id": given.trace, "claims": dict(given.claims)},
     }

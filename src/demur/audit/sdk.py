@@ -1,4 +1,4 @@
-"""What is an auditor, and how is it asked? The base class that users derive from, and its binding to a place in a chain.
+"""The base class that users derive auditors from, and its binding to a place in a chain.
 
     class Mine(ClaimsAuditor):
         auditor_id = "mine"
@@ -8,9 +8,7 @@
         def look(self, request):
             return {"too_long": len(request["prompt"]) > 10_000}
 
-Laws: an auditor makes claims and never enforces; whatever its code raises or returns is a value here, so that no auditor
-takes another, or the process, down with it; a method that never awaits is run to its end without an event loop; a class
-that could never be asked (no id, no method, a method without a parameter) is refused when it is bound.
+An auditor makes claims and never enforces. Whatever its code raises or returns is a value here.
 """
 
 from __future__ import annotations
@@ -21,8 +19,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from demur.audit.claims import Wordbook, claim_rows, read_specs
-from demur.audit.subjects import handed_to
+from demur.audit.claims import ClaimChecker, claim_rows, read_specs
 from demur.errors import UsageError
 from demur.model.audit import MOST_VERSION_CHARS, Problem
 from demur.model.claim import ClaimSpec, Phase
@@ -32,14 +29,14 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from demur.audit.claims import GivenRow
-    from demur.model.audit import Stated, Subject
+    from demur.audit.inputs import AuditorInput
+    from demur.model.audit import Stated
     from demur.model.claim import ClaimType, Vocabulary
 
 __all__ = ["BoundAuditor", "ClaimsAuditor", "claims"]
 
 _MARK = "__demur_claims__"
 _AWAITS = frozenset({"GET_AWAITABLE", "GET_AITER", "GET_ANEXT", "BEFORE_ASYNC_WITH", "SEND"})
-_THEIRS = (Exception, SystemExit)
 _Method = TypeVar("_Method", bound=Callable[..., object])
 
 
@@ -49,17 +46,22 @@ class _Mark:
 
     phases: tuple[Phase, ...]
     vocabulary: Mapping[str, ClaimType | str | Mapping[str, object]] | None
+    typed: bool
 
 
 @dataclass(frozen=True, slots=True)
 class _ClaimsMethod:
-    """A method of an auditor, ready to be called; `straight` where it never awaits, `coroutine` where it is async."""
+    """A method of an auditor, ready to be called; `is_sync` where it never awaits, `coroutine` where it is async."""
 
     name: str
     call: Callable[[Any], object]
     mark: _Mark
     coroutine: bool
-    straight: bool
+    is_sync: bool
+
+    def __call__(self, given: AuditorInput) -> object:
+        """Return what the method returns, called with the values or the mapping by how it is marked."""
+        return self.call(given if self.mark.typed else given.mapping())
 
 
 class ClaimsAuditor:
@@ -85,11 +87,16 @@ class ClaimsAuditor:
 def claims(
     phase: Phase | str | tuple[Phase | str, ...] = Phase.REQUEST,
     vocabulary: Mapping[str, ClaimType | str | Mapping[str, object]] | None = None,
+    *,
+    typed: bool = False,
 ) -> Callable[[_Method], _Method]:
-    """Return the decorator that makes a method one that states claims in a phase, or in several."""
+    """Return the decorator that makes a method one that states claims in a phase, or in several.
+
+    A `typed` method is called with an `AuditorInput` (`request`, `response`, `prompt`, `content`) in place of a mapping.
+    """
     phases = (phase,) if isinstance(phase, str) else tuple(phase)
     try:
-        mark = _Mark(tuple(Phase(word) for word in phases), vocabulary)
+        mark = _Mark(tuple(Phase(word) for word in phases), vocabulary, typed)
     except ValueError as exc:
         raise UsageError(f"`{phase}` is no phase", hint=f"choose from {', '.join(Phase)}") from exc
 
@@ -103,9 +110,10 @@ def claims(
 class BoundAuditor:
     """An auditor under the name it has in a chain, with the vocabulary that it declares or teaches."""
 
-    __slots__ = ("_methods", "_straight", "_words", "blocking", "name", "phases", "version")
+    __slots__ = ("_checker", "_methods", "_sync", "blocking", "name", "phases", "version")
 
     def __init__(self, auditor: ClaimsAuditor, name: str | None = None) -> None:
+        # A class that could never be asked is an error now, not a failure at every exchange.
         self.name = name or auditor.auditor_id
         if not self.name:
             raise UsageError(f"the auditor `{type(auditor).__name__}` has no id", hint='set auditor_id = "…"')
@@ -119,65 +127,77 @@ class BoundAuditor:
             hint = "put @claims(phase=…) above a method"
             raise UsageError(f"the auditor `{self.name}` has no method that states claims", hint=hint)
         self._methods = {phase: tuple(m for m in methods if phase in m.mark.phases) for phase in Phase}
-        self._straight = frozenset(phase for phase, asked in self._methods.items() if all(m.straight for m in asked))
+        self._sync = frozenset(phase for phase, asked in self._methods.items() if all(m.is_sync for m in asked))
         self.phases = tuple(phase for phase in Phase if self._methods[phase])
-        self._words = Wordbook(self.name, self._declared(auditor))
+        declared: list[ClaimSpec] = []
+        for phase in self.phases:
+            given = (auditor.vocabulary, *(method.mark.vocabulary for method in self._methods[phase]))
+            for words in given:
+                declared += () if words is None else read_specs(words, phase=phase, auditor=self.name)
+        self._checker = ClaimChecker(self.name, declared)
 
     @property
     def vocabulary(self) -> Vocabulary:
         """What is known of its claims: what was declared, and what was learned so far."""
-        return self._words.vocabulary
+        return self._checker.vocabulary
 
     @property
     def complete(self) -> bool:
         """Whether its vocabulary is declared, and so is all that it can ever state."""
-        return all(self._words.closed(phase) for phase in self.phases)
+        return all(self._checker.closed(phase) for phase in self.phases)
 
-    def straight(self, phase: Phase) -> bool:
+    def is_sync(self, phase: Phase) -> bool:
         """Return whether the methods of a phase are known never to await."""
-        return phase in self._straight
+        return phase in self._sync
 
-    def ask_now(self, subject: Subject) -> Stated:
+    def ask(self, given: AuditorInput) -> Stated:
         """Return what it states, without an event loop; a method that awaits after all is a problem."""
-        phase = subject.phase
+        phase = given.phase
         methods = self._methods[phase]
         if len(methods) == 1:
-            result = _called(methods[0], subject)
+            result = _call(methods[0], given)
             if type(result) is dict:
-                return self._words.stated(phase, list(result.items()), version=self.version)
-            return self._stated(phase, ((methods[0], result),))
-        return self._stated(phase, [(method, _called(method, subject)) for method in methods])
+                # The common case, one method that returns a plain dict, is checked without another walk.
+                return self._checker.check(phase, list(result.items()), version=self.version)
+            return self._check(phase, ((methods[0], result),))
+        return self._check(phase, [(method, _call(method, given)) for method in methods])
 
-    async def ask_later(self, subject: Subject) -> Stated:
+    async def ask_async(self, given: AuditorInput) -> Stated:
         """Return what it states, awaiting the methods that ask for it one after the other."""
         results: list[tuple[_ClaimsMethod, object]] = []
-        for method in self._methods[subject.phase]:
+        for method in self._methods[given.phase]:
             guard = _ForeignCode()
             result: object = None
             with guard:
-                result = method.call(handed_to(subject))
+                result = method(given)
                 if inspect.isawaitable(result):
                     result = await result
             results.append((method, guard.problem(method) or result))
-        return self._stated(subject.phase, results)
+        return self._check(given.phase, results)
 
-    def _stated(self, phase: Phase, results: Iterable[tuple[_ClaimsMethod, object]]) -> Stated:
-        return self._words.stated(phase, _all_rows(results), version=self.version)
+    async def close(self) -> None:
+        """Let go of nothing: an auditor in the process holds nothing of ours."""
 
-    def _declared(self, auditor: ClaimsAuditor) -> Iterator[ClaimSpec]:
-        for phase in self.phases:
-            if auditor.vocabulary is not None:
-                yield from read_specs(auditor.vocabulary, phase=phase, auditor=self.name)
-            for method in self._methods[phase]:
-                if method.mark.vocabulary is not None:
-                    yield from read_specs(method.mark.vocabulary, phase=phase, auditor=self.name)
+    def _check(self, phase: Phase, results: Iterable[tuple[_ClaimsMethod, object]]) -> Stated:
+        """Return the sound claims in the methods' results; a mapping that cannot be walked is a problem of its own."""
+        rows: list[GivenRow] = []
+        for method, result in results:
+            if type(result) is dict:
+                # Copying a plain dict runs nobody else's code.
+                rows += result.items()
+            elif isinstance(result, Problem):
+                rows.append(result)
+            else:
+                guard = _ForeignCode()
+                with guard:
+                    rows += list(claim_rows(result))
+                problem = guard.problem(method)
+                rows += [problem] if problem else []
+        return self._checker.check(phase, rows, version=self.version)
 
 
 class _ForeignCode:
-    """Takes whatever code that is not ours raises: nobody can name it beforehand, and it must not end the process.
-
-    A cancellation and an interrupt are the caller's own and pass.
-    """
+    """Takes whatever code that is not ours raises: nobody can name it beforehand, and it must not end the process."""
 
     __slots__ = ("_raised",)
     _raised: BaseException | None
@@ -190,7 +210,8 @@ class _ForeignCode:
     ) -> bool:
         """Keep what was raised."""
         self._raised = raised
-        return raised is not None and isinstance(raised, _THEIRS)
+        # A cancellation and an interrupt are the caller's own, and pass.
+        return raised is not None and isinstance(raised, Exception | SystemExit)
 
     def problem(self, method: _ClaimsMethod) -> Problem | None:
         """Return what was raised, by its kind alone: its message may hold the user's text."""
@@ -199,33 +220,17 @@ class _ForeignCode:
         return Problem("auditor_error", f"`{method.name}` raised {type(self._raised).__name__}")
 
 
-def _all_rows(results: Iterable[tuple[_ClaimsMethod, object]]) -> list[GivenRow]:
-    """Return the rows of each method's result; a mapping that cannot be walked is a problem of its own."""
-    rows: list[GivenRow] = []
-    for method, result in results:
-        if type(result) is dict:
-            # Copying a plain dict runs nobody else's code.
-            rows += result.items()
-            continue
-        if isinstance(result, Problem):
-            rows.append(result)
-            continue
-        guard = _ForeignCode()
-        with guard:
-            rows += list(claim_rows(result))
-        problem = guard.problem(method)
-        if problem:
-            rows.append(problem)
-    return rows
-
-
-def _called(method: _ClaimsMethod, subject: Subject) -> object:
+def _call(method: _ClaimsMethod, given: AuditorInput) -> object:
     guard = _ForeignCode()
     result: object = None
     with guard:
-        result = method.call(handed_to(subject))
+        result = method(given)
         if method.coroutine and isinstance(result, Coroutine):
-            result = _finished(result)
+            # One that never awaits runs to its end at the first `send`, without an event loop.
+            try:
+                result.send(None)
+            except StopIteration as done:
+                result = done.value
     problem = guard.problem(method)
     if problem is None and type(result) is dict:
         return result
@@ -236,41 +241,29 @@ def _called(method: _ClaimsMethod, subject: Subject) -> object:
     return problem or result
 
 
-def _finished(coroutine: Coroutine[object, None, object]) -> object:
-    """Return what a coroutine that never awaits returns."""
-    try:
-        coroutine.send(None)
-    except StopIteration as done:
-        return done.value
-    return coroutine
-
-
 def _methods_of(auditor: ClaimsAuditor) -> Iterator[_ClaimsMethod]:
     """Yield the methods under `@claims`, those of base classes first, each as its last class defines it."""
     kinds = reversed(type(auditor).__mro__)
     for name in dict.fromkeys(name for kind in kinds for name, value in vars(kind).items() if hasattr(value, _MARK)):
         method = getattr(auditor, name)
         mark = getattr(method, _MARK, None)
-        if isinstance(mark, _Mark):
-            _check_parameter(auditor, name, method)
-            coroutine = inspect.iscoroutinefunction(method)
-            yield _ClaimsMethod(name, method, mark, coroutine, _never_awaits(method, coroutine=coroutine))
-
-
-def _check_parameter(auditor: ClaimsAuditor, name: str, method: Callable[..., object]) -> None:
-    """Refuse a method that cannot be called with what it is to look at: it would fail at every exchange."""
-    try:
-        inspect.signature(method).bind(None)
-    except TypeError as exc:
-        what = f"`{type(auditor).__name__}.{name}` cannot be called with one value"
-        raise UsageError(what, hint=f"write def {name}(self, request)") from exc
-    except ValueError:
-        # Made by an extension that tells no signature: only the call can show.
-        return
+        if not isinstance(mark, _Mark):
+            continue
+        try:
+            inspect.signature(method).bind(None)
+        except TypeError as exc:
+            what = f"`{type(auditor).__name__}.{name}` cannot be called with one value"
+            raise UsageError(what, hint=f"write def {name}(self, request)") from exc
+        except ValueError:
+            # Made by an extension that tells no signature: only the call can show.
+            pass
+        coroutine = inspect.iscoroutinefunction(method)
+        yield _ClaimsMethod(name, method, mark, coroutine, _never_awaits(method, coroutine=coroutine))
 
 
 def _never_awaits(method: Callable[..., object], *, coroutine: bool) -> bool:
     """Return whether this is a plain method, or an async one without a single point at which it awaits."""
+    # A wrapper may do anything around the method it wraps; only the method's own code can be looked at.
     if inspect.unwrap(method) is not method or not inspect.ismethod(method):
         return False
     return not coroutine or not any(step.opname in _AWAITS for step in dis.get_instructions(method))

@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from demur.detect.judges import default_judge, judge_named
-from demur.detect.once import Once
 from demur.detect.signals import refusal_text, signals_of, verdict_by_signals
 from demur.errors import ShapeError
 from demur.model.exchange import Exchange, Response
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from demur.detect.ports import TextJudge
     from demur.model.exchange import Choice
 
-__all__ = ["as_exchange", "check", "classify", "classify_once", "classify_text", "judge_text"]
+__all__ = ["as_exchange", "check", "classify", "classify_text", "judge_text"]
 
 
 def check(response: object, *, pack: str | None = None, judge: TextJudge | None = None) -> Verdict:
@@ -60,14 +59,6 @@ def classify_text(response: Response | None, *, judge: TextJudge | None = None) 
     judge = judge or default_judge()
     choices: tuple[Choice | None, ...] = response.choices or (None,)
     return _together([_classify_choice(response, choice, judge) for choice in choices])
-
-
-_LAST = Once(classify_text)
-
-
-def classify_once(response: Response) -> tuple[Verdict, str]:
-    """Return what `classify_text` does by the default judge; the response that was asked for last is not judged again."""
-    return _LAST(response)
 
 
 def judge_text(text: str, judge: TextJudge) -> Verdict:

@@ -11,8 +11,9 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from demur.audit.subjects import subject_of_request, subject_of_response
-from demur.detect.check import classify, classify_once
+from demur.audit.builtin import response_verdict
+from demur.audit.inputs import request_input, response_input
+from demur.detect.check import classify
 from demur.errors import SizeLimitError, UpstreamError, UpstreamTimeoutError
 from demur.gateway.answers import OUR_HEADERS, answer_headers, cut_event, denied_answer, refusal_answer, refusal_stream
 from demur.gateway.arrival import ANSWER_TOO_LARGE, collected, is_stream
@@ -144,8 +145,8 @@ class ServedExchange:
             parts.metrics.failed("store", opened=False)
             self._is_store_counted = True
             return _NO_RECORD
-        subject = subject_of_request(case.request, metadata=self._metadata(), trace=case.passport)
-        weighed = weigh(case.gate, await parts.audit(subject), asker=case.asker)
+        given = request_input(case.request, metadata=self._metadata(), trace=case.passport)
+        weighed = weigh(case.gate, await parts.audit(given), asker=case.asker)
         case.decided(weighed)
         parts.metrics.added(Phase.REQUEST, time.perf_counter() - began)
         if weighed.blocks:
@@ -210,9 +211,9 @@ class ServedExchange:
             await self._answer_problem(_UNREADABLE)
             return
         case.response = read_answer(plain or b"", self._route.shape, status=answer.status)
-        case.verdict, _ = classify_once(case.response)
-        subject = subject_of_response(case.response, case.request, metadata=self._metadata(), trace=case.passport)
-        weighed = weigh(case.gate, await parts.audit(subject), asker=case.asker)
+        given = response_input(case.response, case.request, metadata=self._metadata(), trace=case.passport)
+        case.verdict = response_verdict(given)
+        weighed = weigh(case.gate, await parts.audit(given), asker=case.asker)
         size = len(raw if plain is None else plain)
         case.decided(weighed, Coverage(StreamMode.WHOLE, 0 if plain is None else size, size))
         if plain is None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from demur.audit.conclude import conclude
+from demur.audit.claims import conclude
 from demur.errors import DemurError
 from demur.model.audit import FailureMode, Problem, Turn
 from demur.model.decision import Decision, Effect

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from demur.audit.causes import causes_of
+from demur.audit.builtin import decline_causes
 from demur.errors import DemurError, StoreError
 from demur.gateway.passporting import Asker, ExchangeFacts, issue_passport, plain_name, weigh
 from demur.gateway.telemetry import ObservedExchange
@@ -137,7 +137,7 @@ def open_dossier(
 
 async def file_exchange(parts: GatewayParts, dossier: Dossier, *, durable: bool) -> Filed:
     """Put an exchange on record; return whether the store took it, and what is known of it by then."""
-    causes = causes_of(dossier.verdict, blocked=dossier.blocked)
+    causes = decline_causes(dossier.verdict, blocked=dossier.blocked)
     response = dossier.response
     facts = ExchangeFacts(
         dossier.asker,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from demur.audit.subjects import subject_of_response
+from demur.audit.inputs import response_input
 from demur.detect.check import classify
 from demur.errors import InputError, ShapeError, SizeLimitError, UpstreamError, UpstreamProtocolError
 from demur.gateway.answers import OUR_HEADERS, answer_headers, cut_event, denial_of
@@ -211,8 +211,8 @@ class StreamPassage:
         dossier = self._dossier
         response = scanned_response(due, self._transcript.response() if due.final else None)
         metadata = {"model_id": dossier.asker.model, "session_id": dossier.asker.session}
-        subject = subject_of_response(response, dossier.request, metadata=metadata, trace=dossier.passport)
-        audit = await self._parts.audit(subject)
+        given = response_input(response, dossier.request, metadata=metadata, trace=dossier.passport)
+        audit = await self._parts.audit(given)
         weighed = weigh(dossier.gate, audit, asker=dossier.asker)
         self._added_s += time.perf_counter() - began
         return weighed

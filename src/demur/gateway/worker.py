@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from demur.audit.builtin import BUILTIN_AUDITORS
 from demur.audit.chains import learn_vocabularies, open_chain
 from demur.audit.config import AuditorSettings, ChainSettings
-from demur.audit.safety_auditor import BUILTIN_AUDITORS
 from demur.errors import DemurError, UsageError
 from demur.gateway.keys import ClientKeys, read_client_keys
 from demur.gateway.metrics import GatewayMetrics
@@ -45,9 +45,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from demur.audit.chain import Chain
+    from demur.audit.inputs import AuditorInput
     from demur.gateway.settings import GatewaySettings, RoutePart, UpstreamPart
     from demur.gateway.telemetry import ExchangeTelemetry
-    from demur.model.audit import Audit, Subject
+    from demur.model.audit import Audit
     from demur.record.interface import DisclosureStore
     from demur.record.store.growth import LogStore
     from demur.record.store.sealing import SignerSource
@@ -96,14 +97,14 @@ class GatewayParts:
         """Return who is asked for a path."""
         return self.providers[self.settings.provider_of(path)]
 
-    async def audit(self, subject: Subject) -> Audit:
+    async def audit(self, given: AuditorInput) -> Audit:
         """Return what the auditors state; where they cannot be asked as a whole, what the settings make of that."""
         try:
-            return await self.chain.audit(subject)
+            return await self.chain.audit(given)
         except (DemurError, RuntimeError, OSError) as exc:
             # Where no thread can be started and no file opened, nobody can be asked.
             log_event(LogEvent.AUDITOR_FAILED, part="auditors", error=exc)
-            return unasked(subject.phase, closed=self.settings.failure.auditors is OnFailure.CLOSED)
+            return unasked(given.phase, closed=self.settings.failure.auditors is OnFailure.CLOSED)
 
     async def start(self) -> None:
         """Begin to write and to look after the policy's files."""

@@ -19,13 +19,10 @@ from demur.model.decision import Effect
 from demur.model.passport import AuditorRun, AuditorStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from demur.model.claim import Claim, ClaimValue, Phase
-    from demur.model.exchange import Request, Response
+    from demur.model.claim import Claim, Phase
     from demur.model.passport import EnforcementGap
 
-__all__ = ["MOST_VERSION_CHARS", "Audit", "FailureMode", "Problem", "Stated", "Subject", "Trouble", "Turn"]
+__all__ = ["MOST_VERSION_CHARS", "Audit", "FailureMode", "Problem", "Stated", "Trouble", "Turn"]
 
 MOST_VERSION_CHARS = 128
 """Of an auditor's version, which is in every record."""
@@ -41,22 +38,6 @@ class FailureMode(StrEnum):
     """It passes with a warning, and the gap is on record."""
     OPEN = "open"
     """It passes, and the gap is on record."""
-
-
-class Subject(msgspec.Struct, frozen=True):
-    """What is put to the auditors: plain mappings, as they travel over HTTP, and the values behind them where known.
-
-    `claims` are those that auditors of earlier stages stated, by flat name.
-    """
-
-    phase: Phase
-    input: Mapping[str, object] | None = None
-    output: Mapping[str, object] | None = None
-    metadata: Mapping[str, str] = {}
-    trace: str = ""
-    asked: Request | None = None
-    answered: Response | None = None
-    claims: Mapping[str, ClaimValue] = {}
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from demur.detect.once import Once
 from demur.detect.prompts.adversarial import SUFFIX, UNNAMED, attack_score, distinct_attacks
 from demur.detect.prompts.frames import find_evidence
 from demur.detect.prompts.harm import harm_categories, harm_score
@@ -44,7 +43,6 @@ __all__ = [
     "WINDOW",
     "PromptDetector",
     "check_prompt",
-    "check_prompt_once",
     "default_prompt_judge",
     "prompt_judge_at",
     "prompt_text",
@@ -143,14 +141,6 @@ class PromptDetector:
 def check_prompt(prompt: object, *, judge: PromptJudge | None = None) -> PromptVerdict:
     """Return what a prompt tries: a text, a provider's request, or a list of messages."""
     return (judge or default_prompt_judge()).judge(prompt_text(prompt))
-
-
-_LAST: Once[str, PromptVerdict] = Once(check_prompt)
-
-
-def check_prompt_once(text: str) -> PromptVerdict:
-    """Return what `check_prompt` does by the default judge; the text that was asked for last is not judged again."""
-    return _LAST(text)
 
 
 def prompt_judge_at(*, attack: float = 0.5, harm: float = 0.5) -> PromptDetector:

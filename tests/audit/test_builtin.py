@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from demur.audit.safety_auditor import BUILTIN_AUDITORS, MOST_CHARS, SafetyChecker, builtin_auditor
+from demur.audit.builtin import BUILTIN_AUDITORS, MAX_CHARS, SafetyChecker, builtin_auditor
 from demur.audit.sdk import BoundAuditor
-from demur.audit.subjects import read_subject
+from demur.audit.server import read_input
 from demur.errors import UsageError
 from demur.model.claim import ClaimValue, Phase
 from demur.policy.vocabulary import SAFETY_VOCABULARY
@@ -18,7 +18,7 @@ FILTERED = {"choices": [{"message": {"content": ""}, "finish_reason": "content_f
 def stated(name: str, phase: Phase, given: object) -> dict[str, ClaimValue]:
     """What an auditor states about a text, by name; there must be no problem."""
     data = {"input": given} if phase is Phase.REQUEST else {"output": given}
-    answer = BoundAuditor(builtin_auditor(name)).ask_now(read_subject(phase, data))
+    answer = BoundAuditor(builtin_auditor(name)).ask(read_input(phase, data))
     assert answer.problems == ()
     return {claim.name: claim.value for claim in answer.claims}
 
@@ -90,7 +90,7 @@ def test_they_never_wait(name: str) -> None:
     """An auditor of ours is asked in place."""
     bound = BoundAuditor(builtin_auditor(name))
     assert bound.complete
-    assert all(bound.straight(phase) for phase in Phase)
+    assert all(bound.is_sync(phase) for phase in Phase)
 
 
 def test_an_unknown_name_is_refused() -> None:
@@ -110,7 +110,7 @@ def test_a_bare_mapping_will_do() -> None:
 @pytest.mark.parametrize("phase", [Phase.REQUEST, Phase.RESPONSE])
 def test_a_text_beyond_the_limit_is_a_problem(name: str, phase: Phase) -> None:
     """A text that is too long to be read is never read in part: nothing is stated about it, and why is said."""
-    data = {"input": "a" * (MOST_CHARS + 1), "output": "a" * (MOST_CHARS + 1)}
-    answer = BoundAuditor(builtin_auditor(name)).ask_now(read_subject(phase, data))
+    data = {"input": "a" * (MAX_CHARS + 1), "output": "a" * (MAX_CHARS + 1)}
+    answer = BoundAuditor(builtin_auditor(name)).ask(read_input(phase, data))
     assert [problem.code for problem in answer.problems] == ["too_long"]
     assert answer.claims == ()
