@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 COMMANDS_HERE = "<!-- commands -->"
 # Their tables take the room of the contents beside them.
 WIDE_PAGES = ("settings.md",)
-_LEAVING = re.compile(r"\[([^\]]+)\]\(\.\./([^)#]+)\)")
 
 
 def on_page_markdown(markdown: str, page: Page, **_others: object) -> str:
@@ -30,7 +29,9 @@ def on_page_markdown(markdown: str, page: Page, **_others: object) -> str:
         page.meta["hide"] = ["toc"]
     if page.file.src_uri == "cli.md":
         markdown = markdown.replace(COMMANDS_HERE, command_reference())
-    return _LEAVING.sub(_path_of, markdown)
+    # From a page in a folder of docs/, one step up is still a page of the site.
+    up = "../" * (1 + page.file.src_uri.count("/"))
+    return re.sub(rf"\[([^\]]+)\]\({re.escape(up)}([^)#]+)\)", _path_of, markdown)
 
 
 def command_reference() -> str:

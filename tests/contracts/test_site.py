@@ -96,7 +96,8 @@ def test_every_page_is_in_the_navigation_and_built(site: Path) -> None:
     """The navigation names every page in docs/, and each is on the site."""
     config = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
     named = list(pages_in(config["nav"]))
-    assert sorted(named) == sorted(page.name for page in (ROOT / "docs").glob("*.md"))
+    docs = ROOT / "docs"
+    assert sorted(named) == sorted(page.relative_to(docs).as_posix() for page in docs.rglob("*.md"))
     assert [name for name in named if not (site / name.replace(".md", ".html")).exists()] == []
 
 
@@ -104,7 +105,7 @@ def test_the_site_can_be_searched(site: Path) -> None:
     """The search index holds every page, and words of the generated ones."""
     index = json.loads((site / "search" / "search_index.json").read_text(encoding="utf-8"))
     found = {entry["location"].partition("#")[0] for entry in index["docs"]}
-    built = {page.name for page in site.glob("*.html")} - {"404.html"}
+    built = {page.relative_to(site).as_posix() for page in site.rglob("*.html")} - {"404.html"}
     assert built - {"index.html"} <= found
     assert any(entry["location"] == "cli.html#demur-passport-verify" for entry in index["docs"])
 
@@ -130,7 +131,7 @@ def test_the_api_has_every_public_name(site: Path) -> None:
 def test_lists_and_tables_are_read_as_such(site: Path) -> None:
     """No list and no table is left as running text, as happens where the blank line before it is missing."""
     broken = []
-    for page in site.glob("*.html"):
+    for page in site.rglob("*.html"):
         text = page.read_text(encoding="utf-8")
         broken += [(page.name, found[:80]) for found in re.findall(r"<p>[^<]*\n(?:- |\d+\. |\|)[^\n]*", text)]
     assert broken == []
@@ -139,7 +140,10 @@ def test_lists_and_tables_are_read_as_such(site: Path) -> None:
 def test_no_link_leaves_the_pages_for_the_repository(site: Path) -> None:
     """Where a page links to a file outside docs/, the site shows its path."""
     links = [
-        link for page in site.glob("*.html") for link in re.findall(r'href="(\.\./[^"]*)"', page.read_text("utf-8"))
+        (page.name, link)
+        for page in site.rglob("*.html")
+        for link in re.findall(r'href="(\.\./[^"#]*)', page.read_text("utf-8"))
+        if not (page.parent / link).resolve().is_relative_to(site)
     ]
     assert links == []
     assert "<code>examples/pytest</code>" in (site / "pytest.html").read_text(encoding="utf-8")
