@@ -17,7 +17,7 @@ from demur.audit.inputs import request_input
 from demur.audit.sdk import ClaimsAuditor, claims
 from demur.audit.server import AuditorApp, read_input
 from demur.errors import DemurError, UsageError
-from demur.http.asgi import json_answer, send_answer
+from demur.http.asgi import json_response, send_response
 from demur.http.serve import listening_socket
 from demur.model.claim import ClaimType, Phase
 from demur.model.exchange import Message, Request, TextPart
@@ -52,7 +52,7 @@ def canned(answer: object, *, status: int = 200) -> App:
     """A server that answers every request with the same JSON."""
 
     async def app(_scope: Scope, _receive: Receive, send: Send) -> None:
-        await send_answer(send, json_answer(status, answer))
+        await send_response(send, json_response(status, answer))
 
     return app
 
@@ -285,7 +285,7 @@ def test_a_learning_auditor_is_not_held_to_what_it_knows_so_far() -> None:
     said = {**known, "claims": [{"name": "y", "value": True, "type": "boolean", "phase": "request"}]}
 
     async def app(scope: Scope, _receive: Receive, send: Send) -> None:
-        await send_answer(send, json_answer(200, known if scope["method"] == "GET" else said))
+        await send_response(send, json_response(200, known if scope["method"] == "GET" else said))
 
     with serving(app) as url:
         audit, _ = audited(f"chain: [{{name: a, url: '{url}'}}]", request_input(ATTACK), learn=True)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from demur.errors import SizeLimitError, UsageError
-from demur.http.asgi import ClientGoneError, LateBodyError, is_json, json_answer, read_body, send_answer
+from demur.http.asgi import ClientGoneError, LateBodyError, is_json, json_response, read_body, send_response
 from demur.http.serve import END_SIGNALS, handle_end_signals, listening_socket, run_app
 
 
@@ -86,7 +86,7 @@ def test_an_address_in_use_is_said() -> None:
 
 
 async def hello(_scope: Any, _receive: Any, send: Any) -> None:
-    await send_answer(send, json_answer(200, "hello"))
+    await send_response(send, json_response(200, "hello"))
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])

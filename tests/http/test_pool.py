@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
     from pathlib import Path
 
-    from demur.http.upstream import UpstreamAnswer
+    from demur.http.upstream import UpstreamResponse
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
 ASKED = UpstreamRequest("POST", "/v1/chat/completions?a=b", ((b"x-own", b"1"),), b'{"model":"m"}')
 GET = UpstreamRequest("GET", "/v1/models")
 
 
-async def whole(answer: UpstreamAnswer) -> bytes:
+async def whole(answer: UpstreamResponse) -> bytes:
     return b"".join([piece async for piece in answer.body])
 
 
@@ -174,7 +174,7 @@ def test_a_broken_chunk_ends_the_answer_with_an_error() -> None:
         async with provider(always(raw)) as served, pooled(served.url) as pool:
             answer = await pool.send(ASKED)
             assert await anext(answer.body) == b"ok"
-            with pytest.raises(UpstreamProtocolError, match="no HTTP"):
+            with pytest.raises(UpstreamProtocolError, match="not HTTP"):
                 await anext(answer.body)
             await until(lambda: pool.connections == 0)
 

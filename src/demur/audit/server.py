@@ -17,7 +17,7 @@ from demur.audit.chain import LONG_CHARS, in_daemon_thread
 from demur.audit.inputs import AuditorInput, prompt_of, request_input, response_input
 from demur.audit.sdk import BoundAuditor
 from demur.errors import InputError, ShapeError, SizeLimitError
-from demur.http.asgi import ClientGoneError, LateBodyError, error_answer, is_json, json_answer, read_body, send_answer
+from demur.http.asgi import ClientGoneError, LateBodyError, is_json, json_error, json_response, read_body, send_response
 from demur.http.serve import run_app
 from demur.model.audit import Problem, Stated
 from demur.model.claim import Phase
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from demur.audit.sdk import ClaimsAuditor
-    from demur.http.asgi import HttpAnswer, Receive, Scope, Send
+    from demur.http.asgi import HttpResponse, Receive, Scope, Send
     from demur.http.serve import Started
     from demur.model.exchange import Part
 
@@ -55,7 +55,7 @@ _MAX_LONG = 4
 _LOG = logging.getLogger("demur.auditor")
 _PATHS = {"/claims": ("POST",), "/health": ("GET", "HEAD"), "/vocabulary": ("GET", "HEAD")}
 _T = TypeVar("_T")
-_FAULT = error_answer(500, "internal", "a fault of our own")
+_FAULT = json_error(500, "internal", "a fault of our own")
 _LOST = Stated(problems=(Problem("auditor_error", "its thread ended without an answer"),))
 _PHASES = {phase.value: phase for phase in Phase}
 _FINISHES = {finish.value: finish for finish in Finish}
@@ -97,20 +97,20 @@ class AuditorApp:
             # The message of an exception may quote the text that was being read.
             _LOG.error("a fault of our own: %s", type(exc).__name__)
             answer = _FAULT
-        await send_answer(send, answer, body=scope["method"] != "HEAD")
+        await send_response(send, answer, body=scope["method"] != "HEAD")
 
-    async def _answer(self, scope: Scope, receive: Receive) -> HttpAnswer:
+    async def _answer(self, scope: Scope, receive: Receive) -> HttpResponse:
         path = scope["path"]
         if path not in _PATHS:
-            return error_answer(404, "not_found", f"there are {', '.join(_PATHS)}")
+            return json_error(404, "not_found", f"there are {', '.join(_PATHS)}")
         if scope["method"] not in _PATHS[path]:
             methods = ", ".join(_PATHS[path])
-            return error_answer(405, "method_not_allowed", f"use {methods}", headers={"allow": methods})
+            return json_error(405, "method_not_allowed", f"use {methods}", headers={"allow": methods})
         if path == "/claims":
             return await self._claims(scope, receive)
         if path == "/health":
             phases = [phase.value for phase in self._bound.phases]
-            return json_answer(200, {"status": "healthy", **self._identity, "phases": phases})
+            return json_response(200, {"status": "healthy", **self._identity, "phases": phases})
         claims = [
             {
                 "name": spec.name,
@@ -121,24 +121,24 @@ class AuditorApp:
             }
             for spec in self._bound.vocabulary.specs
         ]
-        return json_answer(200, {**self._identity, "complete": self._bound.complete, "claims": claims})
+        return json_response(200, {**self._identity, "complete": self._bound.complete, "claims": claims})
 
-    async def _claims(self, scope: Scope, receive: Receive) -> HttpAnswer:
+    async def _claims(self, scope: Scope, receive: Receive) -> HttpResponse:
         if not is_json(scope):
-            return error_answer(415, "unsupported_media_type", "send application/json")
+            return json_error(415, "unsupported_media_type", "send application/json")
         try:
             raw = await read_body(scope, receive, limit=self._limit, limit_s=self._body_s)
         except LateBodyError:
-            return error_answer(408, "late_body", "the body did not come in time", headers={"connection": "close"})
+            return json_error(408, "late_body", "the body did not come in time", headers={"connection": "close"})
         except SizeLimitError as exc:
-            return error_answer(413, "too_large", exc.what, headers={"connection": "close"})
+            return json_error(413, "too_large", exc.what, headers={"connection": "close"})
         if len(raw) <= LONG_CHARS:
             return await self._judge(_read_body_input(raw), long=False)
         # A long body is parsed and judged in a thread, so that no other request waits for it.
         async with self._long:
             return await self._judge(await _in_thread(lambda: _read_body_input(raw), lost=_FAULT), long=True)
 
-    async def _judge(self, given: AuditorInput | HttpAnswer, *, long: bool) -> HttpAnswer:
+    async def _judge(self, given: AuditorInput | HttpResponse, *, long: bool) -> HttpResponse:
         if not isinstance(given, AuditorInput):
             return given
         if not self._bound.is_sync(given.phase):
@@ -167,28 +167,28 @@ class AuditorApp:
             said = "; ".join(p.what for p in stated.problems)
             # The names of unsound claims: the caller's policy must not take them for absent.
             body["error"] = {"code": first.code, "message": said, "claims": [name for name, _ in stated.unsound]}
-        return json_answer(200, body)
+        return json_response(200, body)
 
 
 def _in_thread(call: Callable[[], _T], *, lost: _T) -> asyncio.Future[_T]:
     return in_daemon_thread(call, name="demur-auditor", lost=lost)
 
 
-def _read_body_input(raw: bytes) -> AuditorInput | HttpAnswer:
+def _read_body_input(raw: bytes) -> AuditorInput | HttpResponse:
     """Return what a body puts to the auditor, or the answer that says what is wrong with it."""
     try:
         body = parse_json(raw)
     except InputError:
-        return error_answer(400, "bad_json", "the body is not JSON")
+        return json_error(400, "bad_json", "the body is not JSON")
     if not isinstance(body, dict):
-        return error_answer(400, "bad_json", "the body is no JSON object")
+        return json_error(400, "bad_json", "the body is no JSON object")
     given = body.get("phase")
     phase = _PHASES.get(given) if isinstance(given, str) else None
     if phase is None:
-        return error_answer(200, "invalid_phase", f"`phase`: expected one of {', '.join(Phase)}")
+        return json_error(200, "invalid_phase", f"`phase`: expected one of {', '.join(Phase)}")
     data = body.get("data")
     if not isinstance(data, dict):
-        return error_answer(200, "invalid_input", "`data`: expected an object")
+        return json_error(200, "invalid_input", "`data`: expected an object")
     context = body.get("lucid_context")
     context = context if isinstance(context, dict) else {}
     trace, earlier = context.get("trace_id"), context.get("claims")
@@ -198,7 +198,7 @@ def _read_body_input(raw: bytes) -> AuditorInput | HttpAnswer:
     try:
         read = read_input(phase, data, trace=trace if isinstance(trace, str) else "")
     except InputError as exc:
-        return error_answer(200, "invalid_input", exc.what)
+        return json_error(200, "invalid_input", exc.what)
     return msgspec.structs.replace(read, claims=claims)
 
 

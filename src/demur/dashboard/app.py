@@ -28,7 +28,7 @@ from demur.dashboard.queries.queries import DashboardReader
 from demur.dashboard.query import Query, record_named
 from demur.dashboard.record import RecordDesk
 from demur.errors import DemurError, EmptyInputError, InputError, SizeLimitError, StoreError, UsageError
-from demur.http.asgi import ClientGoneError, HttpAnswer, LateBodyError, header, read_body, send_answer
+from demur.http.asgi import ClientGoneError, HttpResponse, LateBodyError, header, read_body, send_response
 from demur.http.serve import run_app
 
 if TYPE_CHECKING:
@@ -117,9 +117,9 @@ class _DashboardApp:
         except Exception as exc:  # noqa: BLE001 — the outermost layer: a fault of ours is a page too
             _LOG.error("a fault of our own: %s", type(exc).__name__)
             answer = self._wrong(500, "a fault of our own", "tell whoever runs this dashboard")
-        await send_answer(send, replace(answer, headers=answer.headers + _HEADERS), body=scope["method"] != "HEAD")
+        await send_response(send, replace(answer, headers=answer.headers + _HEADERS), body=scope["method"] != "HEAD")
 
-    async def _answer(self, scope: Scope, receive: Receive) -> HttpAnswer:
+    async def _answer(self, scope: Scope, receive: Receive) -> HttpResponse:
         base, method = self._settings.base, scope["method"]
         if not scope["path"].startswith(base):
             lost = scope["path"] not in ("/", base.rstrip("/"))
@@ -129,14 +129,14 @@ class _DashboardApp:
             return self._wrong(405, f"`{method}` is not for this page")
         if path in ASSETS:
             kind, body = ASSETS[path]
-            return HttpAnswer(200, body, ((b"content-type", kind.encode()), _KEPT_FOR_GOOD))
+            return HttpResponse(200, body, ((b"content-type", kind.encode()), _KEPT_FOR_GOOD))
         if path == "login":
             return await self._login(scope, receive)
         if path == "logout":
             return _redirect(f"{base}login", cookie=self._cookie_header("", scope, lasts=False))
         return await self._for_known(path, scope) if self._known(scope) else self._stranger()
 
-    async def _for_known(self, path: str, scope: Scope) -> HttpAnswer:
+    async def _for_known(self, path: str, scope: Scope) -> HttpResponse:
         answer = await asyncio.to_thread(self._shown, path, scope)
         self._keep_reading()
         return answer
@@ -165,26 +165,26 @@ class _DashboardApp:
     def _is_token(self, given: str) -> bool:
         return hmac.compare_digest(given.encode(), (self._settings.token or "").encode()) and bool(given)
 
-    def _stranger(self) -> HttpAnswer:
+    def _stranger(self) -> HttpResponse:
         if self._cookie is None:
             return self._wrong(
                 403, "without a token it answers on loopback only", "call it as localhost, or set a token"
             )
         return _redirect(f"{self._settings.base}login")
 
-    async def _login(self, scope: Scope, receive: Receive) -> HttpAnswer:
+    async def _login(self, scope: Scope, receive: Receive) -> HttpResponse:
         if self._cookie is None:
             return _redirect(self._settings.base)
         if scope["method"] != "POST":
             return _page_answer(200, self._frame.login())
         given = await self._given_token(scope, receive)
-        if isinstance(given, HttpAnswer):
+        if isinstance(given, HttpResponse):
             return given
         if not self._is_token(given):
             return _page_answer(403, self._frame.login(wrong=True))
         return _redirect(self._settings.base, cookie=self._cookie_header(self._cookie, scope, lasts=True))
 
-    async def _given_token(self, scope: Scope, receive: Receive) -> str | HttpAnswer:
+    async def _given_token(self, scope: Scope, receive: Receive) -> str | HttpResponse:
         """Return the token in a form, or what is wrong with the form."""
         try:
             body = await read_body(scope, receive, limit=_LOGIN_BYTES, limit_s=self._settings.form_s)
@@ -202,7 +202,7 @@ class _DashboardApp:
         age = "" if lasts else "; Max-Age=0"
         return f"{_COOKIE}={value}; Path={self._settings.base}; HttpOnly; SameSite=Strict{secure}{age}".encode()
 
-    def _shown(self, path: str, scope: Scope) -> HttpAnswer:
+    def _shown(self, path: str, scope: Scope) -> HttpResponse:
         try:
             return self._routed(path, Query(scope.get("query_string", b"")))
         except UsageError as exc:
@@ -214,7 +214,7 @@ class _DashboardApp:
         except InputError as exc:
             return self._wrong(503, f"the record cannot be read: {exc.what}", "see `demur passport verify`")
 
-    def _routed(self, path: str, query: Query) -> HttpAnswer:
+    def _routed(self, path: str, query: Query) -> HttpResponse:
         base = self._settings.base
         if path == "exchange":
             return _redirect(f"{base}exchange/{self._desk.place_in(*query.of_session())}")
@@ -225,7 +225,7 @@ class _DashboardApp:
         page = self._pages.get(path)
         return self._wrong(404, "there is no such page") if page is None else _page_answer(200, page(query))
 
-    def _wrong(self, status: int, what: str, hint: str | None = None) -> HttpAnswer:
+    def _wrong(self, status: int, what: str, hint: str | None = None) -> HttpResponse:
         return _page_answer(status, self._frame.error(status, what, hint or ""))
 
     def _overview(self, query: Query) -> str:
@@ -271,10 +271,10 @@ def _bearer(scope: Scope) -> str:
     return token.strip() if kind.lower() == "bearer" else ""
 
 
-def _page_answer(status: int, page: str) -> HttpAnswer:
-    return HttpAnswer(status, page.encode(errors="replace"), _NO_STORE)
+def _page_answer(status: int, page: str) -> HttpResponse:
+    return HttpResponse(status, page.encode(errors="replace"), _NO_STORE)
 
 
-def _redirect(path: str, *, cookie: bytes | None = None) -> HttpAnswer:
+def _redirect(path: str, *, cookie: bytes | None = None) -> HttpResponse:
     more = () if cookie is None else ((b"set-cookie", cookie),)
-    return HttpAnswer(303, b"", ((b"location", path.encode()), (b"cache-control", b"no-store"), *more))
+    return HttpResponse(303, b"", ((b"location", path.encode()), (b"cache-control", b"no-store"), *more))

@@ -14,8 +14,7 @@ from demur.gateway.guard.endings import ChatEnding, MessageEnding, demur_field
 from demur.gateway.guard.responses import ResponsesEnding
 from demur.gateway.guard.values import Denial, GuardEnd
 from demur.gateway.passporting import ENFORCED
-from demur.http.asgi import HttpAnswer
-from demur.http.problem import HttpProblem, problem_response
+from demur.http.asgi import HttpProblem, HttpResponse, problem_response
 from demur.model.decision import Effect
 from demur.model.exchange import Choice, Finish, RefusalPart, Response, Shape, TextPart
 from demur.wire.blocks import event_of
@@ -64,7 +63,7 @@ def denial_of(decision: Decision) -> Denial:
     return Denial("policy_denied", message, tuple(rule.id for rule in rules))
 
 
-def denied_answer(decision: Decision, shape: Shape, *, passport: str, session: str) -> HttpAnswer:
+def denied_answer(decision: Decision, shape: Shape, *, passport: str, session: str) -> HttpResponse:
     """Return the error that tells of a decision that blocks."""
     denial = denial_of(decision)
     named = [{"id": r.id, "effect": r.effect.word, "reason": r.reason} for r in decision.rules if r.effect in ENFORCED]
@@ -74,7 +73,7 @@ def denied_answer(decision: Decision, shape: Shape, *, passport: str, session: s
     return problem_response(HttpProblem(_FORBIDDEN, denial.reason, denial.message, tuple(details), headers), shape)
 
 
-def refusal_answer(decision: Decision, shape: Shape, *, model: str, passport: str, session: str) -> HttpAnswer:
+def refusal_answer(decision: Decision, shape: Shape, *, model: str, passport: str, session: str) -> HttpResponse:
     """Return a decision that blocks as a refusal in the provider's shape; the field `demur` says whose it is."""
     denial = denial_of(decision)
     part = TextPart(denial.message) if shape is Shape.ANTHROPIC else RefusalPart(denial.message)
@@ -87,14 +86,14 @@ def refusal_answer(decision: Decision, shape: Shape, *, model: str, passport: st
         body |= {"stop_details": details, "usage": {"input_tokens": 0, "output_tokens": 0}}
     body["demur"] = {**demur_field(GuardEnd.DENY, denial), "passport": passport}
     headers = (_JSON, *answer_headers([decision], passport=passport, session=session))
-    return HttpAnswer(200, msgspec.json.encode(body), headers)
+    return HttpResponse(200, msgspec.json.encode(body), headers)
 
 
-def refusal_stream(decision: Decision, shape: Shape, *, passport: str, session: str) -> HttpAnswer:
+def refusal_stream(decision: Decision, shape: Shape, *, passport: str, session: str) -> HttpResponse:
     """Return the same as a stream that ends before it began."""
     ending = _ENDINGS.get(shape, ChatEnding)()
     body = ending.write(GuardEnd.DENY, denial_of(decision))
-    return HttpAnswer(200, body, (_EVENTS, *answer_headers([decision], passport=passport, session=session)))
+    return HttpResponse(200, body, (_EVENTS, *answer_headers([decision], passport=passport, session=session)))
 
 
 def cut_event(shape: Shape, message: str) -> bytes:

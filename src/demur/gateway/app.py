@@ -17,11 +17,10 @@ from demur.gateway.pages import OPENAPI
 from demur.gateway.passing import pass_unread
 from demur.gateway.routes import audited_route, is_for_people
 from demur.gateway.settings import OtherPaths
-from demur.http.asgi import ClientGoneError, HttpAnswer, json_answer
-from demur.http.client import PatientSender
+from demur.http.asgi import ClientGoneError, HttpProblem, HttpResponse, json_response, problem_response
+from demur.http.client import TimedSender
 from demur.http.metrics import CONTENT_TYPE
 from demur.http.paths import plain_path, shape_for_errors
-from demur.http.problem import HttpProblem, problem_response
 from demur.io.log import LogEvent, log_event
 
 if TYPE_CHECKING:
@@ -58,7 +57,7 @@ class GatewayApp:
         """Answer one request."""
         if scope["type"] != "http":
             return
-        out = PatientSender(send, scope, self._parts.settings.timeouts.slow_client_s)
+        out = TimedSender(send, scope, self._parts.settings.timeouts.slow_client_s)
         page = self._page(scope)
         if page is not None:
             await out.answer(page)
@@ -79,7 +78,7 @@ class GatewayApp:
             self._running -= 1
             self._parts.metrics.in_flight(-1)
 
-    async def _answered(self, serving: Awaitable[None], scope: Scope, out: PatientSender) -> None:
+    async def _answered(self, serving: Awaitable[None], scope: Scope, out: TimedSender) -> None:
         """Let a request be served; say so where that ends in a fault of ours."""
         try:
             await serving
@@ -92,7 +91,7 @@ class GatewayApp:
             else:
                 await out.answer(problem_response(_FAULT, shape_for_errors(scope["path"])))
 
-    async def _shown(self, scope: Scope, receive: Receive, send: Send, *, out: PatientSender) -> None:
+    async def _shown(self, scope: Scope, receive: Receive, send: Send, *, out: TimedSender) -> None:
         """Answer with a page for people: outside the limit, since they look most where there is too much."""
         if self._make_pages is None:
             await out.answer(problem_response(_NO_PAGES, shape_for_errors("/")))
@@ -106,7 +105,7 @@ class GatewayApp:
         except TimeoutError:
             out.cut()
 
-    async def _served(self, scope: Scope, receive: Receive, out: PatientSender) -> None:
+    async def _served(self, scope: Scope, receive: Receive, out: TimedSender) -> None:
         parts = self._parts
         headers = headers_of(scope)
         client = self._client(headers)
@@ -133,7 +132,7 @@ class GatewayApp:
         ring = self._parts.keys
         return None if ring is None else client_of(headers, ring)
 
-    def _page(self, scope: Scope) -> HttpAnswer | None:
+    def _page(self, scope: Scope) -> HttpResponse | None:
         """Return the answer to a request for a page of the gateway's own."""
         path = scope["path"]
         if path not in ("/healthz", "/readyz", "/metrics", "/openapi.json"):
@@ -142,15 +141,15 @@ class GatewayApp:
             return problem_response(_WRONG_METHOD, shape_for_errors(path))
         match path:
             case "/healthz":
-                return json_answer(200, {"status": "ok"})
+                return json_response(200, {"status": "ok"})
             case "/readyz":
                 return self._ready()
             case "/openapi.json":
-                return json_answer(200, OPENAPI)
+                return json_response(200, OPENAPI)
             case _:
                 return self._figures()
 
-    def _ready(self) -> HttpAnswer:
+    def _ready(self) -> HttpResponse:
         """Return whether requests should be sent here, and if not, what is in the way."""
         parts = self._parts
         troubles = {
@@ -159,13 +158,13 @@ class GatewayApp:
             "policy": parts.policy.denies_all,
         }
         found = [name for name, there in troubles.items() if there]
-        return json_answer(503 if found else 200, {"status": "unready" if found else "ready", "troubles": found})
+        return json_response(503 if found else 200, {"status": "unready" if found else "ready", "troubles": found})
 
-    def _figures(self) -> HttpAnswer:
+    def _figures(self) -> HttpResponse:
         if not self._parts.settings.metrics.on:
             return problem_response(HttpProblem(404, "unknown_path", "Figures are turned off."), shape_for_errors("/"))
         text = self._parts.metrics.board.text().encode()
-        return HttpAnswer(200, text, ((b"content-type", CONTENT_TYPE.encode()),))
+        return HttpResponse(200, text, ((b"content-type", CONTENT_TYPE.encode()),))
 
 
 def _is_models(scope: Scope) -> bool:

@@ -11,11 +11,11 @@ import re
 from typing import TYPE_CHECKING
 
 from demur.errors import InputError, SizeLimitError
+from demur.http.asgi import HttpProblem
 from demur.http.content_coding import body_decoder
-from demur.http.problem import HttpProblem
 
 if TYPE_CHECKING:
-    from demur.http.upstream import UpstreamAnswer
+    from demur.http.upstream import UpstreamResponse
 
 __all__ = ["ANSWER_TOO_LARGE", "coding_of", "collected", "is_stream"]
 
@@ -27,7 +27,7 @@ _LIKE_ASCII = re.compile(rb"|utf-?8|(us-)?ascii|iso-?8859-\d+|latin-?\d|windows-
 """Charsets in which our bytes for plain letters are theirs; UTF-7 and EBCDIC are none, and hide any phrase."""
 
 
-def coding_of(answer: UpstreamAnswer) -> str:
+def coding_of(answer: UpstreamResponse) -> str:
     """Return the coding of an answer, empty where it is plain."""
     found = [value for name, value in answer.headers if name == b"content-encoding"]
     if not found:
@@ -36,7 +36,7 @@ def coding_of(answer: UpstreamAnswer) -> str:
     return "" if coding == "identity" else coding
 
 
-def is_stream(answer: UpstreamAnswer, *, asked_for: bool) -> bool:
+def is_stream(answer: UpstreamResponse, *, asked_for: bool) -> bool:
     """Return whether an answer is to be read as events: it says so, or it was asked for; its client will not look closer."""
     if body_decoder(coding_of(answer), limit_bytes=1) is None or not _is_in_ascii(answer):
         return False
@@ -46,7 +46,7 @@ def is_stream(answer: UpstreamAnswer, *, asked_for: bool) -> bool:
     return any(kind.startswith(b"text/event-stream") for kind in kinds)
 
 
-async def collected(answer: UpstreamAnswer, *, limit_bytes: int) -> tuple[bytes, bytes | None] | HttpProblem:
+async def collected(answer: UpstreamResponse, *, limit_bytes: int) -> tuple[bytes, bytes | None] | HttpProblem:
     """Return a whole answer, as it came and as it reads; None where its coding cannot be read."""
     decoder = body_decoder(coding_of(answer), limit_bytes=limit_bytes)
     raw: list[bytes] = []
@@ -68,7 +68,7 @@ async def collected(answer: UpstreamAnswer, *, limit_bytes: int) -> tuple[bytes,
     return b"".join(raw), None if plain is None or not _is_in_ascii(answer) else _in_utf8(b"".join(plain))
 
 
-def _is_in_ascii(answer: UpstreamAnswer) -> bool:
+def _is_in_ascii(answer: UpstreamResponse) -> bool:
     """Return whether an answer names no charset that its text would have to be read by."""
     named = [word for name, value in answer.headers if name == b"content-type" for word in _CHARSET.findall(value)]
     return all(_LIKE_ASCII.fullmatch(word) for word in named)

@@ -24,10 +24,9 @@ from demur.gateway.reading import read_asked_body
 from demur.gateway.record import Dossier, TextSeal, file_exchange, open_dossier, tell_everybody
 from demur.gateway.settings import DenyStyle, OnFailure
 from demur.gateway.stream import StreamPassage
-from demur.http.asgi import ClientGoneError, HttpAnswer
+from demur.http.asgi import ClientGoneError, HttpProblem, HttpResponse, problem_response
 from demur.http.client import ClientWatch, body_within
 from demur.http.paths import plain_path
-from demur.http.problem import HttpProblem, problem_response
 from demur.io.log import LogEvent, log_event
 from demur.model.claim import Phase
 from demur.model.exchange import Shape
@@ -38,8 +37,8 @@ if TYPE_CHECKING:
     from demur.gateway.routes import AuditedRoute
     from demur.gateway.worker import GatewayParts
     from demur.http.asgi import Receive, Scope
-    from demur.http.client import PatientSender
-    from demur.http.upstream import Headers, UpstreamAnswer
+    from demur.http.client import TimedSender
+    from demur.http.upstream import Headers, UpstreamResponse
     from demur.model.decision import Decision
     from demur.model.exchange import Response
 
@@ -64,7 +63,7 @@ class ServedExchange:
         scope: Scope,
         receive: Receive,
         *,
-        out: PatientSender,
+        out: TimedSender,
         route: AuditedRoute,
         headers: Headers,
         client: ClientKey | None,
@@ -166,7 +165,7 @@ class ServedExchange:
             body=case.request_bytes,
             reading=AnswerReading.EVENTS if stream else AnswerReading.WHOLE,
         )
-        answer: UpstreamAnswer | None = None
+        answer: UpstreamResponse | None = None
         passage: StreamPassage | None = None
         tail = b""
         whole: tuple[bytes, bytes | None] | HttpProblem = (b"", b"")
@@ -198,7 +197,7 @@ class ServedExchange:
             else:
                 await self._streamed(passage, tail)
 
-    async def _answered(self, answer: UpstreamAnswer | None, whole: tuple[bytes, bytes | None] | HttpProblem) -> None:
+    async def _answered(self, answer: UpstreamResponse | None, whole: tuple[bytes, bytes | None] | HttpProblem) -> None:
         """Decide a whole answer and send it as it came."""
         if isinstance(whole, HttpProblem) or answer is None:
             await self._answer_problem(whole if isinstance(whole, HttpProblem) else ANSWER_TOO_LARGE)
@@ -229,7 +228,7 @@ class ServedExchange:
             return
         ours = answer_headers(case.decisions, passport=case.passport, session=case.asker.session)
         kept = [pair for pair in answer.headers if pair[0] not in _WRITTEN_HERE]
-        await self._out.answer(HttpAnswer(answer.status, raw, (*kept, *ours)))
+        await self._out.answer(HttpResponse(answer.status, raw, (*kept, *ours)))
 
     async def _streamed(self, passage: StreamPassage, tail: bytes) -> None:
         """End a stream, once it is on record."""

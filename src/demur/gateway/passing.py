@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 
 from demur.errors import UpstreamError, UpstreamTimeoutError
 from demur.gateway.forward import AnswerReading, forwarded
-from demur.http.asgi import ClientGoneError, header
+from demur.http.asgi import ClientGoneError, HttpProblem, header, problem_response
 from demur.http.client import ClientWatch
 from demur.http.paths import plain_path, shape_for_errors
-from demur.http.problem import HttpProblem, problem_response
 from demur.io.log import LogEvent, log_event
 
 if TYPE_CHECKING:
@@ -21,8 +20,8 @@ if TYPE_CHECKING:
 
     from demur.gateway.worker import GatewayParts
     from demur.http.asgi import Receive, Scope
-    from demur.http.client import PatientSender
-    from demur.http.upstream import Headers, UpstreamAnswer
+    from demur.http.client import TimedSender
+    from demur.http.upstream import Headers, UpstreamResponse
 
 __all__ = ["pass_unread"]
 
@@ -47,7 +46,7 @@ _TOO_SLOW = HttpProblem(408, "request_timeout", "The request did not come in tim
 
 
 async def pass_unread(
-    parts: GatewayParts, scope: Scope, receive: Receive, *, out: PatientSender, headers: Headers, client: str | None
+    parts: GatewayParts, scope: Scope, receive: Receive, *, out: TimedSender, headers: Headers, client: str | None
 ) -> None:
     """Carry a request to its provider and the answer back."""
     shape = shape_for_errors(scope["path"])
@@ -89,7 +88,7 @@ async def pass_unread(
     await out.answer(problem_response(problem, shape))
 
 
-async def _passed_back(answer: UpstreamAnswer, receive: Receive, scope: Scope, *, out: PatientSender) -> None:
+async def _passed_back(answer: UpstreamResponse, receive: Receive, scope: Scope, *, out: TimedSender) -> None:
     bodiless = answer.status in (204, 304)
     await out.start(answer.status, [pair for pair in answer.headers if not (bodiless and pair[0] == b"content-length")])
     if scope["method"] == "HEAD":
@@ -127,7 +126,7 @@ async def _pieces(receive: Receive, limit: int, *, limit_s: float) -> AsyncItera
 
 
 async def _refused_here(
-    parts: GatewayParts, out: PatientSender, problem: HttpProblem, scope: Scope, *, client: str | None
+    parts: GatewayParts, out: TimedSender, problem: HttpProblem, scope: Scope, *, client: str | None
 ) -> None:
     parts.metrics.answered(_LABEL, problem.status, client=client)
     await out.answer(problem_response(problem, shape_for_errors(scope["path"])))

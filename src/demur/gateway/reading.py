@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 from demur.errors import InputError, JsonError, ShapeError, SizeLimitError
 from demur.gateway.names import is_other_charset, reads_two_ways
-from demur.http.asgi import is_json
+from demur.http.asgi import HttpProblem, is_json
 from demur.http.content_coding import body_decoder
-from demur.http.problem import HttpProblem
 from demur.wire.document import parse_json
 from demur.wire.shapes import CODECS
 

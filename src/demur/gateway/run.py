@@ -22,14 +22,11 @@ from demur.errors import DemurError, UsageError
 from demur.gateway.app import GatewayApp
 from demur.gateway.rejections import RejectionDesk
 from demur.gateway.worker import open_parts
-from demur.http.protocol import gateway_protocol
-from demur.http.serve import handle_end_signals, listening_socket
+from demur.http.serve import BACKLOG, ServerLimits, handle_end_signals, http_server, listening_socket, socket_url
 from demur.io.log import LogEvent, log_event, set_up_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
-
-    import uvicorn
 
     from demur.gateway.settings import GatewaySettings
     from demur.gateway.worker import GatewayParts
@@ -43,7 +40,6 @@ __all__ = ["gateway_socket", "run_on_loop", "running_gateway", "serve_gateway", 
 _ONE_TELLING_S = 1.0
 _START_S = 30
 _KEEP_ALIVE_S = 75
-_BACKLOG = 512
 _COLLECT_EVERY = 10_000
 """Objects; an exchange makes some thousands, nearly all of which go without a collection."""
 _YOUNG_A_MIDDLE, _MIDDLES_A_WHOLE = 10, 2
@@ -55,8 +51,7 @@ def gateway_socket(settings: GatewaySettings) -> tuple[socket.socket, str]:
     listen = settings.listen
     if not listen.uds:
         sock = listening_socket(listen.host, listen.port)
-        host, port = sock.getsockname()[:2]
-        return sock, f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        return sock, socket_url(sock)
     if not hasattr(socket, "AF_UNIX"):
         raise UsageError("this system has no Unix sockets", hint="set `listen.host` and `listen.port` instead")
     with contextlib.suppress(FileNotFoundError):
@@ -68,7 +63,7 @@ def gateway_socket(settings: GatewaySettings) -> tuple[socket.socket, str]:
         sock.close()
         why = (exc.strerror or "no such place").lower()
         raise UsageError(f"cannot listen at `{listen.uds}`: {why}", hint="see `listen.uds`") from exc
-    sock.listen(_BACKLOG)
+    sock.listen(BACKLOG)
     return sock, f"unix:{listen.uds}"
 
 
@@ -88,7 +83,13 @@ async def serve_worker(
     desk = RejectionDesk(parts)
     try:
         await parts.start()
-        server = _server(settings, parts, desk=desk, pages=pages)
+        limits = ServerLimits(
+            settings.limits.header_bytes,
+            settings.timeouts.slow_client_s,
+            keep_alive_s=_KEEP_ALIVE_S,
+            grace_s=max(1, round(settings.timeouts.shutdown_s)),
+        )
+        server = http_server(GatewayApp(parts, pages), limits, rejected=desk.take, close_unfinished=False)
         first: list[float] = []
 
         def stop() -> None:
@@ -106,32 +107,6 @@ async def serve_worker(
     finally:
         await parts.close()
     log_event(LogEvent.STOPPED, worker=os.getpid())
-
-
-def _server(
-    settings: GatewaySettings, parts: GatewayParts, *, desk: RejectionDesk, pages: PageMaker | None
-) -> uvicorn.Server:
-    import uvicorn
-
-    protocol = gateway_protocol(
-        header_bytes=settings.limits.header_bytes, header_s=settings.timeouts.slow_client_s, rejected=desk.take
-    )
-    config = uvicorn.Config(
-        GatewayApp(parts, pages),
-        http=protocol,
-        log_config=None,
-        access_log=False,
-        lifespan="off",
-        ws="none",
-        server_header=False,
-        date_header=False,
-        proxy_headers=False,
-        timeout_keep_alive=_KEEP_ALIVE_S,
-        timeout_graceful_shutdown=max(1, round(settings.timeouts.shutdown_s)),
-    )
-    server = uvicorn.Server(config)
-    server.capture_signals = contextlib.nullcontext  # type: ignore[assignment]  # signals are ours, see `serve_worker`
-    return server
 
 
 @contextlib.contextmanager

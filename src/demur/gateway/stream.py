@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from demur.gateway.record import Dossier, TextSeal
     from demur.gateway.settings import StreamingPart
     from demur.gateway.worker import GatewayParts
-    from demur.http.client import PatientSender
+    from demur.http.client import TimedSender
     from demur.http.content_coding import BodyDecoder
-    from demur.http.upstream import Headers, UpstreamAnswer
+    from demur.http.upstream import Headers, UpstreamResponse
     from demur.model.exchange import Response, Shape
 
 __all__ = ["StreamPassage", "guard_mode"]
@@ -99,7 +99,7 @@ class StreamPassage:
     """One streamed answer on its way."""
 
     def __init__(
-        self, parts: GatewayParts, dossier: Dossier, answer: UpstreamAnswer, *, out: PatientSender, seal: TextSeal
+        self, parts: GatewayParts, dossier: Dossier, answer: UpstreamResponse, *, out: TimedSender, seal: TextSeal
     ) -> None:
         limits = parts.settings.limits
         self._parts, self._dossier, self._answer, self._out = parts, dossier, answer, out

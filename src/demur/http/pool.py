@@ -1,10 +1,7 @@
-"""How are many requests carried to one provider over connections that are used again and again?
+"""A pool of connections to one upstream server: the HTTP client of the gateway, of remote auditors and of the judge.
 
-Laws: the connection used last is used next, so that spare ones run out of time; an unused connection is looked at
-before it is used, since a provider may have closed it meanwhile; a request is sent a second time once at most, only
-where a used connection ended before a byte of the answer, and only where nothing of it was sent or it is safe to send
-twice (a method that is idempotent by RFC 9110, section 9.2.2, or an `Idempotency-Key`); proxies named in the
-environment are not used, and redirects not followed: the provider is the one that the settings name.
+Proxies named in the environment are not used and redirects are not followed: the texts are meant for the server that the settings
+name. A request is sent a second time at most once, and only if that is safe.
 """
 
 from __future__ import annotations
@@ -15,21 +12,21 @@ import ssl
 from typing import TYPE_CHECKING, Any
 
 from demur.errors import UpstreamConnectError, UpstreamCutError, UpstreamTimeoutError, UsageError
-from demur.http.client_connection import Connection
 from demur.http.upstream import UpstreamLimits, UpstreamTimeouts, origin_of, request_head
+from demur.http.upstream_connection import UpstreamConnection
 
 if TYPE_CHECKING:
-    from demur.http.upstream import Origin, UpstreamAnswer, UpstreamRequest
+    from demur.http.upstream import Origin, UpstreamRequest, UpstreamResponse
 
 __all__ = ["HttpPool", "upstream_tls"]
 
+# RFC 9110, section 9.2.2.
 _IDEMPOTENT = frozenset(("GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"))
-_EYEBALLS_S = 0.25
-"""How long the first address is tried alone (RFC 8305 recommends 250 ms)."""
+_EYEBALLS_S = 0.25  # how long the first address is tried alone: RFC 8305, section 5, recommends 250 ms
 
 
 def upstream_tls(*, ca_file: str | None = None, verify: bool = True) -> ssl.SSLContext:
-    """Return how certificates are checked: by the system's authorities, or by those in a file, or not at all."""
+    """Return the TLS context: trusting the system's authorities, those in a file, or anybody."""
     try:
         context = ssl.create_default_context(cafile=ca_file or None)
     except (OSError, ssl.SSLError) as exc:
@@ -42,7 +39,7 @@ def upstream_tls(*, ca_file: str | None = None, verify: bool = True) -> ssl.SSLC
 
 
 class HttpPool:
-    """Connections to one provider; an `Upstream`."""
+    """Connections to one server; an `Upstream`."""
 
     def __init__(
         self,
@@ -56,13 +53,13 @@ class HttpPool:
         self._timeouts = timeouts or UpstreamTimeouts()
         self._limits = limits or UpstreamLimits()
         self._tls = (tls or upstream_tls()) if self._origin.secure else None
-        self._idle: list[Connection] = []
-        self._open: set[Connection] = set()
+        self._idle: list[UpstreamConnection] = []
+        self._open: set[UpstreamConnection] = set()
         self._closed = False
 
     @property
     def idle(self) -> int:
-        """How many connections are kept unused."""
+        """How many connections are idle."""
         return len(self._idle)
 
     @property
@@ -70,50 +67,56 @@ class HttpPool:
         """How many connections are open."""
         return len(self._open)
 
-    async def send(self, request: UpstreamRequest) -> UpstreamAnswer:
-        """Return the answer as soon as its headers are there; raise an `UpstreamError` where none comes."""
+    async def send(self, request: UpstreamRequest) -> UpstreamResponse:
+        """Return the response as soon as its headers are there; raise an `UpstreamError` if none comes."""
         head = request_head(request, self._origin)
         head_only = request.method == "HEAD"
-        connection = self._reusable()
-        if connection is not None:
+        # The connection that was used last is used next, so that spare ones reach their idle timeout.
+        while self._idle:
+            connection = self._idle.pop()
+            if not connection.alive():
+                # The server closed it meanwhile.
+                connection.close()
+                continue
             try:
                 return await connection.exchange(head, request.body, head_only=head_only, size_bytes=request.size_bytes)
             except UpstreamCutError as exc:
+                # The server may close an idle connection just as it is used again.
                 if exc.received or not _may_resend(request, unsent=connection.unsent):
                     raise
+                break
         connection = await self._connect()
         return await connection.exchange(head, request.body, head_only=head_only, size_bytes=request.size_bytes)
 
     async def close(self) -> None:
-        """Close every connection; answers that are still arriving are cut off."""
+        """Close every connection; responses that are still arriving are cut off."""
         self._closed = True
         for connection in tuple(self._open):
             connection.abandon()
         self._idle.clear()
-        # Transports tell of their end in the next round of the event loop.
+        # Transports report their end in the next iteration of the event loop.
         await asyncio.sleep(0)
 
-    def _reusable(self) -> Connection | None:
-        while self._idle:
-            connection = self._idle.pop()
-            if connection.alive():
-                return connection
-            connection.close()
-        return None
-
-    async def _connect(self) -> Connection:
+    async def _connect(self) -> UpstreamConnection:
         if self._closed:
             raise UpstreamConnectError("the gateway is shutting down")
         origin, where = self._origin, self._origin.authority
         loop = asyncio.get_running_loop()
-        # Another event loop than asyncio's own may not know how to try two addresses at once.
-        own = isinstance(loop, asyncio.BaseEventLoop) and not _is_address(origin.host)
-        more: dict[str, Any] = {"happy_eyeballs_delay": _EYEBALLS_S} if own else {}
-        connection: Connection
+        try:
+            ipaddress.ip_address(origin.host)
+        except ValueError:
+            # Other event loops than asyncio's own may not know how to try two addresses at once.
+            more: dict[str, Any] = (
+                {"happy_eyeballs_delay": _EYEBALLS_S} if isinstance(loop, asyncio.BaseEventLoop) else {}
+            )
+        else:
+            # With a single address there is nothing to race, and a race that is given up may leave a socket open.
+            more = {}
+        connection: UpstreamConnection
         try:
             async with asyncio.timeout(self._timeouts.connect_s):
                 _, connection = await loop.create_connection(
-                    self._made,
+                    lambda: UpstreamConnection(self, self._timeouts, limits=self._limits),
                     origin.host,
                     origin.port,
                     ssl=self._tls,
@@ -131,21 +134,18 @@ class HttpPool:
             raise UpstreamConnectError(f"no connection to `{where}`: {why}", hint="see `upstream.url`") from exc
         return connection
 
-    def _made(self) -> Connection:
-        return Connection(self, self._timeouts, limits=self._limits)
-
-    def opened(self, connection: Connection) -> None:
-        """Take note of a new connection."""
+    def opened(self, connection: UpstreamConnection) -> None:
+        """Register a new connection."""
         self._open.add(connection)
 
-    def freed(self, connection: Connection) -> None:
-        """Keep a connection that can be used again, unless enough are kept."""
+    def freed(self, connection: UpstreamConnection) -> None:
+        """Keep a connection that can be used again, unless enough are idle."""
         if self._closed or len(self._idle) >= self._limits.idle_connections:
             connection.close()
         else:
             self._idle.append(connection)
 
-    def lost(self, connection: Connection) -> None:
+    def lost(self, connection: UpstreamConnection) -> None:
         """Forget a connection."""
         self._open.discard(connection)
         if connection in self._idle:
@@ -161,12 +161,3 @@ def _may_resend(request: UpstreamRequest, *, unsent: bool) -> bool:
         or request.method in _IDEMPOTENT
         or any(name.lower() == b"idempotency-key" for name, _ in request.headers)
     )
-
-
-def _is_address(host: str) -> bool:
-    """Return whether a host is one address, so that there are no two to try; a race that is given up may leave a socket open."""
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True

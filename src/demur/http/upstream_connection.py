@@ -1,12 +1,7 @@
-"""How does one HTTP/1.1 connection to a provider carry one exchange at a time?
+"""One HTTP/1.1 connection to an upstream server, which carries one exchange at a time.
 
-Laws: an answer owns what has arrived of it, so that the connection is free as soon as the last byte is in; nothing more
-is read while more is held than may be; an answer that is given up closes the connection, for its rest would be read as
-the next answer; so does anything that comes unasked. What is no HTTP by llhttp's strict rules (two lengths, a length
-beside chunks, bare line feeds) is refused, and so is a transfer coding other than `chunked`.
-
-One timer serves all timeouts: it is armed no further ahead than the shortest of them, so that a deadline can be moved
-by writing a number, without touching the event loop.
+A response owns what has arrived of it, so the connection is free as soon as the last byte is in. A response that is abandoned
+closes the connection, since its rest would be read as the next response; so does anything that arrives unrequested.
 """
 
 from __future__ import annotations
@@ -18,15 +13,14 @@ from typing import TYPE_CHECKING, Protocol, cast
 import httptools
 
 from demur.errors import UpstreamCutError, UpstreamError, UpstreamProtocolError, UpstreamTimeoutError
-from demur.http.response_parser import ArrivingBody
-from demur.http.upstream import UpstreamAnswer, end_to_end, header_values
+from demur.http.upstream import ArrivingBody, UpstreamResponse, end_to_end, header_values
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable
 
     from demur.http.upstream import UpstreamLimits, UpstreamTimeouts
 
-__all__ = ["Connection", "ConnectionOwner"]
+__all__ = ["ConnectionOwner", "UpstreamConnection"]
 
 _NEVER = float("inf")
 _OK = 200
@@ -36,27 +30,27 @@ _CHUNKED = ([b"chunked"], [b"Chunked"])
 _LINE_OVERHEAD = 4  # colon, space, line end
 _STATUS_LINE_BYTES = 4096
 _JOINED_BYTES = 64 * 1024
-_CUT = "the provider closed the connection before its answer was whole"
+_UPGRADED = "the provider switched protocols without being asked"
+_CUT = "the provider closed the connection before its response was complete"
 
 
 class ConnectionOwner(Protocol):
-    """Who is told what becomes of a connection."""
+    """Is told what becomes of a connection."""
 
-    def opened(self, connection: Connection) -> None:
-        """Take note of a new one."""
+    def opened(self, connection: UpstreamConnection) -> None:
+        """Register a new one."""
 
-    def freed(self, connection: Connection) -> None:
-        """Take one back that can be used again."""
+    def freed(self, connection: UpstreamConnection) -> None:
+        """Take back one that can be used again."""
 
-    def lost(self, connection: Connection) -> None:
+    def lost(self, connection: UpstreamConnection) -> None:
         """Forget one."""
 
 
-class Connection(asyncio.Protocol):
-    """One connection: `exchange` sends a request and returns its answer."""
+class UpstreamConnection(asyncio.Protocol):
+    """One connection: `exchange` sends a request and returns its response."""
 
     __slots__ = (
-        "_answer",
         "_armed",
         "_deadline",
         "_head_only",
@@ -72,6 +66,7 @@ class Connection(asyncio.Protocol):
         "_poll",
         "_read_by",
         "_reading_paused",
+        "_response",
         "_sending",
         "_shortest",
         "_status",
@@ -94,7 +89,7 @@ class Connection(asyncio.Protocol):
         self._parser = httptools.HttpResponseParser(self)
         self._transport: asyncio.Transport | None = None
         self._armed: asyncio.TimerHandle | None = None
-        self._answer: ArrivingBody | None = None
+        self._response: ArrivingBody | None = None
         self._writable: asyncio.Future[None] | None = None
         self._poll: select.poll | None = None
         self._total_by = self._read_by = self._deadline = _NEVER
@@ -113,11 +108,11 @@ class Connection(asyncio.Protocol):
 
     async def exchange(
         self, head: bytes, body: bytes | AsyncIterable[bytes], *, head_only: bool, size_bytes: int | None = None
-    ) -> UpstreamAnswer:
-        """Return the answer to a request once its headers are whole; `head_only` where no body can follow them."""
+    ) -> UpstreamResponse:
+        """Return the response to a request once its headers are complete; `head_only` if no body can follow them."""
         self._begin(head_only=head_only)
         self._deadline = self._total_by = self._loop.time() + self._timeouts.total_s
-        answer = self._answer = ArrivingBody(self)
+        response = self._response = ArrivingBody(self)
         transport = self._transport
         if transport is None or transport.is_closing():
             self.unsent = True
@@ -125,19 +120,19 @@ class Connection(asyncio.Protocol):
         elif isinstance(body, bytes):
             small = len(body) <= _JOINED_BYTES
             transport.write(head + body if small else head)
-            # A first write that fails has sent nothing, which is what makes any request safe to send again.
+            # If the first write fails nothing was sent, so any request is safe to send again.
             self.unsent = transport.is_closing()
             if not small:
                 transport.write(body)
         else:
             transport.write(head)
             await self._stream(body, size_bytes=size_bytes)
-        while answer.head is None:
-            await answer.news()
-        return answer.head
+        while response.head is None:
+            await response.wait()
+        return response.head
 
     async def _stream(self, body: AsyncIterable[bytes], *, size_bytes: int | None) -> None:
-        """Send a body in pieces; stop where an answer comes before its end, as it does when it is too large."""
+        """Send a body in pieces; stop if the response comes first, as it does when the body is too large."""
         self._sending = True
         sent, orderly = 0, False
         try:
@@ -161,17 +156,16 @@ class Connection(asyncio.Protocol):
             self._fail(UpstreamProtocolError("the request's body is not as long as it says"))
 
     async def _send(self, data: bytes) -> None:
-        """Send bytes when all that has come is read, since a write that fails loses an answer that lies unread.
-
-        Nothing is written to a connection that ended meanwhile: not every event loop lets that pass.
-        """
+        """Send bytes."""
+        # Only when all that arrived is read: a write that fails loses a response that lies unread.
         while self._has_news():  # noqa: ASYNC110 — the kernel has no event to wait for; it is asked
             await asyncio.sleep(0)
+        # Not every event loop tolerates a write to a connection that ended meanwhile.
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write(data)
 
     def _open_for_sending(self) -> bool:
-        return self._answer is not None and self._answer.head is None
+        return self._response is not None and self._response.head is None
 
     async def _drained(self) -> None:
         self._writable = self._loop.create_future()
@@ -181,48 +175,48 @@ class Connection(asyncio.Protocol):
             await self._writable
         finally:
             self._writable = None
-        self.heard()
+        self.stop_read_timer()
 
     def alive(self) -> bool:
-        """Whether an unused connection can be used: open, and with nothing to read, not even its end."""
+        """Return whether an idle connection can be used: open, and with nothing to read, not even its end."""
         return self._is_open() and not self._has_news()
 
     def _is_open(self) -> bool:
         return self._transport is not None and not self._transport.is_closing()
 
     def _has_news(self) -> bool:
-        """Return whether there is something to read that the event loop has not seen yet."""
+        """Return whether the socket has something to read that the event loop has not seen yet."""
         return self._is_open() and self._poll is not None and bool(self._poll.poll(0))
 
-    def waiting(self) -> asyncio.Future[None]:
-        """Return what is done when something has come; from now on the provider's silence counts."""
+    def start_read_timer(self) -> asyncio.Future[None]:
+        """Return a future for the next arrival; from now on the upstream's silence counts."""
         self._read_by = self._loop.time() + self._timeouts.read_s
         self._deadline = min(self._read_by, self._total_by)
         return self._loop.create_future()
 
-    def heard(self) -> None:
-        """Stop counting the provider's silence: from now on it is we who are slow."""
+    def stop_read_timer(self) -> None:
+        """Stop counting the silence: from now on it is our side that is slow."""
         self._read_by = _NEVER
         self._deadline = self._total_by
 
-    def taken(self) -> None:
-        """Read on: what had come was taken."""
+    def resume(self) -> None:
+        """Read on: what had arrived was taken."""
         if self._reading_paused and self._transport is not None:
             self._reading_paused = False
             self._transport.resume_reading()
 
     def abandon(self) -> None:
         """Close the connection, whatever is still to come."""
-        self._fail(UpstreamCutError("the answer was given up", received=self.received))
+        self._fail(UpstreamCutError("the response was abandoned", received=self.received))
 
     def close(self) -> None:
-        """Close an unused connection."""
+        """Close an idle connection."""
         if self._transport is not None:
             self._transport.close()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin."""
-        # Other event loops have transports of their own make, which are no children of asyncio's class.
+        """Start the timers."""
+        # Other event loops have transports of their own, which are no subclasses of asyncio's.
         self._transport = cast("asyncio.Transport", transport)
         found = transport.get_extra_info("socket")
         if hasattr(select, "poll") and found is not None:
@@ -233,12 +227,12 @@ class Connection(asyncio.Protocol):
         self._owner.opened(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End: what was not whole is cut off, unless it was to last until the end."""
+        """End the response: as cut off, unless its body lasts until the connection closes."""
         self._transport = None
         self._poll = None
         if self._armed is not None:
             self._armed.cancel()
-        if self._answer is not None:
+        if self._response is not None:
             if self._until_close and exc is None:
                 self._done()
             else:
@@ -249,7 +243,7 @@ class Connection(asyncio.Protocol):
         self._owner.lost(self)
 
     def eof_received(self) -> bool:
-        """Let the connection close: a provider that has said all it will cannot be asked again."""
+        """Let the connection close: a server that ended its side cannot be asked again."""
         return False
 
     def pause_writing(self) -> None:
@@ -257,7 +251,7 @@ class Connection(asyncio.Protocol):
         self._paused = True
 
     def resume_writing(self) -> None:
-        """Send on."""
+        """Continue to send."""
         self._paused = False
         self._resume_sending()
 
@@ -266,46 +260,46 @@ class Connection(asyncio.Protocol):
             self._writable.set_result(None)
 
     def data_received(self, data: bytes) -> None:
-        """Read what came."""
-        answer = self._answer
-        if answer is None:
+        """Parse what arrived."""
+        response = self._response
+        if response is None:
             self._drop()
             return
         self.received = True
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            self._fail(UpstreamProtocolError("the provider changed the protocol unasked"))
+            self._fail(UpstreamProtocolError(_UPGRADED))
         except httptools.HttpParserCallbackError as exc:
             ours = exc.__context__
-            self._refuse(ours if isinstance(ours, UpstreamProtocolError) else UpstreamProtocolError(str(exc).lower()))
+            self._reject(ours if isinstance(ours, UpstreamProtocolError) else UpstreamProtocolError(str(exc).lower()))
         except httptools.HttpParserError as exc:
-            error = UpstreamProtocolError(f"the provider's answer is no HTTP: {str(exc).lower()}")
+            error = UpstreamProtocolError(f"the provider's response is not HTTP: {str(exc).lower()}")
             error.__cause__ = exc
-            self._refuse(error)
-        if self._answer is answer:
-            self._after_reading(answer, len(data))
+            self._reject(error)
+        if self._response is response:
+            self._after_reading(response, len(data))
 
-    def _after_reading(self, answer: ArrivingBody, size_bytes: int) -> None:
-        if answer.head is None:
+    def _after_reading(self, response: ArrivingBody, size_bytes: int) -> None:
+        if response.head is None:
             self._unfinished_bytes += size_bytes
             if self._unfinished_bytes > self._limits.header_bytes + _STATUS_LINE_BYTES:
                 self._fail(_too_large(self._limits.header_bytes))
             return
-        if answer.held:
-            answer.wake()
-        if answer.held > self._limits.held_bytes and not self._reading_paused and self._transport is not None:
+        if response.held:
+            response.wake()
+        if response.held > self._limits.held_bytes and not self._reading_paused and self._transport is not None:
             self._reading_paused = True
             self._transport.pause_reading()
 
     def on_message_begin(self) -> None:
-        """Refuse an answer that nobody asked for."""
-        if self._answer is None:
-            raise UpstreamProtocolError("the provider answered unasked")
+        """Reject a response without a request."""
+        if self._response is None:
+            raise UpstreamProtocolError("the provider sent a response without a request")
         self._interim = False
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Keep a header; a trailer is counted and dropped."""
+        """Keep a header; a trailer is counted and dropped (RFC 9110, section 6.5.1, allows that)."""
         self._header_bytes += len(name) + len(value) + _LINE_OVERHEAD
         if self._header_bytes > self._limits.header_bytes:
             raise _too_large(self._limits.header_bytes)
@@ -313,50 +307,50 @@ class Connection(asyncio.Protocol):
             self._headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
-        """Hand the answer out; interim ones (1xx) are passed over."""
-        answer, status = self._answer, self._parser.get_status_code()
-        if answer is None:
+        """Hand out the response; interim ones (1xx) are skipped."""
+        response, status = self._response, self._parser.get_status_code()
+        if response is None:
             return
         if status < _OK:
             if status == _SWITCHING:
-                raise UpstreamProtocolError("the provider changed the protocol unasked")
+                raise UpstreamProtocolError(_UPGRADED)
             self._interim = True
             self._headers.clear()
             return
         if status > _LAST:
-            raise UpstreamProtocolError("the provider's answer has a status that is none")
+            raise UpstreamProtocolError(f"invalid status code {status}")
         self._status = status
         headers = tuple(self._headers)
         names = [name for name, _ in headers]
         if b"transfer-encoding" in names:
             if header_values(headers, b"transfer-encoding") not in _CHUNKED:
-                raise UpstreamProtocolError("the provider's answer has a transfer coding other than chunked")
+                raise UpstreamProtocolError("the provider's response has a transfer coding other than chunked")
         else:
             self._until_close = b"content-length" not in names
         self._keep = self._parser.should_keep_alive()
-        answer.head = UpstreamAnswer(status, end_to_end(headers), answer)
-        answer.wake()
+        response.head = UpstreamResponse(status, end_to_end(headers), response)
+        response.wake()
         self._resume_sending()
         if self._head_only:
-            # The parser cannot be told that no body follows, so that this connection has served its turn.
+            # The parser cannot be told that no body follows, so this connection cannot be used again.
             self._keep = False
             self._done()
 
     def on_body(self, body: bytes) -> None:
         """Keep a piece."""
-        if self._answer is not None:
-            self._answer.put(body)
+        if self._response is not None:
+            self._response.put(body)
 
     def on_message_complete(self) -> None:
-        """End the answer."""
+        """End the response."""
         if not self._interim:
             self._done()
 
     def _done(self) -> None:
-        answer, self._answer = self._answer, None
-        if answer is None:
+        response, self._response = self._response, None
+        if response is None:
             return
-        answer.end()
+        response.end()
         self._resume_sending()
         if not self._keep or self._sending or self._transport is None:
             self._drop()
@@ -368,19 +362,19 @@ class Connection(asyncio.Protocol):
         self._deadline = self._loop.time() + self._timeouts.idle_s
         self._owner.freed(self)
 
-    def _refuse(self, error: UpstreamProtocolError) -> None:
-        """Close; where the answer was whole before the fault, it stands."""
-        if self._answer is None:
+    def _reject(self, error: UpstreamProtocolError) -> None:
+        """Close; a response that was complete before the fault is kept."""
+        if self._response is None:
             self._drop()
         else:
             self._fail(error)
 
     def _fail(self, error: UpstreamError) -> None:
-        answer, self._answer = self._answer, None
+        response, self._response = self._response, None
         self._drop()
         self._resume_sending()
-        if answer is not None:
-            answer.end(error)
+        if response is not None:
+            response.end(error)
 
     def _drop(self) -> None:
         if self._transport is not None:
@@ -390,12 +384,14 @@ class Connection(asyncio.Protocol):
         now = self._loop.time()
         if self._armed is not None:
             self._armed.cancel()
-        self._armed = self._loop.call_at(min(self._deadline, now + self._shortest), self._look_at_the_clock)
+        # One timer serves all timeouts: it fires no later than the shortest of them, so a deadline is moved by writing a number,
+        # without touching the event loop.
+        self._armed = self._loop.call_at(min(self._deadline, now + self._shortest), self._on_timer)
 
-    def _look_at_the_clock(self) -> None:
+    def _on_timer(self) -> None:
         if self._loop.time() < self._deadline:
             self._arm()
-        elif self._answer is None:
+        elif self._response is None:
             self._drop()
         else:
             which = "total" if self._total_by <= self._read_by else "read"
@@ -406,5 +402,5 @@ class Connection(asyncio.Protocol):
 
 def _too_large(limit: int) -> UpstreamProtocolError:
     return UpstreamProtocolError(
-        f"the headers of the provider's answer are larger than {limit} bytes", hint="see `limits.header_bytes`"
+        f"the headers of the provider's response are larger than {limit} bytes", hint="see `limits.header_bytes`"
     )
