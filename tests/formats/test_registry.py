@@ -91,6 +91,23 @@ def test_no_json_breaks_a_reader(name: str, record: dict[str, Any]) -> None:
     assert all(classify(row.exchange.response) for row in rows if isinstance(row, Traced))
 
 
+@pytest.mark.parametrize("name", sorted(FORMATS))
+@given(record=json_objects() | spoilt_examples())
+def test_the_fields_of_a_format_are_necessary(name: str, record: dict[str, Any]) -> None:
+    """Whether a record is of a format does not depend on the fields by which the registry decides to import it."""
+    assert name == FORMATS[name].load().NAME
+    assert FORMATS[name].sniffs(record) == FORMATS[name].load().sniffs(record)
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=str)
+def test_examples_pass_the_registry_as_they_pass_their_formats(example: Example) -> None:
+    """Every format says of every example what it says by itself."""
+    for record in example.records:
+        assert [known.sniffs(record) for known in FORMATS.values()] == [
+            known.load().sniffs(record) for known in FORMATS.values()
+        ]
+
+
 def test_the_registry_names_its_formats() -> None:
     """A format is found by its own name, in any case, and rows of columns are asked last."""
     assert sorted(FORMATS) == NAMES

@@ -18,7 +18,7 @@ from demur.io.config import InputLimits
 from demur.io.records import read_records
 from demur.io.sources import find_sources
 from demur.runs.engine import open_engine
-from demur.runs.flat_tables import flat_columns
+from demur.runs.flat_tables import flat_table
 from demur.runs.ingest import Ingest
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def assert_the_same(engine: Engine, path: Path) -> bool:
         engine.ask("DROP TABLE run")
     assert list(map(bare, found)) == rows
     assert loaded.rows == len(rows)
-    return flat_columns(source, FIELDS) is not None
+    return flat_table(source, FIELDS) is not None
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
@@ -154,7 +154,7 @@ def test_what_duckdb_cannot_read_is_left_to_the_exact_reader(engine: Engine, tmp
     many = "".join(f"{i},{YES},x\n" for i in range(5000))
     path.write_bytes(f"id,response,category\n{many}{line}\n".encode("latin-1"))
     (source,) = find_sources([str(path)], engine.folder)
-    assert flat_columns(source, ()) is not None
+    assert flat_table(source, ()) is not None
     loaded = engine.load("run", [str(path)], name="run", port=Ingest(), limits=InputLimits())
     numbered = engine.ask("SELECT count(*), min(rowid), max(rowid), min(line), max(line) FROM run")
     engine.ask("DROP TABLE run")

@@ -15,7 +15,7 @@ from demur.detect.prompts.check import check_prompt
 from demur.detect.prompts.phrase_lists import prompt_judge_of_pack
 from demur.errors import EmptyInputError, InputError, ShapeError, UsageError
 from demur.io.config import input_limits
-from demur.io.files import Item, read_items
+from demur.io.items import Item, read_items
 from demur.model.exchange import Exchange
 from demur.model.verdict import Outcome
 from demur.wire.plain import plain

@@ -11,17 +11,13 @@ each in the row or in its `meta`.
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-import msgspec
-
-from demur.errors import EmptyInputError, EncodingError, InputError, JsonError, ShapeError, SizeLimitError
-from demur.io.files import bounded_document, bounded_lines, open_source
+from demur.errors import EmptyInputError, InputError, JsonError, ShapeError
+from demur.io.files import csv_rows, json_rows, open_source
 from demur.model.evaluation import Dimension, Label, LabelledText, Side
 
 if TYPE_CHECKING:
@@ -60,7 +56,6 @@ _FACET_KEYS = {
     Dimension.TRAP: ("trap",),
     Dimension.REASON: ("reason",),
 }
-_BOM = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +68,7 @@ class LeftOut:
 def read_labelled(name: str, limits: InputLimits) -> Iterator[LabelledText | LeftOut | InputError]:
     """Yield the rows of a labelled set, or of standard input (JSON lines) where `name` is `-`."""
     source = source_name(name)
-    read = _csv_rows if Path(name).suffix.lower() == ".csv" else _json_rows
+    read = _table_rows if Path(name).suffix.lower() == ".csv" else json_rows
     count = 0
     try:
         with open_source(name) as stream:
@@ -83,7 +78,7 @@ def read_labelled(name: str, limits: InputLimits) -> Iterator[LabelledText | Lef
     except OSError as exc:
         yield InputError((exc.strerror or "cannot be read").lower(), source=source, hint="check the path")
     except InputError as exc:
-        yield exc.at(source)
+        yield exc.at(source, exc.line)
     else:
         if not count:
             yield EmptyInputError("no rows in it", source=source, hint="expected one labelled text a line")
@@ -94,61 +89,16 @@ def source_name(name: str) -> str:
     return "<stdin>" if name == "-" else name.encode("utf-8", "replace").decode("utf-8")
 
 
-def _json_rows(stream: IO[bytes], limits: InputLimits) -> Iterator[tuple[int, Mapping[str, Any] | InputError]]:
-    for number, line in bounded_lines(stream, limits):
-        if isinstance(line, SizeLimitError):
-            yield number, line
-        elif (row := line.removeprefix(_BOM) if number == 1 else line).strip():
-            yield number, _object(row)
-
-
-def _object(line: bytes) -> Mapping[str, Any] | InputError:
-    try:
-        row = msgspec.json.decode(line)
-    except (msgspec.DecodeError, RecursionError) as exc:
-        return JsonError(f"not JSON ({str(exc).removeprefix('JSON is ')})", hint="expected one JSON object a line")
-    except UnicodeDecodeError:
-        return _not_utf8()
-    if not isinstance(row, dict):
-        return ShapeError("expected a JSON object", hint="a row has a text and a `label`")
-    return row
-
-
-def _csv_rows(stream: IO[bytes], limits: InputLimits) -> Iterator[tuple[int, Mapping[str, Any] | InputError]]:
-    whole = bounded_document(stream, limits)
-    try:
-        text = whole.removeprefix(_BOM).decode("utf-8")
-    except UnicodeDecodeError as exc:
-        raise _not_utf8() from exc
-    yield from _table(text, limits)
-
-
-def _table(text: str, limits: InputLimits) -> list[tuple[int, Mapping[str, Any] | InputError]]:
-    """Return the rows below a header, each with the line that it starts on."""
-    # The module refuses fields above 128 KiB by a setting of the whole process; ours stands only while this runs.
-    before = csv.field_size_limit(limits.line_bytes)
-    try:
-        reader = csv.reader(io.StringIO(text, newline=""))
-        header = [name.strip().lower() for name in next(reader, [])]
-        if header and "label" not in header:
+def _table_rows(stream: IO[bytes], limits: InputLimits) -> Iterator[tuple[int, Mapping[str, Any] | InputError]]:
+    """Yield the rows of a CSV by the lower-case names of its columns."""
+    for line, row in csv_rows(stream, limits):
+        if isinstance(row, InputError):
+            yield line, row
+            continue
+        cells = {name.lower(): cell for name, cell in row.items()}
+        if "label" not in cells:
             raise ShapeError("no `label` in the header", hint="expected columns such as text,label,lang,category")
-        rows: list[tuple[int, Mapping[str, Any] | InputError]] = []
-        start = reader.line_num + 1
-        for cells in reader:
-            if cells:
-                rows.append((start, _cells(header, cells)))
-            start = reader.line_num + 1
-    except csv.Error as exc:
-        raise ShapeError(f"not CSV ({exc})", hint="expected a header and one row a text") from exc
-    finally:
-        csv.field_size_limit(before)
-    return rows
-
-
-def _cells(header: list[str], cells: list[str]) -> Mapping[str, Any] | InputError:
-    if len(cells) != len(header):
-        return ShapeError(f"{len(cells)} cells below a header of {len(header)}", hint="quote texts that hold commas")
-    return dict(zip(header, cells, strict=True))
+        yield line, cells
 
 
 def _usable(row: Mapping[str, Any] | InputError, source: str, line: int) -> LabelledText | LeftOut | InputError:
@@ -178,6 +128,11 @@ def _labelled(row: Mapping[str, Any], source: str, line: int) -> LabelledText | 
     stem = "stdin" if source == "<stdin>" else Path(source).stem
     named = row.get("id")
     facets = ((Dimension.SET, _word(row.get("source")) or stem), *_facets(row, plain, label))
+    try:
+        "".join([text, _word(named), *(value for _, value in facets)]).encode()
+    except UnicodeEncodeError as exc:
+        # JSON can spell half of a surrogate pair, but no report could be written with it.
+        raise JsonError("not JSON (half of a surrogate pair)", hint="expected one JSON object a line") from exc
     return LabelledText(_word(named) or f"{stem}:{line}", text, label, source, line, facets)
 
 
@@ -196,7 +151,3 @@ def _facets(row: Mapping[str, Any], word: str, label: Label) -> Iterator[tuple[D
 def _word(value: object) -> str:
     """Return a name as it can be grouped by: a string or a number, or nothing."""
     return str(value).strip() if isinstance(value, str | int | float) else ""
-
-
-def _not_utf8() -> EncodingError:
-    return EncodingError("not UTF-8", hint="convert it: iconv -f LATIN1 -t UTF-8")

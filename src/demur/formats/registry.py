@@ -1,85 +1,125 @@
-"""Which format is this trace? The registry, in the order in which formats are asked.
+"""The trace formats, in the order in which a record is tried against them.
 
-Laws: a format is recognised by fields that only it has; the more specific is asked first, and rows of plain columns last,
-because every tool's export has some field that could be a column; no format is taken for another.
+The more specific formats come first and rows of plain columns last, since every tool's export has some field that could be a column.
+A format's module is imported only once a record has one of its fields: most runs are of one format, and there are 26.
 """
 
 from __future__ import annotations
 
 import difflib
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from demur.errors import UsageError
-from demur.formats import (
-    braintrust,
-    deepeval,
-    flat_rows,
-    inspect,
-    langfuse,
-    langfuse_export,
-    langsmith,
-    litellm,
-    lm_eval,
-    messages,
-    openai_evals,
-    promptfoo,
-    shadow_log,
-    sharegpt,
-)
-from demur.formats.batch import ANTHROPIC_BATCH, OPENAI_BATCH, OPENAI_RESPONSES_BATCH
-from demur.formats.provider_log import ANTHROPIC, AZURE, BEDROCK, GEMINI, OPENAI_CHAT
-from demur.formats.spans import openinference, openllmetry, otel, vercel
+from demur.wire.flat import RESPONSE_FIELDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from demur.formats.interface import TraceFormat
+    from demur.formats.interface import TraceFormat, TraceReader
     from demur.wire.interface import JsonObject
 
-__all__ = ["FORMATS", "format_named", "format_of", "format_of_all"]
+__all__ = ["FORMATS", "ListedFormat", "format_named", "format_of", "format_of_all"]
 
-_IN_ORDER: tuple[TraceFormat, ...] = (
-    ANTHROPIC_BATCH,
-    OPENAI_RESPONSES_BATCH,
-    OPENAI_BATCH,
-    shadow_log,
-    litellm,
-    langfuse,
-    langfuse_export,
-    vercel,
-    openinference,
-    otel,
-    openllmetry,
-    inspect,
-    promptfoo,
-    lm_eval,
-    openai_evals,
-    deepeval,
-    braintrust,
-    langsmith,
-    AZURE,
-    OPENAI_CHAT,
-    ANTHROPIC,
-    GEMINI,
-    BEDROCK,
-    sharegpt,
-    messages,
-    flat_rows,
-)
-FORMATS: Mapping[str, TraceFormat] = {known.NAME: known for known in _IN_ORDER}
+
+class ListedFormat:
+    """A trace format whose module is imported when it is first needed.
+
+    A record can be of the format only if it has one of `fields`, holds an object or a list in one of `nested`, or has a field that
+    begins with `prefix`; the format's own `sniffs` then decides.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        home: str,
+        *,
+        fields: Sequence[str] = (),
+        nested: Sequence[str] = (),
+        prefix: str | None = None,
+    ) -> None:
+        """Keep where the format is: `home` is a module of this package, or a value in one (`module:NAME`)."""
+        self.NAME = name
+        self._home = home
+        self._fields = frozenset(fields)
+        self._nested = tuple(nested)
+        self._prefix = prefix
+        self._loaded: TraceFormat | None = None
+
+    def load(self) -> TraceFormat:
+        """Return the format itself."""
+        if self._loaded is None:
+            module, _, value = self._home.partition(":")
+            found = import_module(f"demur.formats.{module}")
+            self._loaded = getattr(found, value) if value else found
+        assert self._loaded is not None  # noqa: S101 — set above
+        return self._loaded
+
+    def sniffs(self, record: JsonObject) -> bool:
+        """Return whether a record is of this format."""
+        possible = (
+            not self._fields.isdisjoint(record)
+            or any(isinstance(record.get(name), dict | list) for name in self._nested)
+            or (self._prefix is not None and any(name.startswith(self._prefix) for name in record))
+        )
+        return possible and self.load().sniffs(record)
+
+    def open_reader(self) -> TraceReader:
+        """Return a reader for one file."""
+        return self.load().open_reader()
+
+
+_BATCH = ("custom_id",)
+_SPANS = ("resourceSpans", "resource_spans", "resourceLogs", "attributes")
+_SPAN_PREFIX = "attributes."
+# A provider's response is the row itself or an object that the row holds.
+_BODY = ("choices", "output", "content", "candidates", "promptFeedback", "prompt_feedback", "error", "Error")
+_BODY_HOLDERS = ("response", "body", "result", "completion", "response_body")
+
+FORMATS: Mapping[str, ListedFormat] = {
+    known.NAME: known
+    for known in (
+        ListedFormat("anthropic-batch", "batch:ANTHROPIC_BATCH", fields=_BATCH),
+        ListedFormat("openai-responses-batch", "batch:OPENAI_RESPONSES_BATCH", fields=_BATCH),
+        ListedFormat("openai-batch", "batch:OPENAI_BATCH", fields=_BATCH),
+        ListedFormat("agentlog", "shadow_log", nested=("payload",)),
+        ListedFormat("litellm", "litellm", fields=("call_type",)),
+        ListedFormat("langfuse", "langfuse", fields=("traceId",), nested=("observations", "data")),
+        ListedFormat("langfuse-export", "langfuse_export", fields=("trace_id",)),
+        ListedFormat("vercel", "spans.vercel", nested=_SPANS, prefix=_SPAN_PREFIX),
+        ListedFormat("openinference", "spans.openinference", nested=_SPANS, prefix=_SPAN_PREFIX),
+        ListedFormat("otel", "spans.otel", nested=_SPANS, prefix=_SPAN_PREFIX),
+        ListedFormat("openllmetry", "spans.openllmetry", nested=_SPANS, prefix=_SPAN_PREFIX),
+        ListedFormat("inspect", "inspect", nested=("eval", "output")),
+        ListedFormat("promptfoo", "promptfoo", nested=("results", "prompt")),
+        ListedFormat("lm-eval", "lm_eval", nested=("resps",)),
+        ListedFormat("openai-evals", "openai_evals", fields=("final_report",), nested=("spec", "data")),
+        ListedFormat("deepeval", "deepeval", nested=("testRunData", "testCases", "conversationalTestCases")),
+        ListedFormat("braintrust", "braintrust", fields=("root_span_id",)),
+        ListedFormat("langsmith", "langsmith", fields=("run_type",)),
+        ListedFormat("azure", "provider_log:AZURE", fields=_BODY, nested=_BODY_HOLDERS),
+        ListedFormat("openai-chat", "provider_log:OPENAI_CHAT", fields=_BODY, nested=_BODY_HOLDERS),
+        ListedFormat("anthropic", "provider_log:ANTHROPIC", fields=_BODY, nested=_BODY_HOLDERS),
+        ListedFormat("gemini", "provider_log:GEMINI", fields=_BODY, nested=_BODY_HOLDERS),
+        ListedFormat("bedrock", "provider_log:BEDROCK", fields=_BODY, nested=_BODY_HOLDERS),
+        ListedFormat("sharegpt", "sharegpt", nested=("conversations",)),
+        ListedFormat("messages", "messages", nested=("messages", "completion")),
+        ListedFormat("flat", "flat_rows", fields=RESPONSE_FIELDS),
+    )
+}
 
 
 def format_of(record: JsonObject) -> TraceFormat | None:
     """Return the first format that a record is of; None where none knows it."""
-    return next((known for known in _IN_ORDER if known.sniffs(record)), None)
+    return next((known for known in FORMATS.values() if known.sniffs(record)), None)
 
 
 def format_of_all(records: Sequence[JsonObject]) -> TraceFormat | None:
-    """Return the format that most records are of, the first asked where several are equal; None where none knows any.
+    """Return the format that most records are of, the first in the list where several are equal; None where none knows any.
 
-    One odd row at the start of a file, such as an error in a provider's own shape, does not name the format of the others.
+    One odd row at the start of a file, such as an error in a provider's own format, does not name the format of the others.
     """
-    counts = {known.NAME: sum(map(known.sniffs, records)) for known in _IN_ORDER}
+    counts = {name: sum(map(known.sniffs, records)) for name, known in FORMATS.items()}
     best = max(counts.values())
     return next((FORMATS[name] for name, count in counts.items() if count == best), None) if best else None
 

@@ -19,12 +19,22 @@ if TYPE_CHECKING:
 
     from demur.wire.interface import JsonObject
 
-__all__ = ["day_of", "fields_of", "key_of", "label_of", "other_homes", "request_of", "text_of"]
+__all__ = [
+    "HOLDERS",
+    "MAX_LABEL_CHARS",
+    "day_of",
+    "fields_of",
+    "key_of",
+    "label_of",
+    "other_spellings",
+    "request_of",
+    "text_of",
+]
 
 _MAX_FIELDS = 64
-_MAX_LABEL_CHARS = 200
+MAX_LABEL_CHARS = 200
 _MAX_INTEGER = 2**64
-_HOLDERS = ("metadata", "meta", "tags", "attributes", "labels", "properties", "extra", "info", "vars")
+HOLDERS = ("metadata", "meta", "tags", "attributes", "labels", "properties", "extra", "info", "vars")
 """Objects whose own scalars are the row's, one level down."""
 _NORMAL = {
     "model": ("model", "model_name", "modelId", "model_id", "modelVersion"),
@@ -57,18 +67,18 @@ def fields_of(record: JsonObject, *, skip: AbstractSet[str] = frozenset()) -> tu
     return tuple(fields.items())[:_MAX_FIELDS]
 
 
-def other_homes(field: str) -> frozenset[str]:
-    """Return the names under which a row may keep a field, besides its own: other spellings, and holders of fields."""
-    return frozenset({*_HOLDERS, *(_TIMES if field == "day" else _NORMAL.get(field, ()))}) - {field}
+def other_spellings(field: str) -> frozenset[str]:
+    """Return the names under which a row may keep a field, besides its own; a day is computed from its own column too."""
+    return frozenset(_TIMES) if field == "day" else frozenset(_NORMAL.get(field, ())) - {field}
 
 
 def label_of(value: object) -> str | None:
     """Return a scalar as text, None where it is none, empty, not finite, or too long to be a label."""
     match value:
+        case str():
+            return value if 0 < len(value) <= MAX_LABEL_CHARS else None
         case bool():
             return "true" if value else "false"
-        case str():
-            return value if 0 < len(value) <= _MAX_LABEL_CHARS else None
         case int():
             # Python refuses to print very large integers; nobody cuts a run by them.
             return str(value) if abs(value) < _MAX_INTEGER else None
@@ -100,10 +110,10 @@ def day_of(value: object) -> str | None:
 
 def _scalars(record: JsonObject, skip: AbstractSet[str]) -> Iterator[tuple[str, object]]:
     for name, value in record.items():
-        if name in skip or len(name) > _MAX_LABEL_CHARS:
+        if name in skip or len(name) > MAX_LABEL_CHARS:
             continue
-        if name in _HOLDERS and isinstance(value, dict):
-            yield from ((f"{name}.{key}", item) for key, item in value.items() if len(key) <= _MAX_LABEL_CHARS)
+        if name in HOLDERS and isinstance(value, dict):
+            yield from ((f"{name}.{key}", item) for key, item in value.items() if len(key) <= MAX_LABEL_CHARS)
         else:
             yield name, value
 
@@ -111,9 +121,9 @@ def _scalars(record: JsonObject, skip: AbstractSet[str]) -> Iterator[tuple[str, 
 def _normal_fields(record: JsonObject, found: dict[str, str]) -> Iterator[tuple[str, str]]:
     """Yield what has a name of its own wherever it stands: at the top first, then in the holders in their order."""
     for name, spellings in _NORMAL.items():
-        places = (*spellings, *(f"{holder}.{spelling}" for holder in _HOLDERS for spelling in spellings))
+        places = (*spellings, *(f"{holder}.{spelling}" for holder in HOLDERS for spelling in spellings))
         yield from ((name, found[place]) for place in [next((p for p in places if p in found), None)] if place)
-    holders = [record, *(record[name] for name in _HOLDERS if isinstance(record.get(name), dict))]
+    holders = [record, *(record[name] for name in HOLDERS if isinstance(record.get(name), dict))]
     day = next((day for holder in holders for name in _TIMES if (day := day_of(holder.get(name)))), None)
     yield from (("day", day),) if day else ()
 

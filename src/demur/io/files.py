@@ -1,76 +1,51 @@
-"""Files and standard input, read item by item: plain text, a JSON document, JSON lines, or a captured stream.
+"""Files and standard input, read within limits: small texts whole, JSON lines and CSV row by row.
 
-Laws: an item that cannot be read is an item that holds the error, with its file and line, and the next one is read all
-the same; no line and no document is held in memory beyond the limits; nothing is silently shortened.
+No line and no document is held in memory beyond the limits, and nothing is silently shortened: what is too large is an error.
 """
 
 from __future__ import annotations
 
+import csv
 import re
 import sys
-from collections.abc import Callable
 from contextlib import contextmanager
-from dataclasses import dataclass
-from enum import Enum, auto
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Protocol
+from typing import IO, TYPE_CHECKING, Protocol
 
-from demur.errors import EmptyInputError, EncodingError, InputError, JsonError, ShapeError, SizeLimitError
+from demur.errors import EncodingError, InputError, ShapeError, SizeLimitError
 from demur.wire.document import parse_json, parse_utf8
-from demur.wire.shapes import read_exchange, read_stream
-from demur.wire.sse import Decoder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from collections.abc import Set as AbstractSet
 
     from demur.io.config import InputLimits
-    from demur.model.exchange import Exchange
+    from demur.wire.interface import JsonObject
 
 __all__ = [
-    "BodyReader",
-    "Item",
+    "BOM",
     "bounded_document",
     "bounded_lines",
+    "csv_rows",
+    "json_object",
+    "json_rows",
     "open_source",
-    "read_items",
     "read_text",
     "too_large",
+    "unreadable",
 ]
 
-BodyReader = Callable[[dict[str, Any]], "Exchange"]
-"""Takes a JSON object apart: as an answer, or as what was asked."""
-
-_HEAD_BYTES = 65536
-_LINES_TRIED = 20
-_EVENT = re.compile(rb"(?m)^data: ?(?:\{|\[DONE\])")
-_ARRAY = re.compile(rb"\[\s*[{\]]")
-_BOM = b"\xef\xbb\xbf"
+BOM = b"\xef\xbb\xbf"
+_SKIP_BYTES = 1 << 20
+_NOT_UTF8 = re.compile("[\udc80-\udcff]")
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
-    """One thing read: a text, an exchange, or the error met in its place."""
+class _Readable(Protocol):
+    """Bytes that are read line by line."""
 
-    source: str
-    line: int | None
-    content: str | Exchange | InputError
-
-
-class _Kind(Enum):
-    TEXT = auto()
-    DOCUMENT = auto()
-    LINES = auto()
-    STREAM = auto()
-
-
-def read_items(name: str, limits: InputLimits, *, read: BodyReader = read_exchange) -> Iterator[Item]:
-    """Yield what stands in a file, or in standard input where `name` is `-`; `read` takes each JSON object."""
-    source = "<stdin>" if name == "-" else name
-    try:
-        with open_source(name) as stream:
-            yield from _read(stream, source, limits, read=read)
-    except OSError as exc:
-        yield Item(source, None, _unreadable(exc, source))
+    def readline(self, size: int, /) -> bytes:
+        """Return up to `size` bytes of the next line."""
+        ...
 
 
 def read_text(name: str) -> str:
@@ -78,10 +53,11 @@ def read_text(name: str) -> str:
     try:
         return parse_utf8(Path(name).read_bytes())
     except OSError as exc:
-        raise _unreadable(exc, name) from exc
+        raise unreadable(exc, name) from exc
 
 
-def _unreadable(exc: OSError, source: str) -> InputError:
+def unreadable(exc: OSError, source: str) -> InputError:
+    """Return the error for a file that the system does not let us read."""
     return InputError((exc.strerror or "cannot be read").lower(), source=source, hint="check the path")
 
 
@@ -97,115 +73,6 @@ def open_source(name: str) -> Iterator[IO[bytes]]:
             yield stream
 
 
-def _read(stream: IO[bytes], source: str, limits: InputLimits, *, read: BodyReader) -> Iterator[Item]:
-    head = stream.read(_HEAD_BYTES)
-    try:
-        _refuse_unreadable(head)
-        kind = _kind(source, head.removeprefix(_BOM))
-        if kind is _Kind.LINES:
-            yield from _lines(_Rest(head, stream), source, limits, read=read)
-            return
-        whole = bounded_document(stream, limits, head=head).removeprefix(_BOM)
-        yield from _document(whole, kind, source, read=read)
-    except InputError as exc:
-        yield Item(source, None, exc.at(source))
-
-
-def _refuse_unreadable(head: bytes) -> None:
-    if not head.strip():
-        raise EmptyInputError("nothing in it", hint="expected text, a response as JSON, or JSON lines")
-    if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        raise EncodingError("not UTF-8 but UTF-16", hint="convert it: iconv -f UTF-16 -t UTF-8")
-
-
-def _kind(source: str, head: bytes) -> _Kind:
-    """Return how to read an input, by its name's ending, else by how it starts."""
-    ending = Path(source).suffix.lower()
-    start = head.lstrip()
-    if ending in (".jsonl", ".ndjson"):
-        return _Kind.LINES
-    if _EVENT.search(head):
-        return _Kind.STREAM
-    if _has_json_lines(start):
-        return _Kind.LINES
-    if ending == ".json" or start.startswith(b"{") or _ARRAY.match(start):
-        return _Kind.DOCUMENT
-    return _Kind.TEXT
-
-
-def _has_json_lines(start: bytes) -> bool:
-    """Return whether there is more than one line and one of the first is an object by itself, bad ones among them or not."""
-    *lines, _ = [line for line in start.splitlines() if line.strip()][: _LINES_TRIED + 1] or [b""]
-    return any(line.lstrip().startswith(b"{") and _is_json(line) for line in lines)
-
-
-def _is_json(line: bytes) -> bool:
-    try:
-        parse_json(line)
-    except InputError:
-        return False
-    return True
-
-
-class _Readable(Protocol):
-    """Bytes that are read line by line."""
-
-    def readline(self, size: int, /) -> bytes:
-        """Return up to `size` bytes of the next line."""
-        ...
-
-
-class _Rest:
-    """A stream whose head has been read already."""
-
-    def __init__(self, head: bytes, stream: IO[bytes]) -> None:
-        self._head = head.removeprefix(_BOM)
-        self._stream = stream
-
-    def readline(self, size: int) -> bytes:
-        """Return up to `size` bytes of the next line."""
-        if not self._head:
-            return self._stream.readline(size)
-        cut = self._head.find(b"\n") + 1
-        take = min(cut or len(self._head), size)
-        piece, self._head = self._head[:take], self._head[take:]
-        if cut or take == size:
-            return piece
-        return piece + self._stream.readline(size - take)
-
-
-def bounded_lines(stream: _Readable, limits: InputLimits) -> Iterator[tuple[int, bytes | SizeLimitError]]:
-    """Yield each line with its number, from 1 on; one beyond the limit is skipped whole and its error stands for it."""
-    number = 0
-    while line := stream.readline(limits.line_bytes + 1):
-        number += 1
-        if len(line) > limits.line_bytes and not line.endswith(b"\n"):
-            _skip_line(stream)
-            yield number, too_large("line", limits.line_bytes, "DEMUR_MAX_LINE_BYTES")
-        else:
-            yield number, line
-
-
-def _lines(stream: _Rest, source: str, limits: InputLimits, *, read: BodyReader) -> Iterator[Item]:
-    for number, line in bounded_lines(stream, limits):
-        if isinstance(line, SizeLimitError):
-            yield Item(source, number, line.at(source, number))
-        elif line.strip():
-            yield _line(line, source, number, read=read)
-
-
-def _skip_line(stream: _Readable) -> None:
-    while (piece := stream.readline(1024 * 1024)) and not piece.endswith(b"\n"):
-        pass
-
-
-def _line(line: bytes, source: str, number: int, *, read: BodyReader) -> Item:
-    try:
-        return Item(source, number, _exchange(parse_json(line), read))
-    except InputError as exc:
-        return Item(source, number, exc.at(source, number))
-
-
 def bounded_document(stream: IO[bytes], limits: InputLimits, *, head: bytes = b"") -> bytes:
     """Return the whole of a stream whose `head` has been read already, or raise where it is beyond the limit."""
     whole = head + stream.read(limits.document_bytes + 1 - len(head))
@@ -214,47 +81,86 @@ def bounded_document(stream: IO[bytes], limits: InputLimits, *, head: bytes = b"
     return whole
 
 
-def _document(whole: bytes, kind: _Kind, source: str, *, read: BodyReader) -> Iterator[Item]:
-    if kind is _Kind.TEXT:
-        yield Item(source, None, parse_utf8(whole))
-        return
-    if kind is _Kind.STREAM:
-        yield Item(source, None, read_stream(Decoder().feed(whole)))
-        return
-    try:
-        body = parse_json(whole)
-    except JsonError:
-        first, _, more = whole.partition(b"\n")
-        if not (more.strip() and _is_json(first)):
-            raise
-        # Lines after all: the first was longer than the look at the head.
-        for number, line in enumerate(whole.splitlines(), 1):
-            if line.strip():
-                yield _line(line, source, number, read=read)
-        return
-    yield from _bodies(body, source, read)
-
-
-def _bodies(body: Any, source: str, read: BodyReader) -> Iterator[Item]:  # noqa: ANN401 — decoded JSON
-    """Yield one item for a JSON object, or one for each element of an array."""
-    if not isinstance(body, list):
-        yield Item(source, None, _exchange(body, read))
-        return
-    if not body:
-        raise EmptyInputError("an empty array", hint="expected at least one response")
-    for number, element in enumerate(body, 1):
-        try:
-            yield Item(source, number, _exchange(element, read))
-        except InputError as exc:
-            yield Item(source, number, exc.at(source, number))
-
-
-def _exchange(body: Any, read: BodyReader) -> Exchange:  # noqa: ANN401 — decoded JSON
-    if not isinstance(body, dict):
-        raise ShapeError("expected a JSON object", hint="each item is a provider's response or a row with a `response`")
-    return read(body)
+def bounded_lines(stream: _Readable, limits: InputLimits) -> Iterator[tuple[int, bytes | SizeLimitError]]:
+    """Yield each line with its number, from 1 on; one beyond the limit is skipped whole and its error takes its place."""
+    number = 0
+    while line := stream.readline(limits.line_bytes + 1):
+        number += 1
+        if len(line) > limits.line_bytes and not line.endswith(b"\n"):
+            while (piece := stream.readline(_SKIP_BYTES)) and not piece.endswith(b"\n"):
+                pass
+            yield number, too_large("line", limits.line_bytes, "DEMUR_MAX_LINE_BYTES")
+        else:
+            yield number, line
 
 
 def too_large(what: str, limit: int, setting: str) -> SizeLimitError:
     """Return the error for what is beyond a limit, which names the setting that raises it."""
     return SizeLimitError(f"a {what} of more than {limit} bytes", hint=f"raise {setting} if that is meant")
+
+
+def json_object(data: bytes, *, hint: str = "one record a line", nan_is_null: bool = False) -> JsonObject | InputError:
+    """Return the JSON object in some bytes, or the error that there is none."""
+    try:
+        record = parse_json(data, nan_is_null=nan_is_null)
+    except InputError as exc:
+        return exc
+    return record if isinstance(record, dict) else ShapeError("expected a JSON object", hint=hint)
+
+
+def json_rows(
+    stream: _Readable, limits: InputLimits, *, only: AbstractSet[int] | None = None, hint: str = "one record a line"
+) -> Iterator[tuple[int, JsonObject | InputError]]:
+    """Yield the object in each line that is not blank, or the error in its place; `only` are the lines that are wanted."""
+    for number, line in bounded_lines(stream, limits):
+        if only is not None and number not in only:
+            continue
+        if isinstance(line, InputError):
+            yield number, line
+        elif line.strip():
+            yield number, json_object(line.removeprefix(BOM) if number == 1 else line, hint=hint)
+
+
+def csv_rows(
+    stream: _Readable, limits: InputLimits, *, delimiter: str = ","
+) -> Iterator[tuple[int, dict[str, str] | InputError]]:
+    """Yield the cells of each row by the names in the header, with the line that the row starts on.
+
+    A row of another length, or in another encoding, is an error in its place; a file that is no CSV raises.
+    """
+    # The module's own limit of 128 KiB, a setting of the whole process, is less than a long response.
+    csv.field_size_limit(limits.line_bytes)
+    rows = csv.reader(_csv_lines(stream, limits), delimiter=delimiter, strict=True)
+    header: list[str] = []
+    line = 1
+    try:
+        for row in rows:
+            if not header:
+                header = [name.strip() for name in row]
+                twice = sorted({name for name in header if header.count(name) > 1})
+                if twice:
+                    hint = "give every column a name of its own"
+                    raise ShapeError(f"two columns are called `{twice[0]}`", line=1, hint=hint)
+            elif row:
+                yield line, _cells(header, row)
+            line = rows.line_num + 1
+    except csv.Error as exc:
+        hint = "close the quotation marks of the cell, and double those inside it"
+        raise InputError(f"not CSV ({exc})", line=line, hint=hint) from exc
+
+
+def _csv_lines(stream: _Readable, limits: InputLimits) -> Iterator[str]:
+    """Yield lines as text; bytes that are no UTF-8 become lone surrogates, which no UTF-8 has."""
+    for number, line in bounded_lines(stream, limits):
+        if isinstance(line, InputError):
+            raise line.at("", number)
+        yield (line.removeprefix(BOM) if number == 1 else line).decode("utf-8", "surrogateescape")
+
+
+def _cells(header: list[str], row: list[str]) -> dict[str, str] | InputError:
+    if len(row) != len(header):
+        hint = "quote cells with commas in them"
+        return ShapeError(f"{len(row)} cells where the header has {len(header)}", hint=hint)
+    if any(_NOT_UTF8.search(cell) for cell in row):
+        return EncodingError("not UTF-8", hint="convert it: iconv -f LATIN1 -t UTF-8")
+    return dict(zip(header, row, strict=True))

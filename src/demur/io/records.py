@@ -6,32 +6,31 @@ a row of a table is the object of its columns, empty cells of a CSV being null.
 
 from __future__ import annotations
 
-import csv
 import io
-import re
 import struct
 import sys
 import zipfile
 import zlib
 from dataclasses import dataclass
 from itertools import islice, pairwise
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
-from demur.errors import EmptyInputError, EncodingError, InputError, JsonError, ShapeError
+from demur.errors import EmptyInputError, InputError, JsonError, ShapeError
 from demur.formats.registry import format_of, format_of_all
-from demur.io.files import bounded_document, bounded_lines, too_large
-from demur.io.sources import Kind, open_bytes
+from demur.io.files import BOM, bounded_document, csv_rows, json_object, json_rows, too_large
+from demur.io.sources import Kind, find_sources, open_bytes
 from demur.wire.document import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from collections.abc import Set as AbstractSet
+    from pathlib import Path
 
     from demur.io.config import InputLimits
     from demur.io.sources import Source
     from demur.wire.interface import JsonObject
 
-__all__ = ["Block", "Record", "blocks_from", "line_blocks", "lines_at", "read_records", "sniff"]
+__all__ = ["Block", "Record", "blocks_from", "line_blocks", "lines_at", "named_rows", "read_records", "sniff"]
 
 Record = tuple[int | None, "JsonObject | InputError"]
 """A line (None where a source has none) and what stands there."""
@@ -39,8 +38,6 @@ Record = tuple[int | None, "JsonObject | InputError"]
 _BLOCK_BYTES = 4 << 20
 _RECORDS_TRIED = 50
 _ZSTD_METHODS = (93, 20)
-_BOM = b"\xef\xbb\xbf"
-_NOT_UTF8 = re.compile("[\udc80-\udcff]")
 
 
 def read_records(source: Source, limits: InputLimits, *, only: AbstractSet[int] | None = None) -> Iterator[Record]:
@@ -48,12 +45,10 @@ def read_records(source: Source, limits: InputLimits, *, only: AbstractSet[int] 
 
     `only` are the lines of a file of lines that are wanted: the others are not taken apart.
     """
-    if source.kind is Kind.LINES:
-        yield from _lines(source, limits, only)
+    if source.kind in (Kind.LINES, Kind.CSV):
+        yield from _rows(source, limits, only)
     elif source.kind is Kind.DOCUMENT:
         yield from _document(source, limits)
-    elif source.kind is Kind.CSV:
-        yield from _csv_rows(source, limits)
     elif source.kind is Kind.PARQUET:
         yield from _parquet_rows(source)
     else:
@@ -122,7 +117,7 @@ def _within_limit(number: int, offset: int, lines: bytes, limits: InputLimits) -
 
 
 def _block(number: int, offset: int, lines: bytes) -> Block:
-    return Block(number, offset, offset + len(lines) + 1, lines if offset else lines.removeprefix(_BOM))
+    return Block(number, offset, offset + len(lines) + 1, lines if offset else lines.removeprefix(BOM))
 
 
 def _after_line(read: Callable[[int], bytes]) -> tuple[int, bytes]:
@@ -150,8 +145,17 @@ def lines_at(source: Source, wanted: AbstractSet[int], marks: Sequence[tuple[int
             for line in here:
                 for _ in range(line - number):
                     stream.readline()
-                yield line, _decoded(stream.readline().removeprefix(_BOM))
+                yield line, json_object(stream.readline().removeprefix(BOM))
                 number = line + 1
+
+
+def named_rows(names: Sequence[str], spool: Path, limits: InputLimits) -> Iterator[tuple[str, int | None, JsonObject]]:
+    """Yield the rows of a user's file of labels or requests, each with its source and line; one that cannot be read raises."""
+    for source in find_sources(names, spool):
+        for line, record in read_records(source, limits):
+            if isinstance(record, InputError):
+                raise record.at(source.name, line)
+            yield source.name, line, record
 
 
 def sniff(source: Source, limits: InputLimits) -> str:
@@ -180,30 +184,26 @@ def _named(record: JsonObject) -> str:
     return ", ".join(names) if names else "of an empty object"
 
 
-def _lines(source: Source, limits: InputLimits, only: AbstractSet[int] | None) -> Iterator[Record]:
+def _rows(
+    source: Source, limits: InputLimits, only: AbstractSet[int] | None
+) -> Iterator[tuple[int, JsonObject | InputError]]:
+    """Yield the rows of a file of lines or of a CSV, where an empty cell is null."""
     with open_bytes(source) as raw:
         stream = io.BufferedReader(raw) if source.compression else raw  # type: ignore[type-var]  # an Arrow stream is raw
-        for number, line in bounded_lines(stream, limits):
-            if only is not None and number not in only:
-                continue
-            if isinstance(line, InputError):
-                yield number, line
-            elif line.strip():
-                yield number, _decoded(line.removeprefix(_BOM) if number == 1 else line)
-
-
-def _decoded(data: bytes, *, nan_is_null: bool = False) -> JsonObject | InputError:
-    try:
-        record = parse_json(data, nan_is_null=nan_is_null)
-    except InputError as exc:
-        return exc
-    return record if isinstance(record, dict) else ShapeError("expected a JSON object", hint="one record a line")
+        if source.kind is Kind.LINES:
+            yield from json_rows(stream, limits, only=only)
+            return
+        try:
+            for line, row in csv_rows(stream, limits, delimiter=source.delimiter):
+                yield line, row if isinstance(row, InputError) else {name: cell or None for name, cell in row.items()}
+        except InputError as exc:
+            raise exc.at(source.name, exc.line) from exc
 
 
 def _document(source: Source, limits: InputLimits) -> Iterator[Record]:
     with open_bytes(source) as stream:
         try:
-            body = _parsed(bounded_document(stream, limits).removeprefix(_BOM))
+            body = _parsed(bounded_document(stream, limits).removeprefix(BOM))
         except InputError as exc:
             raise exc.at(source.name) from exc
     elements = body if isinstance(body, list) else [body]
@@ -229,53 +229,6 @@ def _parsed(data: bytes) -> Any:  # noqa: ANN401 — decoded JSON
         if known is None or known.NAME != "inspect":
             raise
         return body
-
-
-def _csv_rows(source: Source, limits: InputLimits) -> Iterator[Record]:
-    # The module's own limit of 128 KiB is less than a long answer.
-    csv.field_size_limit(limits.line_bytes)
-    with open_bytes(source) as raw:
-        rows = csv.reader(_csv_lines(raw, source, limits), delimiter=source.delimiter, strict=True)
-        header: list[str] = []
-        line = 1
-        try:
-            for row in rows:
-                if not header:
-                    header = _csv_header(row, source)
-                elif row:
-                    yield line, _csv_record(header, row)
-                line = rows.line_num + 1
-        except csv.Error as exc:
-            hint = "close the quotation marks of the cell, and double those inside it"
-            raise InputError(f"not CSV ({exc})", source=source.name, line=line, hint=hint) from exc
-
-
-def _csv_lines(raw: IO[bytes], source: Source, limits: InputLimits) -> Iterator[str]:
-    """Yield lines as text; bytes that are no UTF-8 become lone surrogates, which no UTF-8 has."""
-    stream = io.BufferedReader(raw) if source.compression else raw  # type: ignore[type-var]  # an Arrow stream is raw
-    for number, line in bounded_lines(stream, limits):
-        if isinstance(line, InputError):
-            raise line.at(source.name, number)
-        yield (line.removeprefix(_BOM) if number == 1 else line).decode("utf-8", "surrogateescape")
-
-
-def _csv_header(row: list[str], source: Source) -> list[str]:
-    header = [name.strip() for name in row]
-    twice = sorted({name for name in header if header.count(name) > 1})
-    if twice:
-        hint = "give every column a name of its own"
-        raise ShapeError(f"two columns are called `{twice[0]}`", source=source.name, line=1, hint=hint)
-    return header
-
-
-def _csv_record(header: list[str], row: list[str]) -> JsonObject | InputError:
-    if len(row) != len(header):
-        return ShapeError(
-            f"{len(row)} cells where the header has {len(header)}", hint="quote cells with commas in them"
-        )
-    if any(_NOT_UTF8.search(cell) for cell in row):
-        return EncodingError("not UTF-8", hint="convert it: iconv -f LATIN1 -t UTF-8")
-    return {name: cell or None for name, cell in zip(header, row, strict=True)}
 
 
 def _parquet_rows(source: Source) -> Iterator[Record]:
@@ -316,9 +269,9 @@ def _archive(source: Source, limits: InputLimits) -> Iterator[Record]:
 def _entry(archive: zipfile.ZipFile, info: zipfile.ZipInfo, limits: InputLimits) -> JsonObject | InputError:
     try:
         if info.compress_type in _ZSTD_METHODS:
-            return _decoded(_zstd_entry(archive, info, limits), nan_is_null=True)
+            return json_object(_zstd_entry(archive, info, limits), nan_is_null=True)
         with archive.open(info) as entry:
-            return _decoded(bounded_document(entry, limits), nan_is_null=True)
+            return json_object(bounded_document(entry, limits), nan_is_null=True)
     except InputError as exc:
         return exc
 

@@ -22,7 +22,7 @@ from demur.formats.interface import stands_alone
 from demur.formats.registry import format_named
 from demur.io.records import line_blocks, read_records, sniff
 from demur.io.sources import Kind, find_sources
-from demur.runs.flat_tables import flat_columns
+from demur.runs.flat_tables import flat_table, register_judge
 from demur.runs.workers import Workers
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from demur.io.config import InputLimits
     from demur.io.records import Record
     from demur.io.sources import Source
-    from demur.runs.flat_tables import FlatColumns
+    from demur.runs.flat_tables import FlatTable
     from demur.runs.ports import IngestPort, JudgedPort, Progress
 
 __all__ = ["Engine", "LoadedRun", "open_engine"]
@@ -228,8 +228,8 @@ class _Loading:
         """Read one source into the table."""
         self._marks = []
         self.marks.append(self._marks)
-        columns = flat_columns(source, self._port.fields) if self._port.format == "flat" else None
-        if columns is not None and self._load_table(number, source, columns):
+        table = flat_table(source, self._port.fields) if self._port.format == "flat" else None
+        if table is not None and self._load_table(number, source, table):
             return
         # One transaction: a commit for every batch of rows would wait for the disk each time.
         with self._engine.transaction():
@@ -239,13 +239,13 @@ class _Loading:
                 for error in judged.errors:
                     self._fail(error, source)
 
-    def _load_table(self, number: int, source: Source, columns: FlatColumns) -> bool:
+    def _load_table(self, number: int, source: Source, table: FlatTable) -> bool:
         """Let DuckDB read a table; False where it cannot, and the exact reader must say what is wrong."""
         import duckdb
 
         name = self._engine.function_name()
-        raised = columns.register(self._connection, name, self._judge_columns)
-        query = columns.query(source, name, number=number, fields=self._port.fields)
+        raised = register_judge(self._connection, name, self._judge_columns)
+        query = table.duckdb_query(source, name, number=number)
         try:
             self._engine.ask(f"INSERT INTO {self._table} {query}")
         except duckdb.Error as exc:

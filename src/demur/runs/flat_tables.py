@@ -1,8 +1,7 @@
-"""CSV and Parquet with a response column, read by DuckDB and judged by our batch function as an Arrow function of its SQL.
+"""Tables with a response column (CSV, Parquet, Spark's frames), read by the engines' own SQL and judged a batch of columns at a time.
 
-Laws: DuckDB reads a table only where it gives the rows that the exact reader gives; where it might not (a column that says
-more, a cell of another type, a field that goes by another name, a path that would be a pattern) the exact reader takes the
-table. An empty cell of a CSV is null, and a null response a missing answer.
+An engine reads a table itself only where that gives the rows that the exact reader (`formats.flat_rows`) gives; where it might not (a
+column that says more, a cell of another type, a field under another name) the exact reader takes the table.
 """
 
 from __future__ import annotations
@@ -13,10 +12,10 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
 from demur.errors import InputError
-from demur.formats.scalars import fields_of, other_homes
+from demur.formats.flat_rows import flat_layout
+from demur.formats.scalars import MAX_LABEL_CHARS
 from demur.io.sources import Kind, head_of
-from demur.io.sql import literal, quoted
-from demur.wire.flat import PROMPT_FIELDS, RESPONSE_FIELDS
+from demur.runs.sql import DUCKDB, literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -24,24 +23,21 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
+    from demur.formats.flat_rows import FlatLayout
     from demur.io.sources import Source
+    from demur.runs.sql import Dialect
 
-__all__ = ["FlatColumns", "flat_columns"]
+__all__ = ["JUDGED_COLUMNS", "FlatTable", "flat_table"]
 
-_IDS = ("id", "custom_id")
-_SESSIONS = ("session_id", "conversation_id")
-_STOPS = ("finish_reason", "stop_reason")
-_SAYS_MORE = frozenset({"refusal", "is_refusal", "messages", "done_reason"})
-_NO_FIELDS = frozenset({*PROMPT_FIELDS, *RESPONSE_FIELDS, *_IDS, *_SESSIONS})
-_ASKED = ("response", "prompt", "finish_reason", "refusal", "error")
+JUDGED_COLUMNS = ("response", "prompt", "finish_reason", "error")
+"""What the batch judge is given of each row."""
 _RESULT = "STRUCT(prompt BIGINT, outcome VARCHAR, score DOUBLE, reason VARCHAR, cause VARCHAR)"
-_VERDICT = quoted("demur:verdict")
-_MAX_NAMES = 48
-_MAX_LABEL_CHARS = 200
+_VERDICT = DUCKDB.name("demur:verdict")
+_NULL = "CAST(NULL AS STRING)"
 
 
 class _Cell(Enum):
-    """What the cells of a column hold, as far as their text is the same everywhere."""
+    """What the cells of a column hold, as far as both readers write it as the same text."""
 
     TEXT = auto()
     WHOLE = auto()
@@ -50,125 +46,131 @@ class _Cell(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class FlatColumns:
-    """Which columns of a table are what, the first of those that are there; None, or nothing, where it has none."""
+class FlatTable:
+    """The columns of a table, in their order, and which of them is what."""
 
-    columns: Mapping[str, _Cell]
-    response: str
-    stop: str | None
-    error: str | None
+    names: tuple[str, ...]
+    layout: FlatLayout
+    fields: tuple[str, ...]
 
-    def register(
-        self, connection: duckdb.DuckDBPyConnection, name: str, judge: Callable[[pa.RecordBatch], pa.StructArray]
-    ) -> list[InputError]:
-        """Make the judge a function of SQL; what it raises of ours is kept in the list that comes back."""
-        import pyarrow as pa
-        from duckdb.func import FunctionNullHandling, PythonUDFType
+    def select(self, dialect: Dialect, *, blank: bool = False) -> dict[str, str]:
+        """Return the SQL for what is judged of a row and kept with it; where `blank`, an empty cell is null."""
 
-        raised: list[InputError] = []
+        def text(name: str | None) -> str:
+            return _NULL if name is None else f"CAST({dialect.name(name)} AS STRING)"
 
-        # DuckDB counts the parameters of a function and evaluates their annotations, which must not name late imports.
-        def verdict(response: Any, prompt: Any, stop: Any, refusal: Any, error: Any) -> Any:  # noqa: ANN401 — Arrow arrays
-            arrays = [column.combine_chunks() for column in (response, prompt, stop, refusal, error)]
-            try:
-                return judge(pa.RecordBatch.from_arrays(arrays, names=list(_ASKED)))
-            except InputError as exc:
-                raised.append(exc)
-                raise
+        def cell(name: str | None) -> str:
+            return f"nullif({text(name)}, '')" if blank and name is not None else text(name)
 
-        connection.create_function(
-            name,
-            verdict,
-            ["VARCHAR"] * len(_ASKED),
-            _RESULT,
-            type=PythonUDFType.ARROW,
-            null_handling=FunctionNullHandling.SPECIAL,
-        )
-        return raised
+        def first(columns: Sequence[str]) -> str:
+            return f"coalesce({', '.join(columns)}, {_NULL})" if columns else _NULL
 
-    def query(self, source: Source, function: str, *, number: int, fields: Sequence[str]) -> str:
-        """Return the SELECT that reads a source and judges it."""
-        blank = source.kind is Kind.CSV
-        prompts = [_text(name, blank=blank) for name in PROMPT_FIELDS if name in self.columns]
-        prompt = f"coalesce({', '.join(prompts)})" if prompts else "NULL::VARCHAR"
-        response, stop, error = (_text(name, blank=blank) for name in (self.response, self.stop, self.error))
-        keys = f"{number}::INTEGER, NULL::BIGINT, {self._key(_IDS)}, {_VERDICT}.prompt, {self._key(_SESSIONS)}"
+        layout = self.layout
+        # A label is a text of 1 to 200 characters: the rule of `label_of`.
+        labels = {
+            f"field:{field}": f"CASE WHEN length({text(name)}) BETWEEN 1 AND {MAX_LABEL_CHARS} THEN {text(name)} END"
+            for field, name in zip(self.fields, layout.fields, strict=True)
+        }
+        return {
+            "response": cell(layout.response),
+            "prompt": first([cell(name) for name in layout.prompts]),
+            "finish_reason": cell(layout.stops[0] if layout.stops else None),
+            "error": cell(layout.error),
+            "id": first([f"nullif({text(name)}, '')" for name in layout.ids]),
+            "session": first([f"nullif({text(name)}, '')" for name in layout.sessions]),
+            **labels,
+        }
+
+    def duckdb_query(self, source: Source, function: str, *, number: int) -> str:
+        """Return DuckDB's SELECT that reads a source and judges it by a function that was registered."""
+        chosen = self.select(DUCKDB, blank=source.kind is Kind.CSV)
+        call = f"{function}({', '.join(chosen[name] for name in JUDGED_COLUMNS)})"
         verdict = ", ".join(f"{_VERDICT}.{part}" for part in ("score", "outcome", "reason", "cause"))
-        kept = "".join(f", {self._label(name)}" for name in fields)
-        call = f"{function}({response}, {prompt}, {stop}, NULL::VARCHAR, {error})"
-        table = _csv_table(source, tuple(self.columns)) if blank else _parquet_table(source)
-        return f"SELECT {keys}, {verdict}{kept} FROM (SELECT *, {call} AS {_VERDICT} FROM {table})"
-
-    def _key(self, names: tuple[str, str]) -> str:
-        """Return the first key that is not empty."""
-        first, second = (_text(name if name in self.columns else None) for name in names)
-        return f"coalesce(nullif({first}, ''), nullif({second}, ''))"
-
-    def _label(self, name: str) -> str:
-        """Return a field to cut by: an empty cell, or one too long to be a label, is none."""
-        column = _text(name if name in self.columns and name not in _NO_FIELDS else None)
-        return f"CASE WHEN length({column}) BETWEEN 1 AND {_MAX_LABEL_CHARS} THEN {column} END"
-
-
-def flat_columns(source: Source, fields: Sequence[str]) -> FlatColumns | None:
-    """Return the columns of a CSV or Parquet file, None where DuckDB is not to read it."""
-    columns = _columns(source)
-    response = next((name for name in RESPONSE_FIELDS if name in columns), None)
-    stops = [name for name in _STOPS if name in columns]
-    if response is None or len(stops) > 1 or not _is_plain(source, columns) or not _are_direct(columns, fields):
-        return None
-    texts = {response, *stops, "error", *PROMPT_FIELDS}
-    keys = {*_IDS, *_SESSIONS}
-    if any(
-        cell is not _Cell.TEXT and (name in texts or (name in keys and cell is not _Cell.WHOLE))
-        for name, cell in columns.items()
-    ):
-        return None
-    return FlatColumns(columns, response, stops[0] if stops else None, "error" if "error" in columns else None)
+        labels = "".join(f", {chosen[f'field:{field}']}" for field in self.fields)
+        keys = f"{number}::INTEGER, NULL::BIGINT, {chosen['id']}, {_VERDICT}.prompt, {chosen['session']}"
+        path = literal(str(source.path.absolute()))
+        if source.kind is Kind.CSV:
+            columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in self.names)
+            table = (
+                f"read_csv({path}, header=true, all_varchar=true, delim='{source.delimiter}', quote='\"', escape='\"', "
+                f"compression='{source.compression or 'none'}', auto_detect=false, columns={{{columns}}}, "
+                "strict_mode=true, hive_partitioning=false)"
+            )
+        else:
+            # With Hive's partitioning a folder called `model=x` would become a column of the file.
+            table = f"read_parquet({path}, hive_partitioning=false)"
+        return f"SELECT {keys}, {verdict}{labels} FROM (SELECT *, {call} AS {_VERDICT} FROM {table})"
 
 
-def _is_plain(source: Source, columns: Mapping[str, _Cell]) -> bool:
-    """Return whether every row says what it says in the columns that DuckDB is asked for."""
-    # DuckDB takes a path for a pattern, and names that differ in case for the same.
-    return (
-        not glob.has_magic(str(source.path.absolute()))
-        and len({name.casefold() for name in columns}) == len(columns)
-        and 1 < len(columns) <= _MAX_NAMES
-        and max(map(len, columns)) <= _MAX_LABEL_CHARS
-        and not columns.keys() & _SAYS_MORE
-        and columns.get("label") is not _Cell.TRUTH
+def register_judge(
+    connection: duckdb.DuckDBPyConnection, name: str, judge: Callable[[pa.RecordBatch], pa.StructArray]
+) -> list[InputError]:
+    """Make the judge a function of DuckDB's SQL; what it raises of ours is kept in the list that comes back."""
+    import pyarrow as pa
+    from duckdb.func import FunctionNullHandling, PythonUDFType
+
+    raised: list[InputError] = []
+
+    # DuckDB counts the parameters of a function and evaluates their annotations, which must not name late imports.
+    def verdict(response: Any, prompt: Any, stop: Any, error: Any) -> Any:  # noqa: ANN401 — Arrow arrays
+        arrays = [column.combine_chunks() for column in (response, prompt, stop, error)]
+        try:
+            return judge(pa.RecordBatch.from_arrays(arrays, names=list(JUDGED_COLUMNS)))
+        except InputError as exc:
+            raised.append(exc)
+            raise
+
+    connection.create_function(
+        name,
+        verdict,
+        ["VARCHAR"] * len(JUDGED_COLUMNS),
+        _RESULT,
+        type=PythonUDFType.ARROW,
+        null_handling=FunctionNullHandling.SPECIAL,
     )
+    return raised
 
 
-def _are_direct(columns: Mapping[str, _Cell], fields: Sequence[str]) -> bool:
-    """Return whether the fields are columns themselves, none of them also found under another name or in another form."""
-    for field in fields:
-        others = dict.fromkeys((name for name in columns if name != field or field == "day"), "2024-01-01")
-        homes = {field, *other_homes(field)}
-        if any(columns.get(name) is _Cell.OTHER for name in homes) or field in dict(fields_of(others)):
-            return False
-    return True
+def flat_table(source: Source, fields: tuple[str, ...]) -> FlatTable | None:
+    """Return the columns of a CSV or Parquet file, None where the exact reader must take it."""
+    cells = _cells(source)
+    # DuckDB takes a path with wildcards for a pattern, and names that differ in case for the same; in a CSV of one column a blank
+    # line is a row to one reader and none to the other.
+    ambiguous = len({name.casefold() for name in cells}) < len(cells) or len(cells) < 2  # noqa: PLR2004
+    if ambiguous or glob.has_magic(str(source.path.absolute())):
+        return None
+    scalar = frozenset(name for name, cell in cells.items() if cell in (_Cell.TEXT, _Cell.WHOLE))
+    layout = flat_layout(tuple(cells), fields, scalar=scalar)
+    if layout is None or len(layout.stops) > 1:
+        return None
+    texts = {layout.response, *layout.prompts, *layout.stops, *([layout.error] if layout.error else ())}
+    allowed: list[tuple[tuple[str | None, ...] | set[str], tuple[_Cell, ...]]] = [
+        (texts, (_Cell.TEXT,)),
+        (layout.ids + layout.sessions, (_Cell.TEXT, _Cell.WHOLE)),
+        (layout.fields, (_Cell.TEXT, _Cell.WHOLE, _Cell.TRUTH)),
+    ]
+    if any(name is not None and cells[name] not in kinds for names, kinds in allowed for name in names):
+        return None
+    return FlatTable(tuple(cells), layout, fields)
 
 
-def _columns(source: Source) -> dict[str, _Cell]:
-    if source.kind is Kind.PARQUET:
-        return _parquet_columns(source)
-    if source.kind is not Kind.CSV:
+def _cells(source: Source) -> Mapping[str, _Cell]:
+    """Return the columns of a table and what their cells hold, none where a name is used twice or the file is no table."""
+    if source.kind is Kind.CSV:
+        import csv
+
+        lines = head_of(source).decode("utf-8", "replace").splitlines(keepends=True)
+        names = [name.strip() for name in next(csv.reader(lines, delimiter=source.delimiter), [])]
+        return dict.fromkeys(names, _Cell.TEXT) if len(set(names)) == len(names) and all(names) else {}
+    if source.kind is not Kind.PARQUET:
         return {}
-    import csv
-
-    lines = head_of(source).decode("utf-8", "replace").splitlines(keepends=True)
-    names = [name.strip() for name in next(csv.reader(lines, delimiter=source.delimiter), [])]
-    return dict.fromkeys(names, _Cell.TEXT) if len(set(names)) == len(names) and all(names) else {}
-
-
-def _parquet_columns(source: Source) -> dict[str, _Cell]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
         schema = pq.read_schema(source.path)
     except (pa.ArrowException, OSError):
+        # The exact reader says what is wrong with the file.
         return {}
     return {field.name: _cell_kind(field.type) for field in schema} if len(set(schema.names)) == len(schema) else {}
 
@@ -182,24 +184,3 @@ def _cell_kind(kind: pa.DataType) -> _Cell:
     if pa.types.is_integer(kind):
         return _Cell.WHOLE
     return _Cell.TRUTH if pa.types.is_boolean(kind) else _Cell.OTHER
-
-
-def _text(name: str | None, *, blank: bool = False) -> str:
-    """Return a column as text; where `blank`, an empty one is null."""
-    if name is None:
-        return "NULL::VARCHAR"
-    return f"nullif({quoted(name)}, '')" if blank else f"{quoted(name)}::VARCHAR"
-
-
-def _parquet_table(source: Source) -> str:
-    # Folders like `model=x` would otherwise stand for a column of the file.
-    return f"read_parquet({literal(str(source.path.absolute()))}, hive_partitioning=false)"
-
-
-def _csv_table(source: Source, names: Sequence[str]) -> str:
-    columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in names)
-    return (
-        f"read_csv({literal(str(source.path.absolute()))}, header=true, all_varchar=true, delim='{source.delimiter}', "
-        f"quote='\"', escape='\"', compression='{source.compression or 'none'}', auto_detect=false, "
-        f"columns={{{columns}}}, strict_mode=true, hive_partitioning=false)"
-    )

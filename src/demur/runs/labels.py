@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from demur.errors import EmptyInputError, InputError, ShapeError
-from demur.io.records import read_records
-from demur.io.sources import find_sources
+from demur.errors import EmptyInputError, ShapeError
+from demur.io.records import named_rows
 from demur.model.comparison import LabelledPair
 
 if TYPE_CHECKING:
@@ -48,20 +47,16 @@ def read_label_pairs(engine: Engine, name: str, *, limits: InputLimits) -> tuple
 
 def _labels(engine: Engine, name: str, limits: InputLimits) -> Iterator[tuple[str, int]]:
     seen: set[str] = set()
-    for source in find_sources([name], engine.folder):
-        for line, record in read_records(source, limits):
-            if isinstance(record, InputError):
-                raise record.at(source.name, line)
-            try:
-                label = _key(record), _refused(record, "candidate") - _refused(record, "baseline")
-            except ShapeError as exc:
-                raise exc.at(source.name, line) from exc
-            if label[0] in seen:
-                raise ShapeError(
-                    f"`{label[0]}` is labelled twice", source=source.name, line=line, hint="keep one label a pair"
-                )
-            seen.add(label[0])
-            yield label
+    for source, line, record in named_rows([name], engine.folder, limits):
+        try:
+            label = _key(record), _refused(record, "candidate") - _refused(record, "baseline")
+        except ShapeError as exc:
+            raise exc.at(source, line) from exc
+        if label[0] in seen:
+            hint = "keep one label a pair"
+            raise ShapeError(f"`{label[0]}` is labelled twice", source=source, line=line, hint=hint)
+        seen.add(label[0])
+        yield label
 
 
 def _key(record: JsonObject) -> str:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from demur.errors import EmptyInputError, InputError, ShapeError
+from demur.errors import EmptyInputError, ShapeError
 from demur.formats.batch import read_request_row
-from demur.io.records import read_records
-from demur.io.sources import find_sources
+from demur.io.records import named_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -79,16 +78,9 @@ def prompts_of(
 
 
 def _requests(engine: Engine, names: Sequence[str], limits: InputLimits) -> Iterator[tuple[str, Request]]:
-    for source in find_sources(names, engine.folder):
-        for line, record in read_records(source, limits):
-            if isinstance(record, InputError):
-                raise record.at(source.name, line)
-            row = read_request_row(record)
-            if row is None:
-                raise ShapeError(
-                    "no request of a batch",
-                    source=source.name,
-                    line=line,
-                    hint="expected `custom_id` with `body` or `params`, as sent to the batch",
-                )
-            yield row
+    for source, line, record in named_rows(names, engine.folder, limits):
+        row = read_request_row(record)
+        if row is None:
+            hint = "expected `custom_id` with `body` or `params`, as sent to the batch"
+            raise ShapeError("no request of a batch", source=source, line=line, hint=hint)
+        yield row

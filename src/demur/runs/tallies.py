@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from demur.errors import EmptyInputError, ShapeError, UsageError
-from demur.io.sql import literal, quoted
 from demur.model.comparison import ClusterSum, Direction, Missing, PairCounts, Pairing, SliceTally
 from demur.model.run import RunSummary
 from demur.model.scan import GroupTally
+from demur.runs.sql import DUCKDB, literal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -124,7 +124,7 @@ def run_summary(engine: Engine, run: LoadedRun) -> RunSummary:
 
 def group_tallies(engine: Engine, tables: Sequence[str], field: str) -> tuple[GroupTally, ...]:
     """Return the outcomes of each value of a field over several runs; rows without the field are left out."""
-    column = quoted(f"field:{field}")
+    column = DUCKDB.name(f"field:{field}")
     union = " UNION ALL ".join(f"SELECT {column} AS v, outcome FROM {table}" for table in tables)
     query = f"SELECT v, outcome, count(*) FROM ({union}) WHERE v IS NOT NULL GROUP BY 1, 2 ORDER BY 1, 3 DESC, 2"
     groups: dict[str, list[tuple[str, int]]] = {}
@@ -135,7 +135,7 @@ def group_tallies(engine: Engine, tables: Sequence[str], field: str) -> tuple[Gr
 
 def has_field(engine: Engine, run: LoadedRun, field: str) -> bool:
     """Return whether a row of a run has a field that was kept."""
-    return bool(_one(engine, f"SELECT count({quoted(f'field:{field}')}) FROM {run.table}"))
+    return bool(_one(engine, f"SELECT count({DUCKDB.name(f'field:{field}')}) FROM {run.table}"))
 
 
 def refusal_places(engine: Engine, run: LoadedRun, *, most: int) -> tuple[int, ...]:
@@ -168,7 +168,7 @@ def _pairing(engine: Engine, runs: tuple[LoadedRun, LoadedRun], key: str | None)
 
 
 def _shared(engine: Engine, runs: tuple[LoadedRun, LoadedRun], column: str) -> int:
-    name = quoted(column)
+    name = DUCKDB.name(column)
     return int(
         _one(
             engine,
@@ -180,7 +180,7 @@ def _shared(engine: Engine, runs: tuple[LoadedRun, LoadedRun], column: str) -> i
 def _prompts_changed(engine: Engine, runs: tuple[LoadedRun, LoadedRun], column: str, *, asked: bool) -> int:
     """Return how many ids stand for different prompts; an error where most do and the user did not ask for ids."""
     first, second = (run.table for run in runs)
-    name = quoted(column)
+    name = DUCKDB.name(column)
     sides = (
         f"(SELECT {name} AS key, min(prompt) AS prompt, min(rowid) AS place FROM {t} GROUP BY 1)"
         for t in (first, second)
@@ -204,7 +204,7 @@ def _prompts_changed(engine: Engine, runs: tuple[LoadedRun, LoadedRun], column: 
 
 def _make_sides(engine: Engine, runs: tuple[LoadedRun, LoadedRun], column: str, *, counted: Sequence[str]) -> None:
     """Make a table of each run's rows by key, with their rank among rows of the same key."""
-    name = quoted(column)
+    name = DUCKDB.name(column)
     for side, run in zip(("side_b", "side_c"), runs, strict=True):
         distinct, rows = engine.ask(f"SELECT count(DISTINCT {name}), count({name}) FROM {run.table}")[0]
         # A window over a million rows is dear, and keys are unique in most runs.
@@ -214,7 +214,7 @@ def _make_sides(engine: Engine, runs: tuple[LoadedRun, LoadedRun], column: str, 
             else f"row_number() OVER (PARTITION BY {name} ORDER BY {_shuffle(name, run.fields)}, rowid)"
         )
         state = f"CASE WHEN outcome = 'failed' THEN 'f' WHEN outcome IN {_word_list(counted)} THEN 'a' ELSE 'n' END"
-        fields = "".join(f", {quoted(f'field:{field}')}" for field in run.fields)
+        fields = "".join(f", {DUCKDB.name(f'field:{field}')}" for field in run.fields)
         engine.ask(
             f"CREATE OR REPLACE TEMP TABLE {side} AS SELECT {name}::VARCHAR AS key, {rank} AS k, rowid AS place, "
             f"{state} AS state, score, session{fields} FROM {run.table}"
@@ -229,13 +229,15 @@ def _shuffle(key: str, fields: Sequence[str]) -> str:
     """
     # A score's last bits depend on which texts were judged together; six decimals do not.
     score = "CAST(floor(score * 1e6 + 0.5) AS BIGINT)"
-    told = ", ".join(["outcome", score, "reason", "cause", "session", *(quoted(f"field:{name}") for name in fields)])
+    told = ", ".join(
+        ["outcome", score, "reason", "cause", "session", *(DUCKDB.name(f"field:{name}") for name in fields)]
+    )
     # Failed rows come last: an answer that a retry got must meet the other run's answer.
     return f"outcome = 'failed', md5(concat_ws('|', {key}, {told}))"
 
 
 def _make_pairs(engine: Engine, fields: Sequence[str]) -> None:
-    names = [quoted(f"field:{field}") for field in fields]
+    names = [DUCKDB.name(f"field:{field}") for field in fields]
     kept = "".join(f", coalesce(b.{name}, c.{name}) AS {name}" for name in names)
     engine.ask(
         "CREATE OR REPLACE TEMP TABLE pairs AS SELECT key, k, b.place AS base, c.place AS cand, "
@@ -324,7 +326,7 @@ def cluster_column(field: str) -> str:
     if field in ("key", LINKED):
         return "linked" if field == LINKED else "key"
     # A pair without the field stands alone: under its own key, kept apart from the field's own values.
-    column = "session" if field == "session" else quoted(f"field:{field}")
+    column = "session" if field == "session" else DUCKDB.name(f"field:{field}")
     return f"CASE WHEN {column} IS NULL THEN 'k' || key ELSE 'v' || {column} END"
 
 
@@ -342,7 +344,7 @@ def _clusters(engine: Engine, field: str | None) -> tuple[ClusterSum, ...]:
 
 def _slices(engine: Engine, field: str, cluster: str | None) -> list[SliceTally]:
     """Return the slices of a field that has more than one value, largest first."""
-    column = quoted(f"field:{field}")
+    column = DUCKDB.name(f"field:{field}")
     query = f"SELECT {column}, bs, cs, count(*) FROM pairs WHERE {_COMPLETE} AND {column} IS NOT NULL GROUP BY 1, 2, 3"
     cells: dict[str, dict[tuple[str, str], int]] = {}
     for value, b, c, n in engine.ask(query):

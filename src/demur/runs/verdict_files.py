@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from demur.errors import UsageError
-from demur.io.sql import literal, quoted
+from demur.runs.sql import DUCKDB, literal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +36,7 @@ def write_verdicts(engine: Engine, runs: Sequence[LoadedRun], path: Path) -> Non
     """Write one row an exchange: where it stands, its keys, its verdict and its fields."""
     parts = []
     for run in runs:
-        fields = "".join(f", {quoted(f'field:{name}')} AS {quoted(_column(name))}" for name in run.fields)
+        fields = "".join(f", {DUCKDB.name(f'field:{name}')} AS {DUCKDB.name(_column(name))}" for name in run.fields)
         parts.append(
             f"SELECT {literal(run.name)} AS run, {_source(run, 'source')} AS source, line, {_place_in_file(run, '')} AS row, id, session, "
             f"outcome, score, reason, cause{fields} FROM {run.table}"

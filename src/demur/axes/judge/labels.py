@@ -13,8 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from demur.errors import EmptyInputError, InputError, ShapeError
-from demur.io.records import read_records
-from demur.io.sources import find_sources
+from demur.io.records import named_rows
 from demur.model.rubric import RubricMode
 
 if TYPE_CHECKING:
@@ -44,24 +43,21 @@ def read_judge_labels(name: str, rubrics: Sequence[Rubric], *, limits: InputLimi
     known = {rubric.name: rubric for rubric in rubrics}
     found: dict[tuple[str, str], PersonLabel] = {}
     with TemporaryDirectory(prefix="demur-") as folder:
-        for source in find_sources([name], Path(folder)):
-            for line, record in read_records(source, limits):
-                try:
-                    label = _person_label(record, known)
-                except InputError as exc:
-                    raise exc.at(source.name, line) from exc
-                if (label.rubric, label.key) in found:
-                    hint = "keep one row a pair and rubric"
-                    raise ShapeError(f"`{label.key}` is labelled twice", source=source.name, line=line, hint=hint)
-                found[label.rubric, label.key] = label
+        for source, line, record in named_rows([name], Path(folder), limits):
+            try:
+                label = _person_label(record, known)
+            except InputError as exc:
+                raise exc.at(source, line) from exc
+            if (label.rubric, label.key) in found:
+                hint = "keep one row a pair and rubric"
+                raise ShapeError(f"`{label.key}` is labelled twice", source=source, line=line, hint=hint)
+            found[label.rubric, label.key] = label
     if not found:
         raise EmptyInputError("no labels in it", source=name, hint="rows have id, baseline and candidate")
     return tuple(found.values())
 
 
-def _person_label(record: JsonObject | InputError, known: Mapping[str, Rubric]) -> PersonLabel:
-    if isinstance(record, InputError):
-        raise record
+def _person_label(record: JsonObject, known: Mapping[str, Rubric]) -> PersonLabel:
     rubric = record.get("rubric") or (next(iter(known)) if len(known) == 1 else None)
     if not isinstance(rubric, str) or rubric not in known:
         raise ShapeError(f"`rubric`: expected one of {', '.join(known)}", hint="say which rubric a label is of")

@@ -15,23 +15,23 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import numpy as np
 from msgspec.structs import replace
 
-from demur.errors import InputError, ShapeError
-from demur.formats.plain_rows import plain_row
+from demur.errors import InputError
+from demur.formats.flat_rows import flat_layout
 from demur.formats.registry import format_named
+from demur.io.files import json_object
 from demur.model.axes import AxisSide
 from demur.model.exchange import Choice, Exchange, Message, Request, Response, TextPart
 from demur.model.run import Traced
 from demur.model.verdict import Outcome
 from demur.runs.row_measures import MEASURE_FIELDS, measures_of, usage_of_row
-from demur.wire.document import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     import numpy.typing as npt
 
+    from demur.formats.flat_rows import PlainRow
     from demur.formats.interface import TraceReader
-    from demur.formats.plain_rows import PlainRow
     from demur.io.records import Record
     from demur.runs.row_measures import RowMeasures
     from demur.wire.interface import JsonObject
@@ -114,7 +114,7 @@ class RowReading(Generic[_T]):
             # A file that was rewritten meanwhile may be shorter.
             if line - piece.first >= len(split):
                 return
-            for row, read in enumerate(self._exchanges(_record_of(split[line - piece.first]), reader), first):
+            for row, read in enumerate(self._exchanges(json_object(split[line - piece.first]), reader), first):
                 if row in wanted:
                     yield _judged_side(read, wanted[row])
 
@@ -136,8 +136,10 @@ class RowReading(Generic[_T]):
         if isinstance(record, InputError):
             return
         if self.format == _FLAT:
-            fields = _measure_fields(tuple(record))
-            if (plain := plain_row(record, fields)) is not None:
+            names = tuple(record)
+            fields = _measure_fields(names)
+            layout = flat_layout(names, fields)
+            if layout is not None and (plain := layout.row(record)) is not None:
                 yield self._plain(record, plain, fields)
                 return
         try:
@@ -172,14 +174,6 @@ def _measure_fields(names: tuple[str, ...]) -> tuple[str, ...]:
 
 def _request(prompt: str | None) -> Request | None:
     return None if prompt is None else Request("", (Message("user", (TextPart(prompt),)),))
-
-
-def _record_of(line: bytes) -> JsonObject | InputError:
-    try:
-        record = parse_json(line)
-    except InputError as exc:
-        return exc
-    return record if isinstance(record, dict) else ShapeError("expected a JSON object")
 
 
 def _judged_side(read: _Read, wanted: tuple[int, int]) -> tuple[int, AxisSide]:

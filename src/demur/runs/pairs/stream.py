@@ -19,11 +19,11 @@ from demur.formats.interface import stands_alone
 from demur.formats.registry import format_named
 from demur.io.records import line_blocks, read_records
 from demur.io.sources import Kind
-from demur.io.sql import literal
 from demur.model.axes import PairNames, SessionTurns
 from demur.model.run import Traced
 from demur.runs.pairs.rows import LinesPiece, RowReading, WantedRows
 from demur.runs.pairs.texts import SideTexts
+from demur.runs.sql import literal
 from demur.runs.tallies import cluster_column
 
 if TYPE_CHECKING:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from demur.errors import InputError
 from demur.formats.registry import format_named
+from demur.io.files import BOM, json_object
 from demur.model.run import Traced
-from demur.runs.spark.rows import FILE, LINE, START, VALUE, RowPicker, file_key, record_of
+from demur.runs.spark.rows import FILE, LINE, START, VALUE, RowPicker, file_key
 from demur.runs.spark.session import map_arrow
 
 if TYPE_CHECKING:
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from demur.wire.interface import JsonObject
 
 __all__ = ["excerpts_at"]
-
-_BOM = b"\xef\xbb\xbf"
 
 
 def excerpts_at(run: SparkRun, places: Iterable[Place]) -> Mapping[Place, Excerpt]:
@@ -73,7 +72,7 @@ def _picked(
 def _lines_of(rows: pa.Table) -> list[JsonObject | InputError]:
     import pyarrow as pa
 
-    return [record_of((line or b"").removeprefix(_BOM)) for line in rows.column(VALUE).cast(pa.binary()).to_pylist()]
+    return [json_object((line or b"").removeprefix(BOM)) for line in rows.column(VALUE).cast(pa.binary()).to_pylist()]
 
 
 def _exchanges_in(record: JsonObject | InputError, format_name: str) -> Iterator[Traced]:

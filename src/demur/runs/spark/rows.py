@@ -22,8 +22,8 @@ import msgspec
 
 from demur.errors import InputError, ShapeError
 from demur.formats.registry import format_of_all
-from demur.io.files import too_large
-from demur.wire.document import parse_json
+from demur.io.files import BOM, json_object, too_large
+from demur.runs.flat_tables import JUDGED_COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from demur.wire.interface import JsonObject
 
 __all__ = [
-    "ASKED",
     "BLOCK",
     "ERROR",
     "FILE",
@@ -49,16 +48,13 @@ __all__ = [
     "add_shuffle",
     "file_key",
     "judged_schema",
-    "record_of",
 ]
 
 FILE, START, LINE, VALUE = "demur:file", "demur:start", "demur:line", "value"
 """Columns of raw rows: the file, where the block begins, the line where the reader knows it, and a line of text."""
-ASKED = ("response", "prompt", "finish_reason", "refusal", "error")
 BLOCK, ERROR, SKIPPED = "block", "error", "skipped"
 _HEAD_RECORDS = 50
 _SHUFFLED = ("key", "outcome", "score", "reason", "cause", "session")
-_BOM = b"\xef\xbb\xbf"
 
 Batches = Iterator["pa.RecordBatch"]
 Stretch = tuple[str, int, "pa.RecordBatch"]
@@ -216,8 +212,8 @@ class _LineBlock(_RowBlock):
             error = too_large("line", limit, "DEMUR_MAX_LINE_BYTES")
             yield self._notes([(ERROR, _told(error), None, first + i)])
         if first == 1 and self.at[1] == 0:
-            lines[0] = lines[0].removeprefix(_BOM)
-        self._look_at(record_of(line) for line in lines if line.strip())
+            lines[0] = lines[0].removeprefix(BOM)
+        self._look_at(json_object(line) for line in lines if line.strip())
         block = b"\n".join(lines)
         if block.count(b"\n") >= len(lines):
             # A frame of texts may hold a document in a cell; a line break is white space to JSON.
@@ -244,7 +240,7 @@ class _ColumnBlock(_RowBlock):
         """Yield the judged rows of the next ones."""
         import pyarrow as pa
 
-        verdicts = self._port.columns(batch.select(list(ASKED)))
+        verdicts = self._port.columns(batch.select(list(JUDGED_COLUMNS)))
         told = {name: verdicts.field(name) for name in ("prompt", "outcome", "score", "reason", "cause")}
         schema = self._port.schema()
         told["line"] = pa.array(self._numbers(batch), pa.int64())
@@ -310,15 +306,6 @@ def _stretches(batches: Iterable[pa.RecordBatch]) -> Iterator[Stretch]:
             count = sum(1 for _ in same)
             yield file, start, batch.slice(offset, count)
             offset += count
-
-
-def record_of(line: bytes) -> JsonObject | InputError:
-    """Return what stands in a line of JSON."""
-    try:
-        record = parse_json(line)
-    except InputError as exc:
-        return exc
-    return record if isinstance(record, dict) else ShapeError("expected a JSON object", hint="one record a line")
 
 
 def _told(error: InputError) -> str:

@@ -20,14 +20,14 @@ from demur.formats.interface import stands_alone
 from demur.formats.registry import format_named
 from demur.io.records import sniff
 from demur.io.sources import Source, find_sources
-from demur.runs.flat_tables import flat_columns
+from demur.runs.flat_tables import flat_table
 from demur.runs.memory import spool_rows
 from demur.runs.spark.failures import named_failures
 from demur.runs.spark.files import escaped, run_files
 from demur.runs.spark.progress import watched
 from demur.runs.spark.rows import BLOCK, ERROR, FILE, LINE, SKIPPED, START, VALUE, RowJudge, judged_schema
 from demur.runs.spark.session import map_arrow
-from demur.runs.spark.tables import plain_frame, ticked
+from demur.runs.sql import SPARK
 from demur.wire.flat import PROMPT_FIELDS, RESPONSE_FIELDS
 
 if TYPE_CHECKING:
@@ -242,7 +242,7 @@ def _table(session: SparkSession, paths: Sequence[str]) -> DataFrame:
     unsigned = [name for name, kind in frame.dtypes if kind == _UNSIGNED and name not in _TEXTS]
     where = frame.metadataColumn("_metadata")
     columns = [
-        sql.col(ticked(name)).cast("string").alias(name) if name in unsigned else sql.col(ticked(name))
+        sql.col(SPARK.name(name)).cast("string").alias(name) if name in unsigned else sql.col(SPARK.name(name))
         for name in frame.columns
     ]
     return frame.select(
@@ -277,17 +277,19 @@ def _judged(given: RawRows, judge: RowJudge, head: Source) -> DataFrame:
     schema = judged_schema(judge.port)
     if given.lines:
         return map_arrow(given.raw, judge.lines, schema)
-    flat = flat_columns(head, judge.port.fields) if judge.port.format == "flat" else None
-    if flat is None:
+    table = flat_table(head, judge.port.fields) if judge.port.format == "flat" else None
+    if table is None:
         return map_arrow(given.raw, judge.records, schema)
-    return map_arrow(plain_frame(given.raw, flat, judge.port.fields), judge.columns, schema)
+    chosen = [f"{query} AS {SPARK.name(name)}" for name, query in table.select(SPARK).items()]
+    places = [SPARK.name(name) for name in (FILE, START, LINE)]
+    return map_arrow(given.raw.selectExpr(*chosen, *places), judge.columns, schema)
 
 
 def _counted_rows(judged: DataFrame, fields: Sequence[str]) -> tuple[tuple[Counted, ...], int]:
     """Return what the rows count up to, and how many could not be read."""
     from pyspark.sql import functions as sql
 
-    counts = [sql.count(sql.col(ticked(f"field:{name}"))) for name in fields]
+    counts = [sql.count(sql.col(SPARK.field(name))) for name in fields]
     rows = judged.groupBy("kind", "outcome", "reason", "cause").agg(sql.count("*"), *counts).collect()
     told = tuple(Counted(r[1], r[2], r[3], r[4], tuple(r[5:])) for r in rows if r[0] is None)
     return told, sum(row[4] for row in rows if row[0] == ERROR)

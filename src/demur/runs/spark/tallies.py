@@ -16,7 +16,7 @@ from demur.model.run import RunSummary
 from demur.model.scan import GroupTally
 from demur.runs.spark.rows import add_shuffle
 from demur.runs.spark.session import map_arrow
-from demur.runs.spark.tables import ticked
+from demur.runs.sql import SPARK
 from demur.runs.tallies import LINKED, PairTally
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def abstained_rows(run: SparkRun, counted: Sequence[str]) -> tuple[int, int]:
 
 def group_rows(runs: Sequence[SparkRun], field: str) -> tuple[GroupTally, ...]:
     """Return the outcomes of each value of a field over several runs; rows without the field are left out."""
-    column = ticked(f"field:{field}")
+    column = SPARK.name(f"field:{field}")
     frames = [
         run.judged.where(f"{column} IS NOT NULL")
         .selectExpr(f"{column} AS v", "outcome")
@@ -237,7 +237,7 @@ def _shared_keys(runs: tuple[SparkRun, SparkRun], column: str) -> _SharedKeys:
 
     Hashes that all differ are of keys that all differ; two keys of one hash (in 10⁹ rows, once in forty runs) only cost a rank.
     """
-    name = ticked(column)
+    name = SPARK.name(column)
     b, c = (
         run.judged.where(f"kind IS NULL AND {name} IS NOT NULL").selectExpr(
             f"xxhash64({name}) AS h", f"{int(i == 0)}L AS b", f"{i}L AS c"
@@ -261,8 +261,8 @@ def _paired_sides(runs: tuple[SparkRun, SparkRun], column: str, counted: Sequenc
     ranked = [f"coalesce(b.{name}, c.{name}) AS {name}" for name in ("key", "k", "session")]
     names = [f"field:{field}" for field in runs[0].fields]
     kept = [
-        f"coalesce({', '.join(f'{side}.{ticked(name)}' for side, frame in (('b', b), ('c', c)) if name in frame.columns)})"
-        f" AS {ticked(name)}"
+        f"coalesce({', '.join(f'{side}.{SPARK.name(name)}' for side, frame in (('b', b), ('c', c)) if name in frame.columns)})"
+        f" AS {SPARK.name(name)}"
         for name in names
         if name in b.columns or name in c.columns
     ]
@@ -275,8 +275,8 @@ def _side_of(run: SparkRun, column: str, counted: Sequence[str], *, unique: bool
     """Return a run's rows by key, with their rank among rows of the same key."""
     words = ", ".join(f"'{word}'" for word in counted)
     state = f"CASE WHEN outcome = 'failed' THEN 'f' WHEN outcome IN ({words}) THEN 'a' ELSE 'n' END AS state"
-    fields = [ticked(f"field:{name}") for name in run.filled()]
-    kept = (f"CAST({ticked(column)} AS STRING) AS key", f"{_PLACE} AS at", state, "score", "session", "prompt")
+    fields = [SPARK.name(f"field:{name}") for name in run.filled()]
+    kept = (f"CAST({SPARK.name(column)} AS STRING) AS key", f"{_PLACE} AS at", state, "score", "session", "prompt")
     verdicts = run.judged.where("kind IS NULL")
     if unique:
         return verdicts.selectExpr(*kept, *fields, "1 AS k")
@@ -378,7 +378,7 @@ def _grouping(field: str) -> str:
     if field in ("key", LINKED):
         return "grouped" if field == LINKED else "key"
     # A pair without the field stands alone: under its own key, kept apart from the field's own values.
-    column = "session" if field == "session" else ticked(f"field:{field}")
+    column = "session" if field == "session" else SPARK.name(f"field:{field}")
     return f"CASE WHEN {column} IS NULL THEN concat('k', key) ELSE concat('v', {column}) END"
 
 
@@ -392,7 +392,7 @@ def _cluster_sums(complete: DataFrame, field: str | None) -> tuple[ClusterSum, .
 
 def _sliced(complete: DataFrame, field: str, cluster: str | None) -> tuple[list[SliceTally], int]:
     """Return the largest slices of a field that has more than one value, and how many further ones there are."""
-    column = ticked(f"field:{field}")
+    column = SPARK.name(f"field:{field}")
     cells = [f"count_if(bs = '{b}' AND cs = '{c}') AS {b}{c}" for b, c in ("aa", "an", "na", "nn")]
     having = complete.where(f"{column} IS NOT NULL").selectExpr("*", f"{column} AS v")
     values = having.groupBy("v").agg(*_exprs(*cells))

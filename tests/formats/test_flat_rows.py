@@ -1,4 +1,4 @@
-"""The short way for plain rows against the full reader."""
+"""The layout of plain rows against the full reader."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from demur.detect.check import classify
-from demur.formats.flat_rows import open_reader
-from demur.formats.plain_rows import plain_row
+from demur.formats.flat_rows import PlainRow, flat_layout, open_reader
 from demur.model.run import Traced
 
 TEXTS = st.sampled_from(
@@ -47,6 +46,11 @@ FIELDS = (
     "prompt",
     "",
 )
+
+
+def plain_row(record: dict[str, Any], fields: tuple[str, ...]) -> PlainRow | None:
+    layout = flat_layout(tuple(record), fields)
+    return None if layout is None else layout.row(record)
 
 
 def full(record: dict[str, Any]) -> list[Traced]:

@@ -10,7 +10,7 @@ import pytest
 
 from demur.errors import EmptyInputError, EncodingError, InputError, JsonError, ShapeError, SizeLimitError
 from demur.io.config import InputLimits
-from demur.io.files import Item, read_items
+from demur.io.items import Item, read_items
 from demur.model.exchange import Exchange
 
 if TYPE_CHECKING:
