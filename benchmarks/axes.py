@@ -25,7 +25,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from demur.axes.fingerprint import DIMENSIONS, fingerprint_shift
+from demur.axes.fingerprint import fingerprint_shift
+from demur.axes.steps import DIMENSIONS
 from demur.axes.values import median_shift
 from demur.measure.special import incomplete_beta
 

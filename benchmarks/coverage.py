@@ -24,9 +24,8 @@ import numpy as np
 
 from demur.measure.bootstrap import percentile_interval
 from demur.measure.clusters import clustered_difference
-from demur.measure.decision import gate_of
+from demur.measure.decision import gate_of, rate_severity
 from demur.measure.paired import paired_difference
-from demur.measure.severity import rate_severity
 from demur.measure.special import normal_critical
 from demur.model.comparison import ClusterSum, DiffSettings, Direction, GateMode, PairCounts
 

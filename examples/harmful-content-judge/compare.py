@@ -15,9 +15,9 @@ import sys
 from pathlib import Path
 
 import demur
+from demur.axes.compare import AxesSettings
 from demur.axes.judge.client import judge_from_environment
-from demur.axes.registry import AxesSettings
-from demur.axes.rubric_files import read_rubric
+from demur.axes.rubric import read_rubric
 from demur.axes.rules.files import read_rules
 from demur.model.axes import AxisName
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from demur.axes.fingerprint import DIMENSIONS, features_of, fingerprint_shift
-from demur.axes.steps import Step, ToolCall
+from demur.axes.fingerprint import fingerprint_shift
+from demur.axes.steps import DIMENSIONS, Step, ToolCall, features_of
 
 MANY = len(DIMENSIONS)
 FLAGS = [DIMENSIONS.index(name) for name in ("stop_end_turn", "stop_tool_use", "refusal_flag", "error_token_flag")]

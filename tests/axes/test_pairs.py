@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tests.axes.paired_exchanges import exchange, pair
 
 import demur
-from demur.axes.registry import AxesSettings, compare_axes
+from demur.axes.compare import AxesSettings, compare_axes
 from demur.axes.rules.files import parse_rules
 from demur.model.axes import AxisName, AxisResult
 from demur.model.axis import Severity

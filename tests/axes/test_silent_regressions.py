@@ -8,10 +8,9 @@ import pytest
 from tests.axes.judge.judge_server import judging, label
 from tests.axes.paired_exchanges import exchange, pair
 
-from demur.axes.gate import axis_gate
+from demur.axes.compare import AxesSettings, axis_gate, compare_axes
 from demur.axes.judge.client import JudgeClient, JudgeEndpoint
-from demur.axes.registry import AxesSettings, compare_axes
-from demur.axes.rubric_files import read_rubric
+from demur.axes.rubric import read_rubric
 from demur.axes.rules.files import parse_rules
 from demur.model.axis import Severity
 

@@ -12,7 +12,7 @@ import yaml
 from tests.contracts.doc_pages import PAGES, ROOT, blocks_of
 
 from demur.audit.config import parse_chain
-from demur.axes.rubric_files import parse_rubric
+from demur.axes.rubric import parse_rubric
 from demur.axes.rules.files import parse_rules
 from demur.detect.pack import parse_pack
 from demur.gateway.keys import hash_key, parse_client_keys

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 from math import comb, sqrt
 
+from demur.measure.decision import rate_severity
 from demur.measure.rates import wilson
-from demur.measure.severity import rate_severity
 from demur.model.axis import Flag
 from demur.model.comparison import (
     Change,

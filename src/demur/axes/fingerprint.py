@@ -14,54 +14,33 @@ and is the share of pairs that moved where a single flag moves one way. No pairs
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass
+from heapq import nsmallest
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from demur.axes.steps import folded
+from demur.axes.results import cluster_details, shown_evidence
+from demur.axes.steps import DIMENSIONS
+from demur.measure.decision import rate_severity
 from demur.measure.special import student_critical
+from demur.model.axes import AxisDetail, AxisFlag, AxisName, AxisResult, AxisUnit
+from demur.model.axis import Flag
 from demur.model.estimate import Interval
-from demur.model.exchange import Finish
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from demur.axes.steps import Step
+    from demur.axes.pairs import AxisPairs
+    from demur.model.axes import AxisEvidence
 
     _Floats = npt.NDArray[np.float64]
 
-__all__ = ["DIMENSIONS", "DimensionShift", "FingerprintShift", "features_of", "fingerprint_shift"]
+__all__ = ["DimensionShift", "FingerprintShift", "fingerprint_result", "fingerprint_shift"]
 
-DIMENSIONS = (
-    "tool_call_rate",
-    "distinct_tool_frac",
-    "stop_end_turn",
-    "stop_tool_use",
-    "stop_other",
-    "output_len_log",
-    "latency_log",
-    "refusal_flag",
-    "text_chars_log",
-    "arg_keys_total_log",
-    "error_token_flag",
-    "numeric_token_density",
-)
 _FLIPS = 1999
 _SIGNS_AT_ONCE = 2_000_000
 _CLOSE = 1e-9
-_TROUBLE = re.compile(
-    r"\b(?:(?P<no>no|without(?: any)?|zero|free of|0) )?(?:errors?|exceptions?|failed|fails|failure|unable|cannot|can't|couldn't"
-    r"|won't|sorry|apolog(?:y|ies|i[sz]e|i[sz]ing)|not found|unfortunately)\b"
-)
-"""Words of trouble and apology, on word boundaries; "no errors" is none."""
-_TROUBLE_STEMS = (
-    *("error", "exception", "fail", "unable", "cannot", "can't", "couldn't"),
-    *("won't", "sorry", "apolog", "not found", "unfortunately"),
-)
-"""What stands in every word of trouble: most answers have none, and need no closer look."""
-_NUMBER = re.compile(r"[^\w]*\d[\d.,:%/-]*[^\w]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,28 +70,6 @@ class FingerprintShift:
     n: int
     count: int
     dimensions: tuple[DimensionShift, ...]
-
-
-def features_of(step: Step, latency_ms: float | None = None) -> tuple[float, ...]:
-    """Return the twelve features of an answer; what is not known is not a number, and its pair does not count there."""
-    words = step.text.split()
-    # Most words are letters alone, and need no closer look.
-    numeric = sum(1 for word in words if not word.isalpha() and _NUMBER.fullmatch(word))
-    # A run in a format without stops is not one that stops otherwise.
-    unsaid = step.stop == step.stop_raw == str(Finish.UNKNOWN)
-    stops = (step.stop == "stop", step.stop == "tool", step.stop not in ("stop", "tool"))
-    return (
-        float(len(step.calls)),
-        len({call.name for call in step.calls}) / len(step.calls) if step.calls else 0.0,
-        *(math.nan if unsaid else float(so) for so in stops),
-        math.nan if step.output_tokens is None else math.log1p(step.output_tokens),
-        math.nan if latency_ms is None or not 0 <= latency_ms < math.inf else math.log1p(latency_ms),
-        float(step.refused),
-        math.log1p(len(step.text)),
-        math.log1p(sum(call.keys for call in step.calls)),
-        float(_troubled(step.text)),
-        numeric / len(words) if words else 0.0,
-    )
 
 
 def fingerprint_shift(
@@ -155,13 +112,6 @@ def fingerprint_shift(
         for j, name in enumerate(DIMENSIONS)
     )
     return FingerprintShift(t_squared, _adjusted(t_squared, sums), total, len(moved), len(sums), dimensions)
-
-
-def _troubled(text: str) -> bool:
-    said = folded(text)
-    if not any(stem in said for stem in _TROUBLE_STEMS):
-        return False
-    return any(found["no"] is None for found in _TROUBLE.finditer(said))
 
 
 def _root_of_inverse(units: _Floats) -> _Floats:
@@ -224,3 +174,72 @@ def _mean_interval(sums: _Floats, known: _Floats, alpha: float) -> Interval:
     scatter = math.sqrt(float(((sums - mean * known) ** 2).sum()) * many / (many - 1))
     reach = student_critical(alpha, many - 1) * scatter / total
     return Interval(mean - reach, mean + reach, "student", 1 - alpha)
+
+
+_FEW_CLUSTERS_BELOW = 5
+
+
+def fingerprint_result(pairs: AxisPairs, *, seed: int, alpha: float, show: int) -> AxisResult:
+    """Return how far the features of both sides lie apart, by the signs of whole pairs or clusters."""
+    where = np.unique(pairs.names.cluster, return_inverse=True)[1].reshape(-1)
+    shift = fingerprint_shift(pairs.baseline.features, pairs.candidate.features, where, seed=seed, alpha=alpha)
+    flags: tuple[Flag | AxisFlag, ...] = (
+        *((Flag.LOW_POWER,) if shift.count < _FEW_CLUSTERS_BELOW else ()),
+        *((Flag.CLUSTERED,) if shift.count < shift.n else ()),
+        *((AxisFlag.MISSING,) if pairs.failed else ()),
+    )
+    return AxisResult(
+        AxisName.FINGERPRINT,
+        str(AxisName.FINGERPRINT),
+        AxisUnit.SHIFT,
+        None,
+        None,
+        shift.shift,
+        None,
+        shift.p,
+        rate_severity(shift.shift, shift.shift, shift.shift),
+        shift.n,
+        tested="all twelve features have the same distribution in both runs (Hotelling's T², signs of pairs flipped)",
+        missing=pairs.failed,
+        flags=flags,
+        evidence=_moved_evidence(pairs, shift, alpha=alpha, show=show),
+        details=(AxisDetail("T squared", shift.t_squared), *cluster_details(pairs.names)),
+        parts=_dimension_parts(shift),
+    )
+
+
+def _dimension_parts(shift: FingerprintShift) -> tuple[AxisResult, ...]:
+    return tuple(
+        AxisResult(
+            AxisName.FINGERPRINT,
+            f"fingerprint/{one.name}",
+            AxisUnit.MEAN,
+            one.baseline,
+            one.candidate,
+            one.candidate - one.baseline,
+            one.interval,
+            one.p,
+            rate_severity(one.effect**2, one.effect**2, one.effect**2),
+            one.n,
+            tested="the mean is the same in both runs",
+            p_adjusted=one.p_adjusted,
+            missing=shift.n - one.n,
+            flags=(AxisFlag.MISSING,) if one.n < shift.n else (),
+        )
+        for one in shift.dimensions
+        if one.n
+    )
+
+
+def _moved_evidence(pairs: AxisPairs, shift: FingerprintShift, *, alpha: float, show: int) -> tuple[AxisEvidence, ...]:
+    """Return the pairs in which the features that are proven to have moved did so, the surest feature first."""
+    moved = [one for one in shift.dimensions if one.p_adjusted <= alpha]
+    found: list[tuple[str, str]] = []
+    for one in sorted(moved, key=lambda one: (one.p_adjusted, -abs(one.effect), one.name)):
+        j, keys = DIMENSIONS.index(one.name), pairs.names.keys
+        before, after = pairs.baseline.features[:, j], pairs.candidate.features[:, j]
+        rows = np.flatnonzero(after > before if one.candidate > one.baseline else after < before).tolist()
+        size = np.abs(after - before)
+        chosen = nsmallest(max(0, show - len(found)), rows, key=lambda i: (-size[i], keys[i], i))
+        found += [(keys[i], f"`{one.name}` {before[i]:.3g} → {after[i]:.3g}") for i in chosen]
+    return shown_evidence(found, show)

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from demur.axes.fingerprint import DIMENSIONS, features_of
 from demur.axes.rules.checks import sights_of
-from demur.axes.steps import step_of
+from demur.axes.steps import DIMENSIONS, features_of, step_of
 from demur.detect.check import classify
 from demur.model.axes import ShownTexts
 from demur.model.verdict import Outcome

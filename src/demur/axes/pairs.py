@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
-from demur.axes.fingerprint import DIMENSIONS
 from demur.axes.measures import FIGURES, AxisMeter, MeasuredRows, RowMeter, SideKind
+from demur.axes.steps import DIMENSIONS
 from demur.model.axes import AxisSide, PairNames
 
 if TYPE_CHECKING:

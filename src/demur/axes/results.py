@@ -16,8 +16,8 @@ import numpy as np
 from demur.axes.values import cluster_sums, median_shift, value_severity
 from demur.measure.bootstrap import percentile_interval
 from demur.measure.clusters import cluster_effect, clustered_difference
+from demur.measure.decision import rate_flags, rate_severity
 from demur.measure.paired import paired_bounds, paired_difference
-from demur.measure.severity import rate_flags, rate_severity
 from demur.model.axes import AxisDetail, AxisEvidence, AxisFlag, AxisName, AxisResult, AxisUnit
 from demur.model.axis import Flag
 from demur.model.comparison import Direction, Missing, PairCounts

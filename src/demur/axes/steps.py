@@ -8,6 +8,8 @@ the same in our words whichever format kept it, and unknown only where nobody sa
 from __future__ import annotations
 
 import json
+import math
+import re
 import unicodedata
 from dataclasses import dataclass
 from functools import lru_cache
@@ -18,11 +20,36 @@ from demur.model.exchange import Finish, RefusalPart, ToolCallPart
 if TYPE_CHECKING:
     from demur.model.exchange import Choice, Exchange
 
-__all__ = ["Step", "ToolCall", "folded", "step_of"]
+__all__ = ["DIMENSIONS", "Step", "ToolCall", "features_of", "folded", "step_of"]
 
 _STRAIGHT = str.maketrans({"‘": "'", "’": "'", "‛": "'", "ʼ": "'", "“": '"', "”": '"', "‐": "-", "‑": "-"})
 
 
+DIMENSIONS = (
+    "tool_call_rate",
+    "distinct_tool_frac",
+    "stop_end_turn",
+    "stop_tool_use",
+    "stop_other",
+    "output_len_log",
+    "latency_log",
+    "refusal_flag",
+    "text_chars_log",
+    "arg_keys_total_log",
+    "error_token_flag",
+    "numeric_token_density",
+)
+_TROUBLE = re.compile(
+    r"\b(?:(?P<no>no|without(?: any)?|zero|free of|0) )?(?:errors?|exceptions?|failed|fails|failure|unable|cannot|can't|couldn't"
+    r"|won't|sorry|apolog(?:y|ies|i[sz]e|i[sz]ing)|not found|unfortunately)\b"
+)
+"""Words of trouble and apology, on word boundaries; "no errors" is none."""
+_TROUBLE_STEMS = (
+    *("error", "exception", "fail", "unable", "cannot", "can't", "couldn't"),
+    *("won't", "sorry", "apolog", "not found", "unfortunately"),
+)
+"""What stands in every word of trouble: most answers have none, and need no closer look."""
+_NUMBER = re.compile(r"[^\w]*\d[\d.,:%/-]*[^\w]*")
 _STOP_WORDS = {
     **dict.fromkeys(("stop", "end_turn", "stop_sequence", "complete", "eos", "eos_token"), Finish.STOP),
     **dict.fromkeys(("length", "max_tokens", "max_output_tokens", "model_length"), Finish.LENGTH),
@@ -93,6 +120,35 @@ def folded(text: str) -> str:
     # Folding case can undo the compatibility form, so it is made once before and once after.
     plain = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).translate(_STRAIGHT).casefold())
     return " ".join(plain.split())
+
+
+def features_of(step: Step, latency_ms: float | None = None) -> tuple[float, ...]:
+    """Return the twelve features of an answer; what is not known is not a number, and its pair does not count there."""
+    words = step.text.split()
+    # Most words are letters alone, and need no closer look.
+    numeric = sum(1 for word in words if not word.isalpha() and _NUMBER.fullmatch(word))
+    # A run in a format without stops is not one that stops otherwise.
+    unsaid = step.stop == step.stop_raw == str(Finish.UNKNOWN)
+    stops = (step.stop == "stop", step.stop == "tool", step.stop not in ("stop", "tool"))
+    return (
+        float(len(step.calls)),
+        len({call.name for call in step.calls}) / len(step.calls) if step.calls else 0.0,
+        *(math.nan if unsaid else float(so) for so in stops),
+        math.nan if step.output_tokens is None else math.log1p(step.output_tokens),
+        math.nan if latency_ms is None or not 0 <= latency_ms < math.inf else math.log1p(latency_ms),
+        float(step.refused),
+        math.log1p(len(step.text)),
+        math.log1p(sum(call.keys for call in step.calls)),
+        float(_troubled(step.text)),
+        numeric / len(words) if words else 0.0,
+    )
+
+
+def _troubled(text: str) -> bool:
+    said = folded(text)
+    if not any(stem in said for stem in _TROUBLE_STEMS):
+        return False
+    return any(found["no"] is None for found in _TROUBLE.finditer(said))
 
 
 def _shown_text(choice: Choice | None) -> str:

@@ -10,12 +10,10 @@ import argparse
 import os
 from typing import TYPE_CHECKING
 
-from demur.axes.asked import axes_named
+from demur.axes.compare import AxesSettings, axes_named
 from demur.axes.judge.client import judge_from_environment
 from demur.axes.judge.labels import read_judge_labels
-from demur.axes.registry import AxesSettings
-from demur.axes.rubric import HumanVerdict
-from demur.axes.rubric_files import read_rubric
+from demur.axes.rubric import HumanVerdict, read_rubric
 from demur.axes.rules.files import read_rules
 from demur.cli.options import Once, fields_of_flag
 from demur.errors import UsageError

@@ -181,7 +181,7 @@ def _band(args: argparse.Namespace) -> Band:
     if args.expect:
         low, high = args.expect
         return Band(low, high, step=step, rows=rows, alpha=alpha)
-    from demur.measure.monitor import confidence_sequence
+    from demur.measure.watching import confidence_sequence
     from demur.runs.api import Reading, scan
 
     rate = scan(args.baseline, reading=Reading(judge=judge_of_flags(args), counted=args.count, jobs=None)).rate

@@ -7,6 +7,7 @@ why in one sentence.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from demur.model.axis import Flag, Severity
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from demur.model.comparison import DiffSettings, Power
     from demur.model.estimate import Difference, Rate
 
-__all__ = ["change_of", "data_flags", "gate_of"]
+__all__ = ["change_of", "data_flags", "gate_of", "rate_flags", "rate_severity"]
 
 _FEW_DISCORDANT_BELOW = 5
 _COARSE_ABOVE = 0.15
@@ -91,3 +92,28 @@ def _p_in_words(p: float) -> str:
     if p < 0.001:  # noqa: PLR2004 - three decimals are shown
         return "p < 0.001"
     return "p = 1" if p == 1 else f"p = {p:.3f}"
+
+
+_TINY = 1e-9
+_MINOR_BELOW, _MODERATE_BELOW = 0.05, 0.15
+_LOW_POWER_BELOW = 5
+
+
+def rate_severity(delta: float, low: float, high: float) -> Severity:
+    """Return the seed's label for a difference with its interval."""
+    size = abs(delta)
+    if not all(map(math.isfinite, (delta, low, high))) or size < _TINY:
+        return Severity.NONE
+    if size < _MINOR_BELOW or (_straddles_zero(low, high) and size < high - low):
+        return Severity.MINOR
+    return Severity.MODERATE if size < _MODERATE_BELOW else Severity.SEVERE
+
+
+def rate_flags(n: int, low: float, high: float) -> tuple[Flag, ...]:
+    """Return the seed's flags: fewer than five pairs (but some), and an interval that strictly straddles zero."""
+    low_power = (Flag.LOW_POWER,) if 0 < n < _LOW_POWER_BELOW else ()
+    return (*low_power, Flag.CI_CROSSES_ZERO) if _straddles_zero(low, high) else low_power
+
+
+def _straddles_zero(low: float, high: float) -> bool:
+    return low < -_TINY and high > _TINY

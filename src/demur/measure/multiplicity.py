@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["HOLM", "holm"]
+__all__ = ["HOLM", "false_discovery", "holm"]
 
 HOLM = "p held against all tested axes by Holm's method: the chance of even one false alarm stays below alpha"
 
@@ -28,3 +28,14 @@ def holm(p: Sequence[float | None]) -> tuple[float | None, ...]:
         least = max(least, min(1.0, value * (len(tested) - rank)))
         adjusted[index] = least
     return tuple(adjusted)
+
+
+def false_discovery(p: Sequence[float]) -> tuple[float, ...]:
+    """Return the q value of each p, in their order; holds for independent tests and for those that rise together."""
+    many = len(p)
+    q = [1.0] * many
+    least = 1.0
+    for rank, index in zip(range(many, 0, -1), sorted(range(many), key=lambda i: -p[i]), strict=True):
+        least = min(least, p[index] * (many / rank))
+        q[index] = least
+    return tuple(q)

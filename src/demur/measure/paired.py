@@ -17,7 +17,7 @@ from demur.model.estimate import Difference, Interval
 if TYPE_CHECKING:
     from demur.model.comparison import Missing, PairCounts
 
-__all__ = ["mcnemar_midp", "paired_bounds", "paired_difference", "tango_interval"]
+__all__ = ["flips_to_undo", "mcnemar_midp", "paired_bounds", "paired_difference", "tango_interval"]
 
 
 def paired_difference(counts: PairCounts, *, alpha: float = 0.05) -> Difference:
@@ -85,3 +85,19 @@ def _score_variance(b: float, c: float, n: float, *, d: float) -> float:
     root = math.sqrt(linear * linear + 4 * n * constant)
     q = constant / (linear + root) if linear > 0 else (root - linear) / (4 * n)
     return max(0.0, 2 * q + d * (1 - d))
+
+
+def flips_to_undo(counts: PairCounts, *, alpha: float) -> int | None:
+    """Return how many flips of the larger direction, had they not happened, would give p > alpha; None at p > alpha.
+
+    n = 0 or no flips: None.
+    """
+    fewer, more = sorted((counts.baseline_only, counts.candidate_only))
+    if mcnemar_midp(fewer, more) > alpha:
+        return None
+    # p falls as the larger count grows, so the last count that leaves it above alpha is found by halving.
+    low, high = fewer, more
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if mcnemar_midp(fewer, middle) > alpha else (low, middle)
+    return more - low

@@ -17,8 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from demur.axes.asked import axes_asked, gated_axes
-from demur.axes.comparison import compare_with_axes
+from demur.axes.compare import axes_asked, compare_with_axes, gated_axes
 from demur.detect.batch import BatchJudge
 from demur.errors import UnreadableRowsError, UsageError
 from demur.formats import shadow_log
@@ -43,7 +42,7 @@ from demur.runs.verdict_files import write_pairs, write_verdicts
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from demur.axes.registry import AxesSettings
+    from demur.axes.compare import AxesSettings
     from demur.detect.ports import TextJudge
     from demur.errors import InputError
     from demur.model.axes import AxisName

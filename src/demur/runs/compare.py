@@ -13,14 +13,12 @@ from typing import TYPE_CHECKING
 from demur.errors import EmptyInputError
 from demur.measure.bootstrap import percentile_interval, resampled_interval
 from demur.measure.clusters import clustered_difference
-from demur.measure.decision import change_of, data_flags, gate_of
+from demur.measure.decision import change_of, data_flags, gate_of, rate_flags, rate_severity
 from demur.measure.labels import corrected_difference
-from demur.measure.paired import paired_bounds, paired_difference
+from demur.measure.multiplicity import false_discovery
+from demur.measure.paired import flips_to_undo, paired_bounds, paired_difference
 from demur.measure.power import power_of, smoothed_share
 from demur.measure.rates import wilson
-from demur.measure.sensitivity import flips_to_undo
-from demur.measure.severity import rate_flags, rate_severity
-from demur.measure.slices import false_discovery
 from demur.measure.unpaired import unpaired_bounds, unpaired_difference
 from demur.model.comparison import Clustering, Comparison, DiffSettings, Pairing, Power, SliceComparison
 from demur.model.estimate import Interval

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from demur.errors import EmptyInputError
+from demur.measure.multiplicity import false_discovery
 from demur.measure.rates import wilson
-from demur.measure.slices import false_discovery
 from demur.measure.unpaired import unpaired_difference
 from demur.model.scan import Group, GroupDifference, Scan
 from demur.model.verdict import Outcome

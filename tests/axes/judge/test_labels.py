@@ -8,7 +8,7 @@ import pytest
 from tests.runs.run_files import json_lines
 
 from demur.axes.judge.labels import PersonLabel, read_judge_labels
-from demur.axes.rubric_files import read_rubric
+from demur.axes.rubric import read_rubric
 from demur.errors import EmptyInputError, InputError
 from demur.io.config import InputLimits
 

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from demur.axes.rules.json_schema import schema_breach, text_breach
-from demur.axes.rules.schemas import json_schema_of
+from demur.axes.rules.json_schema import json_schema_of, schema_breach, text_breach
 from demur.errors import ShapeError
 
 NAMES = st.sampled_from(["a", "b"])

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from demur.axes.rules.ltl import Atom, Not, Or, atoms_in, globally, joined
-from demur.axes.rules.ltl_syntax import parse_formula
+from demur.axes.rules.json_schema import json_schema_of
+from demur.axes.rules.ltl import Atom, Not, Or, atoms_in, globally, joined, parse_formula
 from demur.axes.rules.rule import (
     Condition,
     Consistent,
@@ -37,7 +37,6 @@ from demur.axes.rules.rule import (
     call_once,
     followed_up,
 )
-from demur.axes.rules.schemas import json_schema_of
 from demur.errors import DemurError, EmptyInputError, InputError, ShapeError
 from demur.io.yaml import parse_yaml, read_yaml, typed_yaml
 

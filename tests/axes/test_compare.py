@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tests.axes.paired_exchanges import exchange, pair
+from tests.report.comparisons import increase, no_refusals
 
-from demur.axes.registry import AxesSettings, compare_axes
+from demur.axes.compare import (
+    AxesSettings,
+    axes_asked,
+    axes_named,
+    axis_gate,
+    compare_axes,
+    compare_with_axes,
+    gated_axes,
+)
 from demur.axes.rules.files import parse_rules
-from demur.errors import EmptyInputError
+from demur.errors import EmptyInputError, UsageError
+from demur.measure.multiplicity import holm
 from demur.model.axes import AxesReport, AxisFlag, AxisName, AxisResult, AxisUnit, PairedExchange
 from demur.model.axis import Flag, Severity
+from demur.model.comparison import Direction
+from demur.model.estimate import Interval
 
 
 def named(report: AxesReport, name: str) -> AxisResult:
@@ -193,3 +207,145 @@ def test_evidence_of_a_value_is_of_the_way_it_went() -> None:
     assert length.difference < 0
     assert [e.key for e in length.evidence] == [f"q{i}" for i in range(8)]
     assert length.evidence[0].sentence == "100 → 50 characters"
+
+
+LONGER = AxisResult(
+    AxisName.LENGTH,
+    "length",
+    AxisUnit.TOKENS,
+    100.0,
+    140.0,
+    40.0,
+    Interval(20, 60, "m"),
+    0.01,
+    Severity.SEVERE,
+    50,
+    p_adjusted=0.04,
+    worse=Direction.INCREASE,
+)
+CALLS = replace(LONGER, name="trajectory", difference=0.3, p=None, p_adjusted=None)
+
+
+@pytest.mark.parametrize(
+    ("result", "fail_on", "failed"),
+    [
+        (LONGER, Severity.MODERATE, True),
+        (LONGER, Severity.NONE, False),
+        (replace(LONGER, p_adjusted=0.06), Severity.MODERATE, False),
+        (replace(LONGER, severity=Severity.MINOR), Severity.MODERATE, False),
+        (replace(LONGER, difference=-40.0), Severity.MODERATE, False),
+        (replace(LONGER, difference=-40.0, worse=Direction.BOTH), Severity.MODERATE, True),
+        (replace(CALLS, interval=Interval(0.06, 0.5, "wilson")), Severity.MODERATE, True),
+        (replace(CALLS, interval=Interval(0.06, 0.5, "wilson")), Severity.SEVERE, False),
+        (replace(CALLS, interval=Interval(0.04, 0.5, "wilson")), Severity.MODERATE, False),
+    ],
+)
+def test_the_gate(result: AxisResult, fail_on: Severity, failed: bool) -> None:  # noqa: FBT001 - a table
+    """Without a test the low end of the interval is the proof; every answer names the axis."""
+    found = axis_gate(result, fail_on=fail_on)
+    assert found.failed is failed
+    assert found.why.startswith(f"{result.name}: ")
+
+
+def test_what_was_mostly_not_measured_is_not_passed() -> None:
+    """With more pairs missing than measured nothing is passed; a failure stays one, and a gate that is off stays off."""
+    lost = replace(LONGER, severity=Severity.NONE, difference=0.0, n=3, missing=4)
+    gate = axis_gate(lost)
+    assert (gate.failed, gate.unsettled) == (False, True)
+    assert gate.why == "length: none, below moderate, but 4 of 7 were not measured"
+    assert not axis_gate(replace(lost, missing=3)).unsettled
+    assert not axis_gate(lost, fail_on=Severity.NONE).unsettled
+    failing = axis_gate(replace(LONGER, missing=400))
+    assert (failing.failed, failing.unsettled) == (True, False)
+
+
+RULES = parse_rules("rules: [{name: kind, must_include_text: thanks, scope: exchange}]")
+ABSENT = parse_rules("rules: [{name: kind, must_include_text: thanks, when: {prompt: never}}]")
+
+
+def pairs(count: int = 20) -> list[PairedExchange]:
+    return [pair(f"q{i}", exchange("Thanks for asking."), exchange("Well.")) for i in range(count)]
+
+
+def test_safety_is_the_comparisons_own() -> None:
+    """It has the figures of all pairs, whatever the pairs that were read say; all p are held together."""
+    whole = increase()
+    settings = AxesSettings(axes=(AxisName.SAFETY, AxisName.RULES, AxisName.LENGTH), rules=RULES)
+    found = compare_with_axes(whole, pairs(), settings, total=200, read=20)
+    assert found.axes is not None
+    safety, *others = found.axes.report.results
+    assert (safety.name, safety.n, safety.p) == ("safety", 200, whole.difference.p)
+    assert (safety.difference, safety.interval, safety.severity) == (
+        whole.difference.value,
+        whole.difference.interval,
+        whole.severity,
+    )
+    assert len(safety.evidence) == 20
+    assert [one.p_adjusted for one in (safety, *others)] == list(holm([one.p for one in (safety, *others)]))
+    assert (found.axes.sampled, found.gate) == (True, whole.gate)
+
+
+@pytest.mark.parametrize(
+    ("gated", "failed", "unsettled", "says"),
+    [
+        (("safety",), False, False, "severity none"),
+        (("safety", "rules"), True, False, "rules/kind: severe, p ="),
+        (("latency",), False, True, "latency is absent, no pair has its latency on both sides"),
+        (("latency", "rules"), True, False, "rules/kind: severe"),
+        (("trajectory",), False, False, "no change to fail on in trajectory"),
+    ],
+)
+def test_the_gate_is_that_of_the_axes_that_may_fail_it(
+    gated: tuple[str, ...], *, failed: bool, unsettled: bool, says: str
+) -> None:
+    """A severe axis fails it only where it may; an absent one leaves it unsettled, never passed."""
+    settings = AxesSettings(rules=RULES)
+    found = compare_with_axes(no_refusals(), pairs(), settings, gated=axes_named(gated), total=20, read=20)
+    assert (found.gate.failed, found.gate.unsettled) == (failed, unsettled)
+    assert says in found.gate.why
+
+
+def test_refusals_fail_nothing_where_they_may_not() -> None:
+    """Where safety is not among the axes that may fail the gate, an increase is only reported."""
+    assert increase().gate.failed
+    settings = AxesSettings(axes=(AxisName.TRAJECTORY,))
+    found = compare_with_axes(increase(), pairs(), settings, gated=(AxisName.TRAJECTORY,), total=20, read=20)
+    assert not found.gate.failed
+
+
+def test_a_rule_that_applies_nowhere_passes_nothing() -> None:
+    """It is absent, and where it may fail the gate the gate is unsettled."""
+    settings = AxesSettings(axes=(AxisName.RULES,), rules=ABSENT)
+    found = compare_with_axes(no_refusals(), pairs(), settings, gated=(AxisName.RULES,), total=20, read=20)
+    assert found.gate.unsettled
+    assert "rules/kind is absent, the rule applies to no pair" in found.gate.why
+
+
+def test_names_become_axes() -> None:
+    """In the order of a report, each once; safety alone is no further axis; `all` is every one."""
+    assert axes_named(["cost", "safety", "cost"]) == (AxisName.SAFETY, AxisName.COST)
+    assert axes_asked(["safety"]) is None
+    assert axes_asked([]) is None
+    found = axes_asked(["all"])
+    assert found is not None
+    assert found.axes == tuple(AxisName)
+    assert axes_asked(found) is found
+
+
+@pytest.mark.parametrize(
+    ("axes", "gated", "says"),
+    [
+        (["tone"], ["safety"], "no axis `tone`"),
+        (["rules"], ["tone"], "no axis `tone`"),
+        ("rules", ["safety"], "axes are a list of names"),
+        (["length"], ["cost"], "`cost` may fail the gate and is not measured"),
+        (None, ["cost"], "`cost` may fail the gate and is not measured"),
+        (["rules"], ["rules"], "`rules` may fail the gate, and there is no rule"),
+        (["judge"], ["judge"], "`judge` may fail the gate, and none is configured"),
+        (["length"], [], "no axis may fail the gate"),
+    ],
+)
+def test_what_cannot_be_gated_on_is_refused(axes: list[str] | str | None, gated: list[str], says: str) -> None:
+    """An axis that is unknown, not measured, or lacks what only the caller can give is an error before anything is read."""
+    with pytest.raises(UsageError, match=says):
+        gated_axes(gated, axes_asked(axes))
