@@ -8,15 +8,35 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.contracts.doc_pages import ROOT
 
+from demur.model.axis import Severity
+from demur.model.claim import Phase
+from demur.model.comparison import Change
+from demur.model.verdict import Cause, Outcome, Reason
+
 if TYPE_CHECKING:
+    from enum import Enum
     from pathlib import Path
 
 FOLDER = ROOT / "docs" / "decisions"
 DECISIONS = sorted(FOLDER.glob("[0-9]*.md"))
 HEADINGS = ["Context", "Decision", "Rejected", "Figures", "Look again when"]
 MAX_LINES = 60
-FOR_MAINTAINERS = [*DECISIONS, *(ROOT / "docs" / name for name in ("architecture.md", "glossary.md"))]
-NAMED = re.compile(r"`((?:[\w.-]+/)+(?:[\w-]+\.\w+)?)`|`([\w-]+\.(?:py|md|toml|yml|yaml))`")
+OF_USERS = {"auditors.yaml"}
+ARCHITECTURE, GLOSSARY = ROOT / "docs" / "architecture.md", ROOT / "docs" / "glossary.md"
+FOR_MAINTAINERS = [*DECISIONS, ARCHITECTURE, GLOSSARY, ROOT / "CONTRIBUTING.md"]
+PACKAGE = ROOT / "src" / "demur"
+CLOSED_SETS: dict[str, type[Enum]] = {
+    "outcome": Outcome,
+    "reason": Reason,
+    "cause": Cause,
+    "phase": Phase,
+    "decision (of a diff)": Change,
+    "severity": Severity,
+}
+"""The rows of the glossary that list all members of a set."""
+NAMED = re.compile(
+    r"`((?:[\w.-]+/)+(?:[\w-]+\.\w+)?)`|`([\w-]+\.(?:py|md|toml|yml|yaml))`|\b((?:[a-z_]+/)+[a-z_]+\.py)\b"
+)
 
 
 @pytest.mark.parametrize("page", DECISIONS, ids=lambda page: page.stem)
@@ -36,9 +56,24 @@ def test_decisions_are_numbered_and_listed() -> None:
     assert re.findall(r"\((\d{4}-[\w-]+\.md)\)", listed) == [page.name for page in DECISIONS]
 
 
-@pytest.mark.parametrize("page", [page for page in FOR_MAINTAINERS if page.exists()], ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", FOR_MAINTAINERS, ids=lambda page: page.stem)
 def test_files_that_are_named_exist(page: Path) -> None:
-    """A path in code style on a page for maintainers is one of the repository, of docs/ or of the package."""
-    named = {path or name for path, name in NAMED.findall(page.read_text(encoding="utf-8"))}
-    places = (ROOT, ROOT / "docs", ROOT / "src" / "demur", FOLDER)
+    """A path on a page for maintainers is one of the repository, of docs/ or of the package."""
+    named = {"".join(found) for found in NAMED.findall(page.read_text(encoding="utf-8"))} - OF_USERS
+    places = (ROOT, ROOT / "docs", PACKAGE, FOLDER)
     assert sorted(name for name in named if not any((place / name).exists() for place in places)) == []
+
+
+def test_the_layout_is_drawn_as_it_is() -> None:
+    """The tree on the page of the architecture has every folder of the package and no other."""
+    tree = ARCHITECTURE.read_text(encoding="utf-8").partition("src/demur/\n")[2].partition("```")[0]
+    drawn = re.findall(r"^  (\w+)/ ", tree, re.MULTILINE)
+    assert sorted(drawn) == sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py"))
+
+
+@pytest.mark.parametrize("word", CLOSED_SETS)
+def test_the_glossary_lists_closed_sets_whole(word: str) -> None:
+    """Where the glossary lists the members of a set, it lists those that the code has."""
+    meaning = re.search(rf"^\| {re.escape(word)} \| (.+) \|$", GLOSSARY.read_text(encoding="utf-8"), re.MULTILINE)
+    assert meaning is not None
+    assert re.findall(r"`(\w+)`", meaning[1]) == [member.value for member in CLOSED_SETS[word]]
