@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from anthropic import Anthropic
 from openai import AzureOpenAI, OpenAI
+from tests.plain_http import anthropic_http, openai_http
 
 from demur.gateway.run import running_gateway
 from demur.gateway.settings import (
@@ -60,15 +61,21 @@ class Running:
 
     def openai(self, **more: Any) -> OpenAI:
         """Return OpenAI's client for it."""
-        return OpenAI(base_url=f"{self.url}/v1", api_key="client-key", max_retries=0, **more)
+        return OpenAI(base_url=f"{self.url}/v1", api_key="client-key", max_retries=0, http_client=openai_http(), **more)
 
     def anthropic(self) -> Anthropic:
         """Return Anthropic's."""
-        return Anthropic(base_url=self.url, api_key="client-key", max_retries=0)
+        return Anthropic(base_url=self.url, api_key="client-key", max_retries=0, http_client=anthropic_http())
 
     def azure(self) -> AzureOpenAI:
         """Return Azure's."""
-        return AzureOpenAI(azure_endpoint=self.url, api_key="client-key", api_version="2024-10-21", max_retries=0)
+        return AzureOpenAI(
+            azure_endpoint=self.url,
+            api_key="client-key",
+            api_version="2024-10-21",
+            max_retries=0,
+            http_client=openai_http(),
+        )
 
     def knock(self, path: str, body: Any = None, *, method: str = "POST", **headers: str) -> Got:
         """Return what a bare request gets; a body that is no bytes is sent as JSON, names of headers take dashes."""

@@ -12,6 +12,7 @@ import boto3
 import botocore.config
 import openai
 from google import genai
+from tests.plain_http import anthropic_http, openai_http
 
 if TYPE_CHECKING:
     from demur.simulate.server.run import RunningSimulator
@@ -36,15 +37,17 @@ HARMLESS = "What is the capital of France?"
 
 
 def openai_client(running: RunningSimulator, **more: Any) -> openai.OpenAI:
-    return openai.OpenAI(base_url=running.openai_url, api_key="none", max_retries=0, **more)
+    return openai.OpenAI(base_url=running.openai_url, api_key="none", max_retries=0, http_client=openai_http(), **more)
 
 
 def azure_client(running: RunningSimulator) -> openai.AzureOpenAI:
-    return openai.AzureOpenAI(azure_endpoint=running.url, api_key="none", api_version="2024-10-21", max_retries=0)
+    return openai.AzureOpenAI(
+        azure_endpoint=running.url, api_key="none", api_version="2024-10-21", max_retries=0, http_client=openai_http()
+    )
 
 
 def anthropic_client(running: RunningSimulator) -> anthropic.Anthropic:
-    return anthropic.Anthropic(base_url=running.url, api_key="none", max_retries=0)
+    return anthropic.Anthropic(base_url=running.url, api_key="none", max_retries=0, http_client=anthropic_http())
 
 
 def gemini_client(running: RunningSimulator) -> genai.Client:

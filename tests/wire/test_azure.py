@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from msgspec.structs import replace
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
+from tests.plain_http import openai_http
 from tests.wire import laws
 from tests.wire.loopback import answering
 
@@ -306,4 +307,6 @@ def test_the_client_raises_on_a_blocked_prompt() -> None:
 
 def client(url: str) -> sdk.AzureOpenAI:
     """Return the real client."""
-    return sdk.AzureOpenAI(azure_endpoint=url, api_key="x", api_version="2024-10-21", max_retries=0)
+    return sdk.AzureOpenAI(
+        azure_endpoint=url, api_key="x", api_version="2024-10-21", max_retries=0, http_client=openai_http()
+    )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import anthropic
 import msgspec
 import openai
+from tests.plain_http import anthropic_http, openai_http
 
 from demur.model.exchange import Shape
 from demur.model.stream import Channel
@@ -391,9 +392,11 @@ def listen(shape: Shape, url: str) -> Heard:
 
 def _listen_chat(url: str, *, azure: bool) -> Heard:
     client = (
-        openai.AzureOpenAI(azure_endpoint=url, api_key="k", api_version="2024-10-21", max_retries=0)
+        openai.AzureOpenAI(
+            azure_endpoint=url, api_key="k", api_version="2024-10-21", max_retries=0, http_client=openai_http()
+        )
         if azure
-        else openai.OpenAI(base_url=f"{url}/v1", api_key="k", max_retries=0)
+        else openai.OpenAI(base_url=f"{url}/v1", api_key="k", max_retries=0, http_client=openai_http())
     )
     heard = Heard()
     with client, client.chat.completions.create(model="gpt-x", messages=ASKED, stream=True) as stream:
@@ -413,7 +416,7 @@ def _listen_chat(url: str, *, azure: bool) -> Heard:
 def _listen_responses(url: str) -> Heard:
     """Hear the last event: it is what the client keeps; the deltas must say the same."""
     heard, told = Heard(), ""
-    with openai.OpenAI(base_url=f"{url}/v1", api_key="k", max_retries=0) as client:
+    with openai.OpenAI(base_url=f"{url}/v1", api_key="k", max_retries=0, http_client=openai_http()) as client:
         last: Any = None
         for event in client.responses.create(model="gpt-x", input="hi", stream=True):
             last = event
@@ -434,7 +437,7 @@ def _listen_responses(url: str) -> Heard:
 
 def _listen_messages(url: str) -> Heard:
     heard = Heard()
-    with anthropic.Anthropic(base_url=url, api_key="k", max_retries=0) as client:
+    with anthropic.Anthropic(base_url=url, api_key="k", max_retries=0, http_client=anthropic_http()) as client:
         for event in client.messages.create(model="claude-x", max_tokens=9, messages=ASKED, stream=True):
             if event.type == "content_block_delta":
                 kind: Any = event.delta

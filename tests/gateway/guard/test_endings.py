@@ -9,6 +9,7 @@ import anthropic
 import openai
 import pytest
 from tests.gateway.guard.conformance import ASKED, BEFORE, PHRASE, Said, events_of, forbids, on_wire, parts
+from tests.plain_http import anthropic_http, openai_http
 from tests.wire.loopback import answering
 
 from demur.gateway.guard.guard import open_guard
@@ -80,7 +81,7 @@ def test_the_chat_helper_reads_it(mode: GuardMode) -> None:
     """The official chat helper hears a denied stream out and raises its own error for filters, with role and refusal."""
     payload = denied(Shape.OPENAI_CHAT, events_of(Shape.OPENAI_CHAT, said(Channel.TEXT)), mode)
     with answering(payload, content_type="text/event-stream") as stub:
-        client = openai.OpenAI(base_url=f"{stub.url}/v1", api_key="k", max_retries=0)
+        client = openai.OpenAI(base_url=f"{stub.url}/v1", api_key="k", max_retries=0, http_client=openai_http())
         with client, client.chat.completions.stream(model="gpt-x", messages=ASKED) as stream:
             stream.until_done()
             with pytest.raises(openai.ContentFilterFinishReasonError) as raised:
@@ -98,7 +99,7 @@ def test_the_responses_helper_reads_it(channels: tuple[Channel, ...], mode: Guar
     """The official responses helper follows a denied stream to `response.incomplete`, items and all."""
     payload = denied(Shape.OPENAI_RESPONSES, events_of(Shape.OPENAI_RESPONSES, said(*channels)), mode)
     with answering(payload, content_type="text/event-stream") as stub:
-        client = openai.OpenAI(base_url=f"{stub.url}/v1", api_key="k", max_retries=0)
+        client = openai.OpenAI(base_url=f"{stub.url}/v1", api_key="k", max_retries=0, http_client=openai_http())
         with client, client.responses.stream(model="gpt-x", input="hi") as stream:
             events: list[Any] = list(stream)
     last = events[-1]
@@ -116,7 +117,7 @@ def test_the_messages_helper_reads_it(channels: tuple[Channel, ...], mode: Guard
     """The official messages helper accumulates a denied stream to a message that refused, and says why."""
     payload = denied(Shape.ANTHROPIC, events_of(Shape.ANTHROPIC, said(*channels)), mode)
     with answering(payload, content_type="text/event-stream") as stub:
-        client = anthropic.Anthropic(base_url=stub.url, api_key="k", max_retries=0)
+        client = anthropic.Anthropic(base_url=stub.url, api_key="k", max_retries=0, http_client=anthropic_http())
         with client, client.messages.stream(model="claude-x", max_tokens=9, messages=ASKED) as stream:
             message = stream.get_final_message()
     assert (message.id, message.stop_reason) == ("msg_7", "refusal")
@@ -150,7 +151,7 @@ def test_a_legacy_completion_ends_in_its_own_shape() -> None:
     head = {"id": "cmpl-1", "object": "text_completion", "created": 1, "model": "m"}
     events = [on_wire({**head, "choices": [{"index": 0, "text": text}]}) for text in (BEFORE, BEFORE, PHRASE)]
     with answering(denied(Shape.OPENAI_CHAT, events), content_type="text/event-stream") as stub:
-        client = openai.OpenAI(base_url=f"{stub.url}/v1", api_key="k", max_retries=0)
+        client = openai.OpenAI(base_url=f"{stub.url}/v1", api_key="k", max_retries=0, http_client=openai_http())
         with client, client.completions.create(model="m", prompt="hi", stream=True) as stream:
             heard = [(chunk.choices[0].text, chunk.choices[0].finish_reason) for chunk in stream]
     assert heard == [(BEFORE, None), ("", "content_filter")]

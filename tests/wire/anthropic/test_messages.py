@@ -10,6 +10,7 @@ from anthropic.types import Message as SdkMessage
 from anthropic.types import RawMessageStreamEvent
 from hypothesis import given, settings
 from pydantic import TypeAdapter
+from tests.plain_http import anthropic_http
 from tests.wire import laws
 from tests.wire.loopback import answering
 
@@ -343,7 +344,7 @@ def test_the_real_client_reads_what_is_written(body: JsonObject) -> None:
     response = anthropic.read_response(body)
     with (
         answering(encode(anthropic.write_response(response))) as stub,
-        sdk.Anthropic(base_url=stub.url, api_key="none", max_retries=0) as client,
+        sdk.Anthropic(base_url=stub.url, api_key="none", max_retries=0, http_client=anthropic_http()) as client,
     ):
         assert anthropic.read_response(plain(client.messages.create(**ASKED))) == response
         assert anthropic.reads_request(stub.bodies[0])
@@ -351,7 +352,7 @@ def test_the_real_client_reads_what_is_written(body: JsonObject) -> None:
     stream = b"".join(map(sse.encode, anthropic.write_stream(response, piece_chars=4)))
     with (
         answering(stream, content_type="text/event-stream") as stub,
-        sdk.Anthropic(base_url=stub.url, api_key="none", max_retries=0) as client,
+        sdk.Anthropic(base_url=stub.url, api_key="none", max_retries=0, http_client=anthropic_http()) as client,
         client.messages.stream(**ASKED) as streaming,
     ):
         assert anthropic.read_response(plain(streaming.get_final_message())) == response
@@ -362,14 +363,14 @@ def test_the_real_client_raises_on_errors() -> None:
     failure = anthropic.read_response(OVERLOADED, status=529)
     with (
         answering(encode(anthropic.write_response(failure)), status=529) as stub,
-        sdk.Anthropic(base_url=stub.url, api_key="none", max_retries=0) as client,
+        sdk.Anthropic(base_url=stub.url, api_key="none", max_retries=0, http_client=anthropic_http()) as client,
         pytest.raises(sdk.APIStatusError, match="Overloaded"),
     ):
         client.messages.create(**ASKED)
     stream = b"".join(map(sse.encode, anthropic.write_stream(failure)))
     with (
         answering(stream, content_type="text/event-stream") as stub,
-        sdk.Anthropic(base_url=stub.url, api_key="none", max_retries=0) as client,
+        sdk.Anthropic(base_url=stub.url, api_key="none", max_retries=0, http_client=anthropic_http()) as client,
         pytest.raises(sdk.APIStatusError, match="Overloaded"),
         client.messages.stream(**ASKED) as streaming,
     ):

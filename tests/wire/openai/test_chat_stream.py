@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from pydantic import BaseModel
+from tests.plain_http import openai_http
 from tests.wire import laws
 from tests.wire.loopback import answering
 from tests.wire.openai.chat_bodies import ASKED, BODIES, CALL, ERRORS, NO, REQUESTS, STRICT, WITHOUT_DONE
@@ -181,7 +182,7 @@ def on_the_wire(response: Response) -> bytes:
 
 def client(url: str) -> sdk.OpenAI:
     """Return the real client."""
-    return sdk.OpenAI(base_url=f"{url}/v1", api_key="x", max_retries=0)
+    return sdk.OpenAI(base_url=f"{url}/v1", api_key="x", max_retries=0, http_client=openai_http())
 
 
 @pytest.mark.parametrize("name", STRICT)

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from openai.types.responses import Response as SdkResponse
 from openai.types.responses import ResponseStreamEvent
 from pydantic import TypeAdapter
+from tests.plain_http import openai_http
 from tests.wire import laws
 from tests.wire.loopback import answering
 from tests.wire.openai.responses_bodies import ASKED, BODIES, ERRORS, REQUESTS
@@ -141,7 +142,7 @@ def bare(response: Response) -> Response:
 
 def client(url: str) -> sdk.OpenAI:
     """Return the real client."""
-    return sdk.OpenAI(base_url=f"{url}/v1", api_key="x", max_retries=0)
+    return sdk.OpenAI(base_url=f"{url}/v1", api_key="x", max_retries=0, http_client=openai_http())
 
 
 def on_the_wire(response: Response) -> bytes:
