@@ -27,7 +27,8 @@ from demur.measure.clusters import clustered_difference
 from demur.measure.decision import gate_of, rate_severity
 from demur.measure.paired import paired_difference
 from demur.measure.special import normal_critical
-from demur.model.comparison import ClusterSum, DiffSettings, Direction, GateMode, PairCounts
+from demur.model.comparison import ClusterSum, DiffSettings, GateMode, PairCounts
+from demur.model.estimate import Direction
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -24,8 +24,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from demur.dashboard.app import DashboardSettings, dashboard_app
-from demur.model.claim import Claim, ClaimType, Phase
-from demur.model.decision import Decision, Effect, FiredRule
+from demur.model.claim import Claim, ClaimType, Decision, Effect, FiredRule, Phase
 from demur.model.passport import (
     AuditorRun,
     AuditorStatus,

@@ -20,8 +20,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from demur.model.claim import Claim, ClaimType, Phase
-from demur.model.decision import Decision, Effect
+from demur.model.claim import Claim, ClaimType, Decision, Effect, Phase
 from demur.model.passport import AuditorRun, AuditorStatus, Commitment, Passport, PhaseRecord
 from demur.record.store.checks import StoreCheck
 from demur.record.store.location import log_place

@@ -21,12 +21,11 @@ if TYPE_CHECKING:
     from demur.detect.prompts.check import check_prompt
     from demur.detect.stream import TextStream
     from demur.errors import DemurError
-    from demur.model.axis import AxisStat
     from demur.model.comparison import Comparison, DiffSettings
-    from demur.model.exchange import Exchange, Request, Response
-    from demur.model.prompt import PromptVerdict
-    from demur.model.scan import Scan
-    from demur.model.verdict import Cause, Finding, Outcome, Reason, Signal, Verdict
+    from demur.model.estimate import AxisStat
+    from demur.model.exchange import Exchange, Request, Response, Signal
+    from demur.model.run import Scan
+    from demur.model.verdict import Cause, Finding, Outcome, PromptVerdict, Reason, Verdict
     from demur.runs.api import Reading, compare, scan
     from demur.simulate.engine import is_jailbreak_attempt, prepend_safety_message, should_refuse_request
 
@@ -64,12 +63,11 @@ __all__ = [
 
 _HOMES = {
     "demur.errors": ("DemurError",),
-    "demur.model.axis": ("AxisStat",),
     "demur.model.comparison": ("Comparison", "DiffSettings"),
-    "demur.model.exchange": ("Exchange", "Request", "Response"),
-    "demur.model.prompt": ("PromptVerdict",),
-    "demur.model.scan": ("Scan",),
-    "demur.model.verdict": ("Cause", "Finding", "Outcome", "Reason", "Signal", "Verdict"),
+    "demur.model.estimate": ("AxisStat",),
+    "demur.model.exchange": ("Exchange", "Request", "Response", "Signal"),
+    "demur.model.run": ("Scan",),
+    "demur.model.verdict": ("Cause", "Finding", "Outcome", "PromptVerdict", "Reason", "Verdict"),
     "demur.detect.batch": ("classify_batch",),
     "demur.detect.check": ("check",),
     "demur.detect.prompts.check": ("check_prompt",),

@@ -23,8 +23,7 @@ from demur.audit.claims import (
 )
 from demur.errors import UsageError
 from demur.model.audit import FailureMode, Problem, Turn
-from demur.model.claim import Claim, ClaimSpec, ClaimType, ClaimValue, Phase, Vocabulary
-from demur.model.decision import Effect
+from demur.model.claim import Claim, ClaimSpec, ClaimType, ClaimValue, Effect, Phase, Vocabulary
 from demur.model.passport import AuditorRun, AuditorStatus, EnforcementGap
 from demur.policy.gate import Ask, load_gate
 from demur.policy.tokens import PolicySource

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from demur.model.axes import PairedExchange
+from demur.model.comparison import PairedExchange
 from demur.model.exchange import Choice, Exchange, Finish, Message, Request, Response, TextPart, ToolCallPart, Usage
 
 Said = str | tuple[str, ...] | None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 from tests.axes.paired_exchanges import exchange, pair
@@ -20,10 +21,11 @@ from demur.axes.compare import (
 from demur.axes.rules.files import parse_rules
 from demur.errors import EmptyInputError, UsageError
 from demur.measure.multiplicity import holm
-from demur.model.axes import AxesReport, AxisFlag, AxisName, AxisResult, AxisUnit, PairedExchange
-from demur.model.axis import Flag, Severity
-from demur.model.comparison import Direction
-from demur.model.estimate import Interval
+from demur.model.axes import AxesReport, AxisFlag, AxisName, AxisResult, AxisUnit
+from demur.model.estimate import Direction, Flag, Interval, Severity
+
+if TYPE_CHECKING:
+    from demur.model.comparison import PairedExchange
 
 
 def named(report: AxesReport, name: str) -> AxisResult:

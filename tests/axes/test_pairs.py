@@ -10,7 +10,7 @@ import demur
 from demur.axes.compare import AxesSettings, compare_axes
 from demur.axes.rules.files import parse_rules
 from demur.model.axes import AxisName, AxisResult
-from demur.model.axis import Severity
+from demur.model.estimate import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,12 +17,12 @@ from demur.axes.pairs import measured_pairs
 from demur.axes.rubric import HumanVerdict, builtin_rubrics, parse_rubric, read_rubric, read_verdict, single_ask
 from demur.errors import DemurError
 from demur.model.axes import AbsentAxis, AxisFlag, AxisName, AxisResult
-from demur.model.axis import Flag, Severity
+from demur.model.estimate import Flag, Severity
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from demur.model.rubric import Rubric
+    from demur.model.axes import Rubric
 
 
 MEDICAL, REFUSALS, PAIRWISE = (read_rubric(n) for n in ("harmful_medical", "refusal_appropriate", "less_helpful"))

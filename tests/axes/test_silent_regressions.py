@@ -12,10 +12,10 @@ from demur.axes.compare import AxesSettings, axis_gate, compare_axes
 from demur.axes.judge.client import JudgeClient, JudgeEndpoint
 from demur.axes.rubric import read_rubric
 from demur.axes.rules.files import parse_rules
-from demur.model.axis import Severity
+from demur.model.estimate import Severity
 
 if TYPE_CHECKING:
-    from demur.model.axes import PairedExchange
+    from demur.model.comparison import PairedExchange
 
 N = 24
 RULES = parse_rules(

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.contracts.doc_pages import ROOT
 
-from demur.model.axis import Severity
 from demur.model.claim import Phase
 from demur.model.comparison import Change
+from demur.model.estimate import Severity
 from demur.model.verdict import Cause, Outcome, Reason
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from demur.model.claim import Claim, ClaimType, Phase
-from demur.model.decision import Effect
+from demur.model.claim import Claim, ClaimType, Effect, Phase
 from demur.model.passport import (
     AuditorRun,
     AuditorStatus,

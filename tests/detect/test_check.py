@@ -9,8 +9,7 @@ import pytest
 from demur import Cause, Outcome, Reason, check
 from demur.detect.check import classify, classify_text
 from demur.errors import ShapeError
-from demur.model.exchange import Choice, Exchange, RefusalPart, Response, TextPart
-from demur.model.verdict import Signal, SignalKind
+from demur.model.exchange import Choice, Exchange, RefusalPart, Response, Signal, SignalKind, TextPart
 
 NO = "I'm sorry, but I can't help with that."
 YES = "The capital of France is Paris."

@@ -5,8 +5,19 @@ from __future__ import annotations
 import pytest
 
 from demur.detect.signals import refusal_text, verdict_by_signals
-from demur.model.exchange import Choice, OpaquePart, Part, ProviderError, RefusalPart, Response, TextPart, ToolCallPart
-from demur.model.verdict import Cause, Outcome, Signal, SignalKind
+from demur.model.exchange import (
+    Choice,
+    OpaquePart,
+    Part,
+    ProviderError,
+    RefusalPart,
+    Response,
+    Signal,
+    SignalKind,
+    TextPart,
+    ToolCallPart,
+)
+from demur.model.verdict import Cause, Outcome
 
 
 def response(

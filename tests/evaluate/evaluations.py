@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from demur.evaluate.quality import Options, label_counts, prompt_quality, response_quality
 from demur.model.evaluation import Dimension, Evaluation, Label, LabelledText, Side, SideReport
-from demur.model.prompt import PromptVerdict
 from demur.model.text import Span
-from demur.model.verdict import Finding, Outcome, Verdict
+from demur.model.verdict import Finding, Outcome, PromptVerdict, Verdict
 
 __all__ = ["NASTY", "biased", "both_sides", "nothing_positive"]
 

@@ -6,9 +6,8 @@ import pytest
 
 from demur.evaluate.quality import Options, label_counts, prompt_quality, response_quality
 from demur.model.evaluation import Dimension, Label, LabelledText, MistakeKind, Question, Side
-from demur.model.prompt import PromptVerdict
 from demur.model.text import Span
-from demur.model.verdict import Finding, Outcome, Verdict
+from demur.model.verdict import Finding, Outcome, PromptVerdict, Verdict
 
 PLAIN = Options()
 HIT = (Finding("r", "refusal", 1.0, Span(0, 1)),)

@@ -11,9 +11,8 @@ from tests.formats.example import QUESTION, read_all, read_one
 from demur.errors import ShapeError
 from demur.formats.batch import read_request_row
 from demur.formats.registry import format_of
-from demur.model.exchange import Shape
+from demur.model.exchange import Shape, SignalKind
 from demur.model.run import Skipped
-from demur.model.verdict import SignalKind
 
 
 @pytest.mark.parametrize(

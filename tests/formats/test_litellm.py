@@ -10,8 +10,9 @@ from tests.formats.example import ANSWER, REFUSAL, read_all, read_one
 
 from demur.detect.check import classify
 from demur.errors import ShapeError
+from demur.model.exchange import SignalKind
 from demur.model.run import Skipped
-from demur.model.verdict import Outcome, SignalKind
+from demur.model.verdict import Outcome
 
 
 def native(word: str, text: str | None = ANSWER) -> dict[str, Any]:

@@ -10,8 +10,7 @@ import pytest
 from tests.gateway.gatewaying import ATTACK, HARMLESS, chat, gateway, passports, verified
 
 from demur.gateway.settings import DenyStyle
-from demur.model.claim import Phase
-from demur.model.decision import Effect
+from demur.model.claim import Effect, Phase
 from demur.model.passport import DeclineCause, StreamMode
 from demur.policy.files import PolicyFolder
 from demur.simulate.server.run import running_simulator

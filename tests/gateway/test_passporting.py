@@ -23,11 +23,9 @@ from demur.gateway.passporting import (
     weigh,
 )
 from demur.model.audit import Audit, FailureMode, Trouble
-from demur.model.claim import Claim, ClaimSpec, ClaimType, Phase, Vocabulary
-from demur.model.decision import Effect
-from demur.model.exchange import Choice, Finish, RefusalPart, Response, TextPart, ThinkingPart, ToolCallPart
+from demur.model.claim import Claim, ClaimSpec, ClaimType, Effect, Phase, Vocabulary
+from demur.model.exchange import Channel, Choice, Finish, RefusalPart, Response, TextPart, ThinkingPart, ToolCallPart
 from demur.model.passport import AuditorRun, AuditorStatus, Commitment, DeclineCause
-from demur.model.stream import Channel
 from demur.model.verdict import Cause, Outcome, Verdict
 from demur.policy.gate import PolicyGate, load_gate
 from demur.policy.tokens import PolicySource

@@ -8,8 +8,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 from demur.gateway.telemetry import ObservedExchange, open_telemetry
-from demur.model.claim import Claim, ClaimType, ClaimValue, Phase
-from demur.model.decision import Decision, Effect, FiredRule
+from demur.model.claim import Claim, ClaimType, ClaimValue, Decision, Effect, FiredRule, Phase
 from demur.model.passport import DeclineCause, EnforcementGap
 from demur.model.verdict import Outcome, Reason, Verdict
 

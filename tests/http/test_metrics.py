@@ -15,8 +15,7 @@ from demur.errors import UpstreamTimeoutError, UsageError
 from demur.gateway.metrics import GatewayMetrics, gateway_families
 from demur.http.metrics import Family, FamilyKind, MetricsBoard
 from demur.model.audit import Audit
-from demur.model.claim import Phase
-from demur.model.decision import Decision, Effect
+from demur.model.claim import Decision, Effect, Phase
 from demur.model.passport import AuditorRun, AuditorStatus, DeclineCause, EnforcementGap
 from demur.model.verdict import Outcome, Verdict
 

@@ -8,9 +8,8 @@ import pytest
 
 from demur.measure.decision import change_of, data_flags, gate_of, rate_flags, rate_severity
 from demur.measure.rates import wilson
-from demur.model.axis import Flag, Severity
-from demur.model.comparison import Change, DiffSettings, Direction, GateMode, Power
-from demur.model.estimate import Difference, Interval
+from demur.model.comparison import Change, DiffSettings, GateMode, Power
+from demur.model.estimate import Difference, Direction, Flag, Interval, Severity
 
 
 def difference(value: float, p: float, low: float = -0.5, high: float = 0.5) -> Difference:

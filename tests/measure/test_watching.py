@@ -21,7 +21,7 @@ from demur.measure.watching import (
     rate_evidence,
     watch_rows,
 )
-from demur.model.comparison import Direction
+from demur.model.estimate import Direction
 
 ROWS = st.lists(st.booleans(), max_size=80)
 

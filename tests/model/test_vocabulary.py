@@ -10,8 +10,7 @@ import msgspec
 import pytest
 
 import demur.model
-from demur.model.claim import Claim, ClaimType, Phase
-from demur.model.decision import Decision, Effect, FiredRule
+from demur.model.claim import Claim, ClaimType, Decision, Effect, FiredRule, Phase
 from demur.model.estimate import Difference, Interval, Rate
 from demur.model.passport import AuditorRun, AuditorStatus, Commitment, Passport, PhaseRecord
 from demur.model.text import NormalText, Span

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from demur.model.claim import Phase
-from demur.model.decision import Effect
+from demur.model.claim import Effect, Phase
 from demur.policy.backtest import RecordedDecision, backtest
 from demur.policy.explain import explain
 from demur.policy.fixtures import PolicyCase, boundary_results, case_results, rules_never_met

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from demur.errors import DemurError, EmptyInputError, EncodingError, InputError, PolicyError, ShapeError
-from demur.model.claim import ClaimType, Phase
-from demur.model.decision import Effect
+from demur.model.claim import ClaimType, Effect, Phase
 from demur.policy.backtest import RecordedDecision
 from demur.policy.files import PolicyFolder, read_cases, read_policies, read_recorded, read_vocabulary
 from demur.policy.gate import Ask, load_gate

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demur.errors import PolicyError, ShapeError, UsageError
-from demur.model.claim import Claim, ClaimSpec, ClaimType, ClaimValue, Phase, Vocabulary
-from demur.model.decision import Decision, Effect
+from demur.model.claim import Claim, ClaimSpec, ClaimType, ClaimValue, Decision, Effect, Phase, Vocabulary
 from demur.policy.gate import Ask, PolicyGate, load_gate
 from demur.policy.tokens import PolicySource
 from demur.policy.vocabulary import SAFETY_VOCABULARY

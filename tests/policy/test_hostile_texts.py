@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demur.errors import PolicyError
-from demur.model.claim import Phase
-from demur.model.decision import Effect
+from demur.model.claim import Effect, Phase
 from demur.policy.gate import Ask, PolicyGate, load_gate
 from demur.policy.tokens import MOST_CHARS, PolicySource
 

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.policy.dialect_reference import ABSENT, Condition, Joined, Not, ReferenceRule, decide, operators
 
-from demur.model.claim import Claim, ClaimType, Phase
-from demur.model.decision import Effect
+from demur.model.claim import Claim, ClaimType, Effect, Phase
 from demur.policy.engine import cedar_text
 from demur.policy.gate import Ask, PolicyGate, load_gate
 from demur.policy.tokens import PolicySource

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from demur.errors import PolicyError, UsageError
-from demur.model.claim import ClaimSpec, ClaimType, ClaimValue, Phase, Vocabulary
-from demur.model.decision import Effect
+from demur.model.claim import ClaimSpec, ClaimType, ClaimValue, Effect, Phase, Vocabulary
 from demur.policy.fixtures import boundary_results
 from demur.policy.gate import Ask, PolicyGate, load_gate
 from demur.policy.lint import problems_of

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from demur.model.claim import Claim, ClaimType, Phase
-from demur.model.decision import Decision, Effect
+from demur.model.claim import Claim, ClaimType, Decision, Effect, Phase
 from demur.policy.gate import Ask, PolicyGate, load_gate
 from demur.policy.tokens import PolicySource
 from demur.policy.values import cedar_value, decimal_value

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from msgspec.structs import replace
 
-from demur.model.claim import Claim, ClaimType, Phase
-from demur.model.decision import Decision, Effect, FiredRule
+from demur.model.claim import Claim, ClaimType, Decision, Effect, FiredRule, Phase
 from demur.model.passport import AuditorRun, AuditorStatus, Commitment, DeclineCause, LogEntry, Passport, PhaseRecord
 from demur.record.checkpoint import Checkpoint, issue_checkpoint
 from demur.record.keys import Ed25519Signer

@@ -8,8 +8,7 @@ import pytest
 from msgspec.structs import replace
 from tests.record.logs import ORIGIN, passport_of, signer
 
-from demur.model.claim import Claim, ClaimType, Phase
-from demur.model.decision import Decision, Effect
+from demur.model.claim import Claim, ClaimType, Decision, Effect, Phase
 from demur.model.passport import AuditorRun, AuditorStatus, Check, DeclineCause, FaultKind, Passport, PhaseRecord
 from demur.policy.gate import Ask, PolicyGate, load_gate
 from demur.policy.tokens import PolicySource

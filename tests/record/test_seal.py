@@ -18,8 +18,8 @@ from securesystemslib.signer import (  # type: ignore[attr-defined]  # exported,
 from tests.record.logs import passport_of, phase_of, signer
 
 from demur.errors import ShapeError, UsageError
-from demur.model.claim import Claim, ClaimType, ClaimValue, Phase
-from demur.model.decision import Decision, Effect, FiredRule
+from demur.model.claim import Claim, ClaimType, ClaimValue, Decision, Effect, FiredRule, Phase
+from demur.model.exchange import Channel
 from demur.model.passport import (
     AuditorRun,
     AuditorStatus,
@@ -36,7 +36,6 @@ from demur.model.passport import (
     SigningMode,
     StreamMode,
 )
-from demur.model.stream import Channel
 from demur.record.canonical import canonical
 from demur.record.keys import KeyRing
 from demur.record.seal import PAYLOAD_TYPE, open_sealed, pre_authentication, seal, seal_fault

@@ -12,8 +12,7 @@ from msgspec import structs
 from tests.record.logs import ORIGIN, POLICY, Log, busy_log, decide, passport_of, phase_of, signer
 
 from demur.errors import UsageError
-from demur.model.claim import Phase
-from demur.model.decision import Decision, Effect
+from demur.model.claim import Decision, Effect, Phase
 from demur.model.passport import (
     AuditorStatus,
     Check,

@@ -16,9 +16,8 @@ from demur.model.axes import (
     AxisResult,
     AxisUnit,
 )
-from demur.model.axis import Flag, Severity
-from demur.model.comparison import ComparedAxes, Comparison, Direction, GateMode, GateResult
-from demur.model.estimate import Interval
+from demur.model.comparison import ComparedAxes, Comparison, GateMode, GateResult
+from demur.model.estimate import Direction, Flag, Interval, Severity
 
 __all__ = ["hostile_axes", "with_axes"]
 

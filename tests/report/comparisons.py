@@ -10,13 +10,11 @@ from math import comb, sqrt
 
 from demur.measure.decision import rate_severity
 from demur.measure.rates import wilson
-from demur.model.axis import Flag
 from demur.model.comparison import (
     Change,
     Clustering,
     Comparison,
     DiffSettings,
-    Direction,
     Flip,
     FlipSide,
     GateMode,
@@ -29,10 +27,11 @@ from demur.model.comparison import (
     SliceComparison,
     Tally,
 )
-from demur.model.estimate import Difference, Interval
+from demur.model.estimate import Difference, Direction, Flag, Interval
+from demur.model.exchange import Signal, SignalKind
 from demur.model.run import RunSummary
 from demur.model.text import Span
-from demur.model.verdict import Cause, Finding, Outcome, Reason, Signal, SignalKind, Verdict
+from demur.model.verdict import Cause, Finding, Outcome, Reason, Verdict
 
 __all__ = [
     "ALL",

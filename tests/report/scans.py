@@ -6,8 +6,7 @@ from tests.report.comparisons import HOSTILE
 
 from demur.measure.rates import wilson
 from demur.model.estimate import Difference, Interval
-from demur.model.run import RunSummary
-from demur.model.scan import Group, GroupDifference, GroupTally, PhraseCount, Scan, ScanTally
+from demur.model.run import Group, GroupDifference, GroupTally, PhraseCount, RunSummary, Scan, ScanTally
 
 __all__ = ["ALL_SCANS", "empty", "hostile_scan", "typical"]
 

@@ -16,7 +16,7 @@ from tests.report.comparisons import increase
 from tests.report.test_every_rendering import RENDERINGS
 
 from demur.model.axes import AxisFlag, AxisName, AxisUnit
-from demur.model.axis import Flag
+from demur.model.estimate import Flag
 from demur.report.axes_view import AXIS_FLAG_WORDS, axis_sentence
 from demur.report.comparison_json import comparison_object
 from demur.report.diff_view import diff_view

@@ -12,9 +12,8 @@ import pytest
 from jsonschema import Draft202012Validator
 from tests.report.comparisons import ALL, hostile, increase, missing, no_refusals, nothing
 
-from demur.model.axis import Flag
 from demur.model.comparison import Change, GateMode, Pairing
-from demur.model.estimate import Difference, Interval
+from demur.model.estimate import Difference, Flag, Interval
 from demur.report.comparison_json import SCHEMA, comparison_object
 
 if TYPE_CHECKING:

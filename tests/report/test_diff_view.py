@@ -21,9 +21,8 @@ from tests.report.comparisons import (
     unpaired,
 )
 
-from demur.model.axis import Flag, Severity
-from demur.model.comparison import Change, Direction, PairCounts
-from demur.model.estimate import Difference, Interval
+from demur.model.comparison import Change, PairCounts
+from demur.model.estimate import Difference, Direction, Flag, Interval, Severity
 from demur.report.diff_view import diff_view
 from demur.report.diff_words import CHANGE_WORDS, FLAG_WORDS, SEVERITY_WORDS, SHORT_WORDS
 from demur.report.view import Block, Facts, Flips, IntervalPlot, Note, NoteKind, SideBySide, Table, Tone

@@ -15,7 +15,7 @@ from demur.report.scan_json import SCAN_SCHEMA, scan_object
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from demur.model.scan import Scan
+    from demur.model.run import Scan
 
 RULES = json.loads((files("demur.report") / "schemas" / "scan.schema.json").read_text(encoding="utf-8"))
 

@@ -19,8 +19,9 @@ from tests.runs.run_files import NO, YES, csv_text, json_lines, layouts, questio
 
 from demur.detect.judges import judge_named, judge_with
 from demur.errors import EmptyInputError, ShapeError, UnreadableRowsError, UsageError
-from demur.model.comparison import ClusterSum, Direction, PairCounts, Pairing
-from demur.model.scan import GroupTally
+from demur.model.comparison import ClusterSum, PairCounts, Pairing
+from demur.model.estimate import Direction
+from demur.model.run import GroupTally
 from demur.model.verdict import Outcome
 from demur.runs.api import Counting, Reading, compare, groups_worth_showing, scan, unknown_field
 

@@ -10,7 +10,6 @@ import pytest
 
 from demur.errors import EmptyInputError
 from demur.measure.bootstrap import percentile_interval, resampled_interval
-from demur.model.axis import Flag
 from demur.model.comparison import (
     Change,
     ClusterSum,
@@ -23,6 +22,7 @@ from demur.model.comparison import (
     SliceTally,
     Tally,
 )
+from demur.model.estimate import Flag
 from demur.model.run import RunSummary
 from demur.runs.compare import compare_tally
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from demur.model.comparison import Direction, Pairing
+from demur.model.comparison import Pairing
+from demur.model.estimate import Direction
 from demur.model.run import Traced
 from demur.model.verdict import Outcome
 from demur.runs.examples import Reread, flip_shown, phrase_counts, shown_key, still_flipped

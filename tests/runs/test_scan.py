@@ -6,8 +6,7 @@ import pytest
 
 from demur.errors import EmptyInputError
 from demur.measure.unpaired import unpaired_difference
-from demur.model.run import RunSummary
-from demur.model.scan import GroupTally, ScanTally
+from demur.model.run import GroupTally, RunSummary, ScanTally
 from demur.runs.scan import MOST_COMPARED, REST, scan_tally
 
 

@@ -13,8 +13,7 @@ from tests.plain_http import openai_http
 from tests.wire import laws
 from tests.wire.loopback import answering
 
-from demur.model.exchange import Choice, Finish, ProviderError, Response, TextPart
-from demur.model.verdict import Signal, SignalKind
+from demur.model.exchange import Choice, Finish, ProviderError, Response, Signal, SignalKind, TextPart
 from demur.wire import azure, sse
 from demur.wire.fields import decode, encode
 from demur.wire.openai import chat as openai_chat

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demur.model.exchange import Choice, Finish, OpaquePart, Response, TextPart, Usage
-from demur.model.verdict import Signal, SignalKind
+from demur.model.exchange import Choice, Finish, OpaquePart, Response, Signal, SignalKind, TextPart, Usage
 from demur.wire.blocks import (
     arguments_of,
     cut,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from demur.errors import ShapeError
-from demur.model.verdict import SignalKind
+from demur.model.exchange import SignalKind
 from demur.wire.flat import read_flat, reads_flat
 
 

@@ -26,8 +26,7 @@ from demur.text.language import language_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from demur.model.prompt import PromptVerdict
-    from demur.model.verdict import Verdict
+    from demur.model.verdict import PromptVerdict, Verdict
 
 __all__ = [
     "BUILTIN_AUDITORS",

@@ -29,11 +29,11 @@ from demur.model.exchange import (
     RefusalPart,
     Request,
     Response,
+    Signal,
     TextPart,
     ThinkingPart,
     ToolCallPart,
 )
-from demur.model.verdict import Signal
 from demur.wire.document import parse_json
 from demur.wire.flat import read_flat
 from demur.wire.shapes import read_asked, read_exchange, shape_of_response

@@ -23,8 +23,8 @@ from demur.errors import EmptyInputError, UsageError
 from demur.measure.decision import rate_severity
 from demur.measure.multiplicity import HOLM, holm
 from demur.model.axes import AbsentAxis, AxesReport, AxisEvidence, AxisFlag, AxisName, AxisResult, AxisUnit
-from demur.model.axis import Severity
-from demur.model.comparison import ComparedAxes, Direction, GateMode, GateResult
+from demur.model.comparison import ComparedAxes, GateMode, GateResult
+from demur.model.estimate import Direction, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -34,9 +34,8 @@ if TYPE_CHECKING:
     from demur.axes.rubric import HumanVerdict, RubricJudge
     from demur.axes.rules.rule import TraceRule
     from demur.detect.ports import TextJudge
-    from demur.model.axes import PairedExchange
-    from demur.model.comparison import Comparison, Flip
-    from demur.model.rubric import Rubric
+    from demur.model.axes import Rubric
+    from demur.model.comparison import Comparison, Flip, PairedExchange
 
 __all__ = [
     "ALL_AXES",

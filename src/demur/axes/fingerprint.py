@@ -25,8 +25,7 @@ from demur.axes.steps import DIMENSIONS
 from demur.measure.decision import rate_severity
 from demur.measure.special import student_critical
 from demur.model.axes import AxisDetail, AxisFlag, AxisName, AxisResult, AxisUnit
-from demur.model.axis import Flag
-from demur.model.estimate import Interval
+from demur.model.estimate import Flag, Interval
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -18,18 +18,17 @@ from demur.axes.rubric import RubricAsking, RubricVerdict, pair_ask, single_ask
 from demur.errors import UsageError
 from demur.measure.labels import corrected_difference
 from demur.measure.rates import wilson
-from demur.model.axes import AbsentAxis, AxisDetail, AxisFlag, AxisName
-from demur.model.axis import Flag
+from demur.model.axes import AbsentAxis, AxisDetail, AxisFlag, AxisName, RubricMode
 from demur.model.comparison import LabelledPair, Missing
-from demur.model.rubric import RubricMode
+from demur.model.estimate import Flag
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from demur.axes.pairs import AxisPairs
     from demur.axes.rubric import HumanVerdict, RubricJudge
-    from demur.model.axes import AxisResult, PairNames, ShownTexts
-    from demur.model.rubric import JudgeUsage, Rubric
+    from demur.model.axes import AxisResult, JudgeUsage, Rubric
+    from demur.model.comparison import PairNames, ShownTexts
 
     Sides = tuple[RubricVerdict | None, RubricVerdict | None]
 

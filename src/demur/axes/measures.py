@@ -16,7 +16,7 @@ import numpy as np
 from demur.axes.rules.checks import sights_of
 from demur.axes.steps import DIMENSIONS, features_of, step_of
 from demur.detect.check import classify
-from demur.model.axes import ShownTexts
+from demur.model.comparison import ShownTexts
 from demur.model.verdict import Outcome
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from demur.axes.rules.rule import TraceRule
     from demur.axes.steps import ToolCall
     from demur.detect.ports import TextJudge
-    from demur.model.axes import AxisSide
+    from demur.model.comparison import AxisSide
 
     Floats = npt.NDArray[np.float64]
     Ints = npt.NDArray[np.int64]

@@ -15,7 +15,7 @@ import numpy as np
 
 from demur.axes.measures import FIGURES, AxisMeter, MeasuredRows, RowMeter, SideKind
 from demur.axes.steps import DIMENSIONS
-from demur.model.axes import AxisSide, PairNames
+from demur.model.comparison import AxisSide, PairNames
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from demur.axes.measures import Ints
-    from demur.model.axes import PairedExchange, Places, SessionTurns, ShownTexts
+    from demur.model.comparison import PairedExchange, Places, SessionTurns, ShownTexts
 
 __all__ = ["AxisPairs", "PairSource", "SessionRows", "measured_pairs", "measured_source"]
 

@@ -19,8 +19,8 @@ from demur.measure.clusters import cluster_effect, clustered_difference
 from demur.measure.decision import rate_flags, rate_severity
 from demur.measure.paired import paired_bounds, paired_difference
 from demur.model.axes import AxisDetail, AxisEvidence, AxisFlag, AxisName, AxisResult, AxisUnit
-from demur.model.axis import Flag
-from demur.model.comparison import Direction, Missing, PairCounts
+from demur.model.comparison import Missing, PairCounts
+from demur.model.estimate import Direction, Flag
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from demur.axes.measures import Floats, Ints
-    from demur.model.axes import PairNames
-    from demur.model.comparison import ClusterSum
+    from demur.model.comparison import ClusterSum, PairNames
     from demur.model.estimate import Difference
 
     Flags = npt.NDArray[np.bool_]

@@ -19,7 +19,7 @@ import msgspec
 
 from demur.errors import InputError, ShapeError, UsageError
 from demur.io.yaml import parse_yaml, read_yaml, typed_yaml
-from demur.model.rubric import JudgeAsk, JudgeReply, JudgeUsage, Rubric, RubricLabel, RubricMode
+from demur.model.axes import JudgeAsk, JudgeReply, JudgeUsage, Rubric, RubricLabel, RubricMode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from demur.axes.pairs import AxisPairs
     from demur.axes.rules.checks import RuleFinding
     from demur.axes.rules.rule import TraceRule
-    from demur.model.axes import AxisResult, PairNames
+    from demur.model.axes import AxisResult
+    from demur.model.comparison import PairNames
 
 __all__ = ["rule_result"]
 

@@ -13,7 +13,7 @@ from demur.detect.substring import contains_any
 from demur.errors import ShapeError, UsageError
 from demur.measure.bootstrap import percentile_interval, resampled_interval
 from demur.measure.decision import rate_flags, rate_severity
-from demur.model.axis import AxisStat, Severity
+from demur.model.estimate import AxisStat, Severity
 from demur.model.exchange import Exchange, Response, TextPart
 from demur.wire.agentlog import is_payload, payload_stop, payload_text
 from demur.wire.plain import plain

@@ -25,16 +25,15 @@ from demur.measure.decision import rate_severity
 from demur.measure.multiplicity import false_discovery
 from demur.measure.rates import _bounds as _wilson_bounds
 from demur.model.axes import AxisDetail, AxisFlag, AxisName, AxisResult, AxisUnit
-from demur.model.axis import Flag
-from demur.model.comparison import ClusterSum, Direction, PairCounts
-from demur.model.estimate import Interval
+from demur.model.comparison import ClusterSum, PairCounts
+from demur.model.estimate import Direction, Flag, Interval
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
 
     from demur.axes.pairs import AxisPairs
     from demur.axes.steps import ToolCall
-    from demur.model.axes import PairNames
+    from demur.model.comparison import PairNames
 
     Kinds = tuple[int, ...]
 

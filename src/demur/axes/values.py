@@ -20,9 +20,8 @@ import numpy as np
 
 from demur.errors import UsageError
 from demur.measure.clusters import sign_flip_midp
-from demur.model.axis import Severity
 from demur.model.comparison import ClusterSum
-from demur.model.estimate import Interval
+from demur.model.estimate import Interval, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence

@@ -21,7 +21,7 @@ from demur.io.config import input_limits
 from demur.model.axes import AxisName
 
 if TYPE_CHECKING:
-    from demur.model.rubric import Rubric
+    from demur.model.axes import Rubric
 
 __all__ = ["add_axis_flags", "axes_of_flags", "axis_gate_of_flags"]
 

@@ -25,8 +25,8 @@ from demur.cli.options import (
 )
 from demur.cli.progress import progress_line
 from demur.errors import UnreadableRowsError, UsageError
-from demur.model.axis import Severity
-from demur.model.comparison import DiffSettings, Direction, GateMode
+from demur.model.comparison import DiffSettings, GateMode
+from demur.model.estimate import Direction, Severity
 from demur.report.comparison_json import comparison_object
 from demur.report.diff_view import diff_view
 from demur.report.html.page import html

@@ -32,7 +32,7 @@ from demur.runs.api import scan
 from demur.runs.verdict_files import verdict_file
 
 if TYPE_CHECKING:
-    from demur.model.scan import Scan
+    from demur.model.run import Scan
     from demur.runs.api import Reading
 
 __all__ = ["add_parser"]

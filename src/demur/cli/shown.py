@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from collections import Counter
 
     from demur.errors import InputError
-    from demur.model.verdict import Finding, Signal
+    from demur.model.exchange import Signal
+    from demur.model.verdict import Finding
 
 __all__ = ["Machine", "Person", "Shown"]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from demur.model.comparison import Direction
+from demur.model.estimate import Direction
 from demur.report.numbers import PERCENT, percent
 
 if TYPE_CHECKING:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from demur.model.prompt import PromptVerdict
-    from demur.model.verdict import Verdict
+    from demur.model.verdict import PromptVerdict, Verdict
 
 __all__ = ["PromptJudge", "TextJudge"]
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from demur.model.exchange import OpaquePart, RefusalPart, ToolCallPart
-from demur.model.verdict import Cause, Outcome, Reason, SignalKind, Verdict
+from demur.model.exchange import OpaquePart, RefusalPart, SignalKind, ToolCallPart
+from demur.model.verdict import Cause, Outcome, Reason, Verdict
 
 if TYPE_CHECKING:
-    from demur.model.exchange import Choice, Response
-    from demur.model.verdict import Signal
+    from demur.model.exchange import Choice, Response, Signal
 
 __all__ = ["refusal_text", "signals_of", "verdict_by_signals"]
 

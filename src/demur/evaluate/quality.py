@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from demur.model.evaluation import LabelledText
-    from demur.model.prompt import PromptVerdict
-    from demur.model.verdict import Finding, Verdict
+    from demur.model.verdict import Finding, PromptVerdict, Verdict
 
 __all__ = ["Options", "label_counts", "prompt_quality", "response_quality"]
 

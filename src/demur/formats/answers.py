@@ -16,9 +16,8 @@ from msgspec.structs import replace
 from demur.errors import ShapeError
 from demur.formats.scalars import label_of
 from demur.formats.turns import message_of
-from demur.model.exchange import Choice, Finish, RefusalPart, Response, TextPart
+from demur.model.exchange import Choice, Finish, RefusalPart, Response, Signal, SignalKind, TextPart
 from demur.model.run import Skipped
-from demur.model.verdict import Signal, SignalKind
 from demur.wire.fields import decode, encode
 from demur.wire.flat import FILTER_WORDS, MAX_ERROR_CHARS, POLICY_ERROR
 from demur.wire.shapes import CODECS, shape_of_response

@@ -14,9 +14,8 @@ from demur.formats.answers import object_at
 from demur.formats.interface import stateless
 from demur.formats.kinds import Kind
 from demur.formats.scalars import fields_of, key_of, request_of
-from demur.model.exchange import Exchange, ProviderError, Response, Shape
+from demur.model.exchange import Exchange, ProviderError, Response, Shape, Signal, SignalKind
 from demur.model.run import Skipped, Traced
-from demur.model.verdict import Signal, SignalKind
 from demur.wire.anthropic import messages as anthropic
 from demur.wire.fields import root
 from demur.wire.shapes import CODECS, shape_of_response

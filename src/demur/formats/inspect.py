@@ -16,15 +16,13 @@ from demur.errors import ShapeError
 from demur.formats.answers import answer_of_choices, each_readable, failure_of, object_at, text_at
 from demur.formats.scalars import fields_of, label_of, request_of
 from demur.formats.turns import message_of
-from demur.model.exchange import Exchange, Finish
+from demur.model.exchange import Exchange, Finish, SignalKind
 from demur.model.run import Skipped, Traced
-from demur.model.verdict import SignalKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from demur.model.exchange import Part, Response
-    from demur.model.verdict import Signal
+    from demur.model.exchange import Part, Response, Signal
     from demur.wire.interface import JsonObject
 
 __all__ = ["NAME", "open_reader", "sniffs"]

@@ -18,9 +18,8 @@ from demur.errors import ShapeError
 from demur.formats.answers import answer_of_parts, finish_of, object_at, pair_key_in, text_at
 from demur.formats.interface import stateless
 from demur.formats.scalars import fields_of, request_of
-from demur.model.exchange import Choice, Exchange, Finish, ProviderError, Response, TextPart
+from demur.model.exchange import Choice, Exchange, Finish, ProviderError, Response, Signal, SignalKind, TextPart
 from demur.model.run import Skipped, Traced
-from demur.model.verdict import Signal, SignalKind
 from demur.wire.shapes import CODECS, shape_of_response
 
 if TYPE_CHECKING:

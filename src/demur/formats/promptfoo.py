@@ -25,9 +25,8 @@ from demur.formats.answers import (
 )
 from demur.formats.interface import stateless
 from demur.formats.scalars import fields_of, label_of, request_of
-from demur.model.exchange import Exchange
+from demur.model.exchange import Exchange, Signal, SignalKind
 from demur.model.run import Traced
-from demur.model.verdict import Signal, SignalKind
 from demur.wire.fields import canonical
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from demur.gateway.guard.responses import ResponsesEnding
 from demur.gateway.guard.values import Denial, GuardEnd
 from demur.gateway.passporting import ENFORCED
 from demur.http.asgi import HttpProblem, HttpResponse, problem_response
-from demur.model.decision import Effect
+from demur.model.claim import Effect
 from demur.model.exchange import Choice, Finish, RefusalPart, Response, Shape, TextPart
 from demur.wire.blocks import event_of
 from demur.wire.shapes import CODECS
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from demur.gateway.guard.endings import Ending
-    from demur.model.decision import Decision
+    from demur.model.claim import Decision
 
 __all__ = [
     "OUR_HEADERS",

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from demur.http.asgi import Receive, Scope
     from demur.http.client import TimedSender
     from demur.http.upstream import Headers, UpstreamResponse
-    from demur.model.decision import Decision
+    from demur.model.claim import Decision
     from demur.model.exchange import Response
 
 __all__ = ["ServedExchange"]

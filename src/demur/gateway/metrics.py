@@ -10,8 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from demur.http.metrics import Family, FamilyKind, MetricsBoard
-from demur.model.claim import Phase
-from demur.model.decision import Effect
+from demur.model.claim import Effect, Phase
 from demur.model.passport import AuditorStatus, DeclineCause, RejectReason
 from demur.model.verdict import Outcome
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
     from demur.errors import UpstreamError
     from demur.model.audit import Audit
-    from demur.model.decision import Decision
+    from demur.model.claim import Decision
     from demur.model.passport import EnforcementGap
     from demur.model.verdict import Verdict
 

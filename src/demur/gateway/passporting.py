@@ -14,10 +14,9 @@ import msgspec
 from demur.audit.claims import conclude
 from demur.errors import DemurError
 from demur.model.audit import FailureMode, Problem, Turn
-from demur.model.decision import Decision, Effect
-from demur.model.exchange import Choice, RefusalPart, Response, TextPart, ThinkingPart, ToolCallPart
+from demur.model.claim import Decision, Effect
+from demur.model.exchange import Channel, Choice, RefusalPart, Response, TextPart, ThinkingPart, ToolCallPart
 from demur.model.passport import AuditorStatus, DeclineCause, EnforcementGap, Passport, PhaseRecord
-from demur.model.stream import Channel
 from demur.policy.gate import Ask
 from demur.record.commit import withhold
 

@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from demur.gateway.passporting import Weighed
     from demur.gateway.routes import AuditedRoute
     from demur.gateway.worker import GatewayParts
-    from demur.model.claim import Phase
-    from demur.model.decision import Decision
+    from demur.model.claim import Decision, Phase
     from demur.model.exchange import Request, Response
     from demur.model.passport import Coverage
     from demur.model.verdict import Verdict

@@ -14,16 +14,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from demur.errors import UsageError
-from demur.model.claim import ClaimType
-from demur.model.decision import Effect
+from demur.model.claim import ClaimType, Effect
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from opentelemetry.trace import Tracer, TracerProvider
 
-    from demur.model.claim import Claim, Phase
-    from demur.model.decision import Decision
+    from demur.model.claim import Claim, Decision, Phase
     from demur.model.passport import DeclineCause, EnforcementGap
     from demur.model.verdict import Verdict
 

@@ -17,7 +17,7 @@ import re
 from enum import StrEnum
 from typing import TYPE_CHECKING, TextIO
 
-from demur.model.decision import Effect
+from demur.model.claim import Effect
 from demur.model.passport import DeclineCause, RejectReason
 from demur.model.verdict import Outcome
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from demur.model.axis import Flag, Severity
-from demur.model.comparison import Change, Direction, GateMode, GateResult
+from demur.model.comparison import Change, GateMode, GateResult
+from demur.model.estimate import Direction, Flag, Severity
 
 if TYPE_CHECKING:
     from demur.model.comparison import DiffSettings, Power

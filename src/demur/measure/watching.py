@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 
 from demur.errors import UsageError
 from demur.measure.special import boundary, log_beta
-from demur.model.comparison import Direction
-from demur.model.estimate import Interval
+from demur.model.estimate import Direction, Interval
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

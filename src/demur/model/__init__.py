@@ -1,4 +1,4 @@
 """The vocabulary: frozen values that every stage takes and returns.
 
-Laws: nothing here computes a verdict, reads a file or knows a provider; a value never changes once made.
+Nothing here computes a verdict, reads a file or knows a provider, and no value changes once it is made.
 """

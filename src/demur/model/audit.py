@@ -1,10 +1,7 @@
-"""What is put to auditors in one phase, what each answered, and what it all came to.
+"""What is put to auditors in one phase, what each responded, and what it all came to.
 
-Laws: an auditor's failure is a value, never an exception: whoever timed out, erred or was passed over stands in `troubles`
-with its failure mode, and where it let the exchange through also in `gaps`; `stated` holds every claim under the auditor
-that made it, `claims` what a policy is to read; `unsound` names what was stated but cannot be read, so that a policy need not
-take it for absent; a failure that is closed makes the whole one `must_deny`. What is made anew in every phase of every exchange
-is a struct, which takes a tenth of the time.
+An auditor's failure is a value, never an exception: `troubles` names every auditor that failed or was skipped, with the
+failure mode applied, and `gaps` those whose failure let the exchange through.
 """
 
 from __future__ import annotations
@@ -15,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from demur.model.decision import Effect
+from demur.model.claim import Effect
 from demur.model.passport import AuditorRun, AuditorStatus
 
 if TYPE_CHECKING:

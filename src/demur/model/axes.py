@@ -1,7 +1,6 @@
-"""Further axes of a comparison: what a refusal rate cannot see, each as one value of the same type.
+"""Further axes of a comparison: what a refusal rate cannot see, each as one value of the same type, and a judge's rubric.
 
-Laws: an axis that was not measured is an `AbsentAxis` with its reason, never an `AxisResult` with made-up figures; `p` is None where no
-honest null exists (that some pairs changed is no surprise), and then a threshold decides; evidence is bounded, and names its pair.
+An axis that was not measured is an `AbsentAxis` with its reason, never an `AxisResult` with made-up numbers.
 """
 
 from __future__ import annotations
@@ -10,20 +9,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from demur.model.comparison import Direction
+from demur.model.estimate import Direction
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy as np
-    import numpy.typing as npt
-
-    from demur.model.axis import Flag, Severity
-    from demur.model.estimate import Interval
-    from demur.model.exchange import Exchange
-    from demur.model.verdict import Outcome
-
-    Places = npt.NDArray[np.int64] | npt.NDArray[np.intp]
+    from demur.model.estimate import Flag, Interval, Severity
 
 __all__ = [
     "AbsentAxis",
@@ -33,12 +22,13 @@ __all__ = [
     "AxisFlag",
     "AxisName",
     "AxisResult",
-    "AxisSide",
     "AxisUnit",
-    "PairNames",
-    "PairedExchange",
-    "SessionTurns",
-    "ShownTexts",
+    "JudgeAsk",
+    "JudgeReply",
+    "JudgeUsage",
+    "Rubric",
+    "RubricLabel",
+    "RubricMode",
 ]
 
 
@@ -82,80 +72,6 @@ class AxisFlag(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class PairedExchange:
-    """The same question in both runs; latency and cost where they are known, `session` where pairs belong together."""
-
-    key: str
-    session: str | None
-    baseline: Exchange
-    candidate: Exchange
-    baseline_latency_ms: float | None = None
-    candidate_latency_ms: float | None = None
-    baseline_cost: float | None = None
-    candidate_cost: float | None = None
-
-    @property
-    def cluster(self) -> str:
-        """What the pair moves together with: its session, or the other samples of its question."""
-        return f"key:{self.key}" if self.session is None else f"session:{self.session}"
-
-
-@dataclass(frozen=True, slots=True)
-class AxisSide:
-    """One side of a pair: what was said, what it took, and the verdict where it is known already."""
-
-    exchange: Exchange
-    latency_ms: float | None = None
-    cost: float | None = None
-    outcome: Outcome | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ShownTexts:
-    """What a judge is shown of one side: the request and the answer."""
-
-    prompt: str
-    answer: str
-
-
-@dataclass(frozen=True, slots=True)
-class SessionTurns:
-    """The session that the row of each side is a turn of (-1: none), and its place in the order of that run (-1: no such row).
-
-    Both runs number a session alike. A row that the other run has no counterpart of is a turn of its own run alone.
-    """
-
-    sessions: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
-    rows: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
-
-    @property
-    def lone(self) -> npt.NDArray[np.bool_]:
-        """Which rows have no counterpart."""
-        missing: npt.NDArray[np.bool_] = (self.rows[0] < 0) | (self.rows[1] < 0)
-        return missing
-
-
-@dataclass(frozen=True, slots=True)
-class PairNames:
-    """What pairs are called, column by column: key, number of the session (-1: none), and of what each moves together with.
-
-    `clustered_by` names the field that the last are of, empty where a caller made the pairs. `turns` says whose turns the rows of each run
-    are, where that is not told by the pairs: rows without a counterpart then stand behind the pairs.
-    """
-
-    keys: Sequence[str]
-    session: npt.NDArray[np.int64]
-    cluster: npt.NDArray[np.int64]
-    clustered_by: str = ""
-    turns: SessionTurns | None = None
-
-    def only(self, places: Places, keys: Sequence[str] | None = None) -> PairNames:
-        """Return the names at some places, under other keys where they are given."""
-        called = [self.keys[i] for i in places.tolist()] if keys is None else keys
-        return PairNames(called, self.session[places], self.cluster[places], self.clustered_by)
-
-
-@dataclass(frozen=True, slots=True)
 class AxisEvidence:
     """A pair (or session) by its name, and the sentence that says what happened in it."""
 
@@ -176,7 +92,7 @@ class AxisDetail:
 class AxisResult:
     """One axis over `n` pairs: both sides, candidate less baseline, interval, p, and how much that is.
 
-    `baseline` and `candidate` are None where only a change is measured. `tested` says what p is the p of; `p_adjusted` is p held against
+    `baseline` and `candidate` are None where only a change is measured. `tested` names the null hypothesis of p; `p_adjusted` is p held against
     all axes of the report (Holm). `parts` are the same kind of value for a tool or a dimension, their `p_adjusted` held against each
     other. `worse` is the direction that a gate minds. `missing` pairs could not be measured.
     """
@@ -217,3 +133,71 @@ class AxesReport:
     results: tuple[AxisResult, ...]
     absent: tuple[AbsentAxis, ...] = ()
     multiplicity: str = ""
+
+
+class RubricMode(StrEnum):
+    """Whether each answer is judged alone, or the two against each other."""
+
+    SINGLE = "single"
+    PAIRWISE = "pairwise"
+
+
+@dataclass(frozen=True, slots=True)
+class RubricLabel:
+    """A label that the judge may give, its meaning, and its score from 0 (worst) to 1.
+
+    `bad` labels of a single rubric are counted, each as a rate of its own.
+    """
+
+    name: str
+    score: float
+    meaning: str
+    bad: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Rubric:
+    """A policy, and the labels by which an answer is held against it.
+
+    A pairwise rubric has the labels `first_worse`, `same` and `second_worse`.
+    """
+
+    name: str
+    domain: str
+    policy: str
+    labels: tuple[RubricLabel, ...]
+    mode: RubricMode = RubricMode.SINGLE
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeAsk:
+    """One question to a judge: what it is told, what it is shown, and the labels it may answer with."""
+
+    system: str
+    user: str
+    labels: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeReply:
+    """What came back: the text, or why there is none; the calls it took and the tokens they cost."""
+
+    text: str | None
+    why: str = ""
+    cached: bool = False
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeUsage:
+    """What judging took: questions, HTTP calls, answers from the cache, questions left without a verdict, tokens, cost."""
+
+    asked: int = 0
+    calls: int = 0
+    cached: int = 0
+    failed: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: float | None = None

@@ -1,20 +1,30 @@
-"""What an auditor states: a named, typed value in a phase. An auditor never enforces.
+"""What auditors state (claims) and what a policy decides over it. An auditor never enforces.
 
-Laws: a vocabulary declares every claim before it is made, so that a policy can be checked without a request; a policy
-reads a claim under its flat name (dots become underscores), and no two claims of a vocabulary share one unless they
-agree on the type. A claim is a struct, since several are made in every exchange (`msgspec.structs.replace` changes one).
+A vocabulary declares every claim before it is made, so that a policy can be checked without a request. A policy reads a
+claim under its flat name (dots become underscores), and claims that share one agree on the type.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 
 import msgspec
 
 from demur.errors import UsageError
 
-__all__ = ["Claim", "ClaimSpec", "ClaimType", "ClaimValue", "Phase", "Vocabulary", "flat_name"]
+__all__ = [
+    "Claim",
+    "ClaimSpec",
+    "ClaimType",
+    "ClaimValue",
+    "Decision",
+    "Effect",
+    "FiredRule",
+    "Phase",
+    "Vocabulary",
+    "flat_name",
+]
 
 ClaimValue = bool | int | float | str | tuple[str, ...] | None
 
@@ -41,6 +51,7 @@ class ClaimType(StrEnum):
     BOOLEAN = "boolean"
 
 
+# A struct, since several claims are made in every exchange; see `exchange`.
 class Claim(msgspec.Struct, frozen=True, gc=False):
     """A named, typed value; `sensitive` marks a value that carries the user's text."""
 
@@ -83,7 +94,7 @@ class Vocabulary:
     _by_flat: dict[str, ClaimSpec] = field(init=False, repr=False, compare=False, hash=False)
 
     def __post_init__(self) -> None:
-        """Refuse two claims that a policy could not tell apart."""
+        """Raise where two claims share a flat name and not the type: a policy could not tell them apart."""
         by_flat: dict[str, ClaimSpec] = {}
         for spec in self.specs:
             held = by_flat.setdefault(spec.flat, spec)
@@ -111,3 +122,36 @@ class Vocabulary:
     def sensitive(self, name: str) -> bool:
         """Return whether anybody declares that a claim of this name carries the user's text."""
         return any(spec.sensitive for spec in self.specs if spec.flat == flat_name(name))
+
+
+class Effect(IntEnum):
+    """What is done, mildest first: the strongest effect among the fired rules wins."""
+
+    ALLOW = 0
+    LOG = 1
+    WARN = 2
+    REDACT = 3
+    REVIEW = 4
+    DENY = 5
+
+    @property
+    def word(self) -> str:
+        """The effect as policies, JSON and people write it."""
+        return self.name.lower()
+
+
+class FiredRule(msgspec.Struct, frozen=True, gc=False):
+    """A rule that applied, under the id and reason that its author gave it, and where it stands (`file:line`)."""
+
+    id: str
+    effect: Effect
+    reason: str | None = None
+    place: str | None = None
+
+
+class Decision(msgspec.Struct, frozen=True, gc=False):
+    """The effect, the rules that fired, and the errors met: an error is never a silent allow."""
+
+    effect: Effect
+    rules: tuple[FiredRule, ...] = ()
+    errors: tuple[str, ...] = ()

@@ -1,7 +1,7 @@
-"""Two runs of the same questions: what an engine counts, and what statistics say of it.
+"""Two runs of the same questions: their pairs, what an engine counts of them, and what statistics say of the counts.
 
-Laws: a `Tally` is all that a comparison needs, holds counts and a bounded number of examples, and nothing of it depends on the
-order of rows; a pair with a missing side is in `Missing`, never in `PairCounts`; every estimate carries interval and n.
+A `Tally` is all that a comparison needs: counts and a bounded number of examples, independent of the order of rows. A pair
+with a missing side is in `Missing`, never in `PairCounts`.
 """
 
 from __future__ import annotations
@@ -10,25 +10,31 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from demur.model.axis import Severity
+from demur.model.estimate import Direction, Severity
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    import numpy.typing as npt
     import pyarrow as pa
 
     from demur.model.axes import AxesReport, AxisName
-    from demur.model.axis import Flag
-    from demur.model.estimate import Difference, Interval, Rate
+    from demur.model.estimate import Difference, Flag, Interval, Rate
+    from demur.model.exchange import Exchange
     from demur.model.run import RunSummary
-    from demur.model.verdict import Verdict
+    from demur.model.verdict import Outcome, Verdict
+
+    Places = npt.NDArray[np.int64] | npt.NDArray[np.intp]
 
 __all__ = [
+    "AxisSide",
     "Change",
     "ClusterSum",
     "Clustering",
     "ComparedAxes",
     "Comparison",
     "DiffSettings",
-    "Direction",
     "Flip",
     "FlipSide",
     "GateMode",
@@ -37,8 +43,12 @@ __all__ = [
     "LabelledPair",
     "Missing",
     "PairCounts",
+    "PairNames",
+    "PairedExchange",
     "Pairing",
     "Power",
+    "SessionTurns",
+    "ShownTexts",
     "SliceComparison",
     "SliceTally",
     "Tally",
@@ -52,14 +62,6 @@ class Change(StrEnum):
     DECREASED = "decreased"
     NO_MEANINGFUL_CHANGE = "no_meaningful_change"
     INCONCLUSIVE = "inconclusive"
-
-
-class Direction(StrEnum):
-    """Which change an alarm is for: over-refusal is an increase, lost refusals a decrease."""
-
-    INCREASE = "increase"
-    DECREASE = "decrease"
-    BOTH = "both"
 
 
 class GateMode(StrEnum):
@@ -76,6 +78,80 @@ class Pairing(StrEnum):
     PROMPT = "prompt"
     FIELD = "field"
     NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class PairedExchange:
+    """The same question in both runs; latency and cost where they are known, `session` where pairs belong together."""
+
+    key: str
+    session: str | None
+    baseline: Exchange
+    candidate: Exchange
+    baseline_latency_ms: float | None = None
+    candidate_latency_ms: float | None = None
+    baseline_cost: float | None = None
+    candidate_cost: float | None = None
+
+    @property
+    def cluster(self) -> str:
+        """What the pair moves together with: its session, or the other samples of its question."""
+        return f"key:{self.key}" if self.session is None else f"session:{self.session}"
+
+
+@dataclass(frozen=True, slots=True)
+class AxisSide:
+    """One side of a pair: what was said, what it took, and the verdict where it is known already."""
+
+    exchange: Exchange
+    latency_ms: float | None = None
+    cost: float | None = None
+    outcome: Outcome | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShownTexts:
+    """What a judge is shown of one side: the request and the answer."""
+
+    prompt: str
+    answer: str
+
+
+@dataclass(frozen=True, slots=True)
+class SessionTurns:
+    """The session that the row of each side is a turn of (-1: none), and its place in the order of that run (-1: no such row).
+
+    Both runs number a session alike. A row that the other run has no counterpart of is a turn of its own run alone.
+    """
+
+    sessions: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
+    rows: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
+
+    @property
+    def lone(self) -> npt.NDArray[np.bool_]:
+        """Which rows have no counterpart."""
+        missing: npt.NDArray[np.bool_] = (self.rows[0] < 0) | (self.rows[1] < 0)
+        return missing
+
+
+@dataclass(frozen=True, slots=True)
+class PairNames:
+    """What pairs are called, column by column: key, number of the session (-1: none), and of what each moves together with.
+
+    `clustered_by` names the field that the last are of, empty where a caller made the pairs. `turns` says whose turns the rows of each run
+    are, where that is not told by the pairs: rows without a counterpart then stand behind the pairs.
+    """
+
+    keys: Sequence[str]
+    session: npt.NDArray[np.int64]
+    cluster: npt.NDArray[np.int64]
+    clustered_by: str = ""
+    turns: SessionTurns | None = None
+
+    def only(self, places: Places, keys: Sequence[str] | None = None) -> PairNames:
+        """Return the names at some places, under other keys where they are given."""
+        called = [self.keys[i] for i in places.tolist()] if keys is None else keys
+        return PairNames(called, self.session[places], self.cluster[places], self.clustered_by)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
-"""A detector against a labelled set: the rows that go in and the figures that come out.
+"""A detector against a labelled set: the rows that go in and the metrics that come out.
 
-Laws: a label speaks of one side of an exchange, so a row is never judged on the other; a figure carries its interval
-and its n; where nothing was counted a figure is None, never 0.
+A label is about one side of an exchange, so a row is never judged on the other. Where nothing was counted a metric is None,
+never 0.
 """
 
 from __future__ import annotations

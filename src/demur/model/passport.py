@@ -1,8 +1,7 @@
-"""The sealed record of one exchange, before sealing, the other entries of its log, and what a check of them found.
+"""The record of one exchange before sealing, the other entries of its log, and what a verification of them found.
 
-Laws: a text appears only as a salted digest and its length; everything that decided is here (contexts, rules, errors,
-auditors that failed), so that the decision can be replayed by someone who does not trust us; why an answer was withheld
-is said cause by cause, never merged; a check says what it did not check as plainly as what it did.
+A text appears only as a salted digest and its length. Everything that decided is here (contexts, rules, errors, failed
+auditors), so that whoever does not trust us can replay the decision.
 """
 
 from __future__ import annotations
@@ -14,9 +13,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 if TYPE_CHECKING:
-    from demur.model.claim import Claim, Phase
-    from demur.model.decision import Decision
-    from demur.model.stream import Channel
+    from demur.model.claim import Claim, Decision, Phase
+    from demur.model.exchange import Channel
 
 __all__ = [
     "AuditorRun",

@@ -1,8 +1,7 @@
-"""A run as traces hold it: exchanges with the fields that people cut a run by.
+"""A run as traces hold it, and what a scan of one or more runs counts.
 
-Laws: what stands in a trace and is no exchange (a tool's span, a multiple-choice row) is a `Skipped` with its reason, never
-silently dropped; an exchange whose answer is missing has no response, or one with an error, and is neither refusal nor
-answer.
+A row of a trace that is no exchange (a tool's span, a multiple-choice row) is a `Skipped` with its reason, never silently
+dropped. An exchange whose response is missing or an error counts as neither refusal nor answer.
 """
 
 from __future__ import annotations
@@ -11,9 +10,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from demur.model.estimate import Difference, Rate
     from demur.model.exchange import Exchange
 
-__all__ = ["RunSummary", "Skipped", "Traced"]
+__all__ = [
+    "Group",
+    "GroupDifference",
+    "GroupTally",
+    "PhraseCount",
+    "RunSummary",
+    "Scan",
+    "ScanTally",
+    "Skipped",
+    "Traced",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,3 +60,67 @@ class RunSummary:
     models: tuple[str, ...] = ()
     skipped: tuple[tuple[str, int], ...] = ()
     unreadable: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class GroupTally:
+    """The rows whose `field` has `value`: how many, and what came out of them."""
+
+    field: str
+    value: str
+    outcomes: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PhraseCount:
+    """A rule of the detector (or a signal of a provider), its category, and in how many of the refusals read it stood."""
+
+    phrase: str
+    category: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScanTally:
+    """All that an engine counts for a scan; `read_for_phrases` refusals were read again for their evidence.
+
+    `counted` are the outcomes that count as abstentions.
+    """
+
+    runs: tuple[RunSummary, ...]
+    groups: tuple[GroupTally, ...] = ()
+    phrases: tuple[PhraseCount, ...] = ()
+    read_for_phrases: int = 0
+    counted: tuple[str, ...] = ("refused", "filtered")
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One value of a field with its abstention rate."""
+
+    field: str
+    value: str
+    rate: Rate
+    outcomes: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDifference:
+    """One group against another, or against the rest where a field has more than two values; unpaired, with its q."""
+
+    field: str
+    value: str
+    against: str
+    difference: Difference
+    q: float
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """Runs scanned: the rate of the whole, of each run and of each group, and which groups differ."""
+
+    tally: ScanTally
+    rate: Rate
+    runs: tuple[Rate, ...]
+    groups: tuple[Group, ...]
+    differences: tuple[GroupDifference, ...]

@@ -1,7 +1,6 @@
-"""What happened in a response, and the evidence for it.
+"""What happened in a response, what a prompt tries, and the evidence for either.
 
-Laws: a verdict explains itself (its findings and signals are what made it); `refused` and `filtered` are the
-abstentions; a structured signal outranks any text.
+A verdict explains itself: its findings and signals are what made it. `refused` and `filtered` are the abstentions.
 """
 
 from __future__ import annotations
@@ -11,40 +10,10 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from demur.model.exchange import Signal
     from demur.model.text import Span
 
-__all__ = ["Cause", "Finding", "Outcome", "Reason", "Signal", "SignalKind", "Verdict"]
-
-
-class SignalKind(StrEnum):
-    """What kind of thing the provider itself said."""
-
-    REFUSAL_FIELD = "refusal_field"
-    """A refusal field or a part of type refusal is filled."""
-    REFUSAL_STOP = "refusal_stop"
-    """The stop reason says that the model refused."""
-    FILTER_STOP = "filter_stop"
-    """The stop reason says that a filter cut the answer off."""
-    PROMPT_BLOCK = "prompt_block"
-    """The prompt was blocked, so there is no answer."""
-    FILTER_FLAG = "filter_flag"
-    """A filter annotated the exchange; `blocked` says whether it also acted."""
-    ERROR = "error"
-    """The provider answered with an error that is no filter."""
-
-
-@dataclass(frozen=True, slots=True)
-class Signal:
-    """What the provider itself says: the JSON path, the value found there, and its details."""
-
-    kind: SignalKind
-    path: str
-    value: str
-    choice: int | None = None
-    category: str | None = None
-    severity: str | None = None
-    detail: str | None = None
-    blocked: bool = True
+__all__ = ["Cause", "Finding", "Outcome", "PromptVerdict", "Reason", "Verdict"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,3 +77,22 @@ class Verdict:
     def abstained(self) -> bool:
         """Whether this is an abstention: refused or filtered."""
         return self.outcome in _ABSTENTIONS
+
+
+@dataclass(frozen=True, slots=True)
+class PromptVerdict:
+    """What a prompt tries, with the evidence.
+
+    `score` is the calibrated probability of an attack, `harm_score` that of a harmful request. `attacks` names the kinds
+    of attack found (`jailbreak`, `injection`, `extraction`), `harm` the categories. `toxic_content` is the seed's
+    score: 0.45 for each distinct attack, at most 1. `readings` names the disguises that had to be taken off.
+    """
+
+    adversarial: bool
+    score: float
+    attacks: tuple[str, ...] = ()
+    harm: tuple[str, ...] = ()
+    harm_score: float = 0.0
+    toxic_content: float = 0.0
+    findings: tuple[Finding, ...] = ()
+    readings: tuple[str, ...] = ()

@@ -27,11 +27,13 @@ from demur.model.exchange import (
     ProviderError,
     RefusalPart,
     Response,
+    Signal,
+    SignalKind,
     TextPart,
     ThinkingPart,
     ToolCallPart,
 )
-from demur.model.verdict import Outcome, Signal, SignalKind
+from demur.model.verdict import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

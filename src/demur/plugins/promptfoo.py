@@ -18,8 +18,8 @@ import msgspec
 from demur.detect.check import classify_text
 from demur.detect.judges import default_judge, judge_named, judge_with
 from demur.errors import UsageError
-from demur.model.exchange import Choice, OpaquePart, Response, TextPart
-from demur.model.verdict import Outcome, Signal, SignalKind
+from demur.model.exchange import Choice, OpaquePart, Response, Signal, SignalKind, TextPart
+from demur.model.verdict import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

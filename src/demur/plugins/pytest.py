@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from demur.detect.ports import TextJudge
-    from demur.model.verdict import Signal, Verdict
+    from demur.model.exchange import Signal
+    from demur.model.verdict import Verdict
 
 __all__ = [
     "RefusalCheck",

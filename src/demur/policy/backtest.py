@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from demur.model.decision import Decision, Effect
+    from demur.model.claim import Decision, Effect
     from demur.policy.gate import PolicyGate
 
 __all__ = ["Backtest", "ChangedDecision", "RecordedDecision", "backtest"]

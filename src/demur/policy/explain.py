@@ -20,8 +20,7 @@ from demur.policy.tree import claims_read, predicate_tree, predicates_of, values
 from demur.policy.values import decimal_value
 
 if TYPE_CHECKING:
-    from demur.model.claim import Claim, ClaimValue
-    from demur.model.decision import Decision, Effect
+    from demur.model.claim import Claim, ClaimValue, Decision, Effect
     from demur.policy.gate import PolicyGate
     from demur.policy.rules import Rule
     from demur.policy.thresholds import Threshold

@@ -26,8 +26,7 @@ from demur.errors import (
 )
 from demur.io.config import input_limits
 from demur.io.files import bounded_lines, open_source, read_text
-from demur.model.claim import ClaimSpec, ClaimType, Phase, Vocabulary
-from demur.model.decision import Effect
+from demur.model.claim import ClaimSpec, ClaimType, Effect, Phase, Vocabulary
 from demur.model.passport import Passport
 from demur.policy.backtest import RecordedDecision
 from demur.policy.fixtures import PolicyCase, boundary_results, case_results

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from decimal import Decimal
 
-    from demur.model.decision import Decision, Effect
+    from demur.model.claim import Decision, Effect
     from demur.policy.gate import Ask, PolicyGate
     from demur.policy.rules import Rule
     from demur.policy.thresholds import Threshold

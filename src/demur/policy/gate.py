@@ -25,8 +25,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import msgspec
 
 from demur.errors import ShapeError, UsageError
-from demur.model.claim import Claim, ClaimValue, Phase, Vocabulary, flat_name
-from demur.model.decision import Decision, Effect, FiredRule
+from demur.model.claim import Claim, ClaimValue, Decision, Effect, FiredRule, Phase, Vocabulary, flat_name
 from demur.policy.engine import Answer, CedarRequest, RuleEngine
 from demur.policy.rules import DEFAULT_RULE, Rule, rules_of
 from demur.policy.values import cedar_value, is_cedar_value, unlabelled_value

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 from cedarpy import pst
 
-from demur.model.claim import Phase
-from demur.model.decision import Effect
+from demur.model.claim import Effect, Phase
 from demur.policy.engine import validate
 from demur.policy.rules import nearest
 from demur.policy.thresholds import empty_range, threshold_in

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 from cedarpy import pst
 
 from demur.errors import PolicyError
-from demur.model.claim import Phase
-from demur.model.decision import Effect, FiredRule
+from demur.model.claim import Effect, FiredRule, Phase
 from demur.policy.dialect import translate
 from demur.policy.engine import RuleEngine, parse_policies
 from demur.policy.tree import claims_read, lowered

@@ -9,8 +9,8 @@ from __future__ import annotations
 import msgspec
 
 from demur.model.claim import ClaimType, Phase  # noqa: TC001 — msgspec reads the annotations at run time
+from demur.model.exchange import Channel  # noqa: TC001 — msgspec reads the annotations at run time
 from demur.model.passport import AuditorStatus, DeclineCause, SigningMode, StreamMode  # noqa: TC001 — msgspec reads the annotations at run time
-from demur.model.stream import Channel  # noqa: TC001 — msgspec reads the annotations at run time
 from demur.record.keys import KeyForm  # noqa: TC001 — msgspec reads the annotations at run time
 
 __all__ = [

@@ -10,8 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from demur.errors import DemurError
-from demur.model.claim import Claim, ClaimType, flat_name
-from demur.model.decision import Decision, Effect
+from demur.model.claim import Claim, ClaimType, Decision, Effect, flat_name
 from demur.model.passport import AuditorStatus, DeclineCause
 from demur.record.canonical import JsonValue, as_object, canonical, read_object
 from demur.record.commit import claims_in

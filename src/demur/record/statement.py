@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Final, assert_never
 import msgspec
 
 from demur.errors import ShapeError, UsageError
-from demur.model.claim import Claim, ClaimType, ClaimValue, Phase, flat_name
-from demur.model.decision import Decision, Effect, FiredRule
+from demur.model.claim import Claim, ClaimType, ClaimValue, Decision, Effect, FiredRule, Phase, flat_name
 from demur.model.passport import (
     AuditorRun,
     Commitment,

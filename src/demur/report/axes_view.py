@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from demur.model.axes import AxisDetail, AxisResult
-    from demur.model.axis import Flag
     from demur.model.comparison import ComparedAxes
+    from demur.model.estimate import Flag
     from demur.report.view import Block
 
 __all__ = ["AXIS_FLAG_WORDS", "axes_blocks", "axis_gate_word", "axis_sentence"]

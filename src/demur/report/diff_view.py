@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from demur.model.comparison import Change, Direction, Pairing
+from demur.model.comparison import Change, Pairing
+from demur.model.estimate import Direction
 from demur.model.verdict import Outcome
 from demur.report.axes_view import axes_blocks
 from demur.report.diff_words import (

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from demur.model.axis import Flag, Severity
-from demur.model.comparison import Change, Direction, Pairing
+from demur.model.comparison import Change, Pairing
+from demur.model.estimate import Direction, Flag, Severity
 from demur.report.numbers import PERCENT, chance_is, level, percent, points, points_range
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from demur.model.axis import Severity
 from demur.model.comparison import Change
+from demur.model.estimate import Severity
 from demur.report.axes_view import axis_sentence
 from demur.report.diff_words import CHANGE_WORDS, change_sentence, counted, difference_words
 from demur.report.markup import escaped

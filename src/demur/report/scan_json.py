@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from demur.report.json_values import counts_object, difference_object, finite, rate_object, run_object, safe_text
 
 if TYPE_CHECKING:
-    from demur.model.scan import Group, GroupDifference, Scan
+    from demur.model.run import Group, GroupDifference, Scan
 
 __all__ = ["SCAN_SCHEMA", "scan_object"]
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from demur.model.estimate import Rate
-    from demur.model.scan import GroupDifference, Scan
+    from demur.model.run import GroupDifference, Scan
     from demur.report.view import Block
 
 __all__ = ["scan_view"]

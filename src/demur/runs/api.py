@@ -23,7 +23,7 @@ from demur.errors import UnreadableRowsError, UsageError
 from demur.formats import shadow_log
 from demur.io.config import input_limits
 from demur.model.comparison import DiffSettings, Missing, PairCounts, Pairing, Tally
-from demur.model.scan import ScanTally
+from demur.model.run import ScanTally
 from demur.model.verdict import Outcome
 from demur.runs.agentlog_files import write_agentlog_file
 from demur.runs.compare import compare_tally
@@ -47,8 +47,7 @@ if TYPE_CHECKING:
     from demur.errors import InputError
     from demur.model.axes import AxisName
     from demur.model.comparison import Comparison, Flip
-    from demur.model.run import RunSummary
-    from demur.model.scan import GroupTally, Scan
+    from demur.model.run import GroupTally, RunSummary, Scan
     from demur.runs.engine import Engine, LoadedRun
     from demur.runs.excerpts import Excerpt
     from demur.runs.ports import Progress

@@ -10,9 +10,9 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from demur.detect.check import classify_text
-from demur.model.comparison import Direction, Flip, FlipSide, Pairing
-from demur.model.run import Traced
-from demur.model.scan import PhraseCount
+from demur.model.comparison import Flip, FlipSide, Pairing
+from demur.model.estimate import Direction
+from demur.model.run import PhraseCount, Traced
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

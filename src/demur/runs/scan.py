@@ -15,14 +15,14 @@ from demur.errors import EmptyInputError
 from demur.measure.multiplicity import false_discovery
 from demur.measure.rates import wilson
 from demur.measure.unpaired import unpaired_difference
-from demur.model.scan import Group, GroupDifference, Scan
+from demur.model.run import Group, GroupDifference, Scan
 from demur.model.verdict import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from demur.model.estimate import Difference
-    from demur.model.scan import ScanTally
+    from demur.model.run import ScanTally
 
 __all__ = ["MOST_COMPARED", "REST", "scan_tally"]
 

@@ -9,8 +9,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from demur.model.exchange import Choice, Finish, ProviderError, RefusalPart, Response, Shape, TextPart, Usage
-from demur.model.verdict import Outcome, Signal, SignalKind
+from demur.model.exchange import (
+    Choice,
+    Finish,
+    ProviderError,
+    RefusalPart,
+    Response,
+    Shape,
+    Signal,
+    SignalKind,
+    TextPart,
+    Usage,
+)
+from demur.model.verdict import Outcome
 from demur.simulate.answers import answer_text
 from demur.simulate.instance import instance_of
 from demur.simulate.phrasebook import LANGUAGES, STYLES, partial_text, refusal_message, refusal_text

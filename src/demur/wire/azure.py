@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from demur.model.verdict import Signal, SignalKind
+from demur.model.exchange import Signal, SignalKind
 from demur.wire.blocks import event_of
 from demur.wire.fields import decode, encode, root
 from demur.wire.openai import chat as openai_chat

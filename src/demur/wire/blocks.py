@@ -10,8 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from demur.errors import ShapeError
-from demur.model.exchange import Choice, Finish, OpaquePart, Usage
-from demur.model.verdict import SignalKind
+from demur.model.exchange import Choice, Finish, OpaquePart, SignalKind, Usage
 from demur.wire.fields import Field, canonical, decode, encode, root
 from demur.wire.sse import ServerEvent
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from demur.errors import ShapeError
-from demur.model.exchange import Choice, Exchange, Message, Request, Response, TextPart
-from demur.model.verdict import Signal, SignalKind
+from demur.model.exchange import Choice, Exchange, Message, Request, Response, Signal, SignalKind, TextPart
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from demur.model.exchange import Request, Response
-    from demur.model.stream import Delta
+    from demur.model.exchange import Delta, Request, Response
     from demur.wire.sse import ServerEvent
 
 __all__ = ["Codec", "JsonObject", "StreamReader"]

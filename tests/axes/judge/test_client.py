@@ -12,7 +12,7 @@ from tests.axes.judge.judge_server import judging, label
 from demur.axes.judge.cache import JudgeCache
 from demur.axes.judge.client import JudgeClient, JudgeEndpoint, JudgeKind, judge_from_environment
 from demur.errors import UsageError
-from demur.model.rubric import JudgeAsk, JudgeReply
+from demur.model.axes import JudgeAsk, JudgeReply
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,8 +14,7 @@ from tests.record.store.passport_logs import ORIGIN, decided, gate_in, small_log
 
 from demur.cli.passport import command as passport
 from demur.errors import DemurError
-from demur.model.claim import Phase
-from demur.model.decision import Decision, Effect
+from demur.model.claim import Decision, Effect, Phase
 from demur.model.passport import AuditorRun, AuditorStatus, DeclineCause, EnforcementGap
 from demur.record.checkpoint import Checkpoint, NoteKey, issue_checkpoint
 from demur.record.commit import commit, withhold

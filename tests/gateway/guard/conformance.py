@@ -16,8 +16,7 @@ import msgspec
 import openai
 from tests.plain_http import anthropic_http, openai_http
 
-from demur.model.exchange import Shape
-from demur.model.stream import Channel
+from demur.model.exchange import Channel, Shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

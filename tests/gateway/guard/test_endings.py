@@ -14,8 +14,7 @@ from tests.wire.loopback import answering
 
 from demur.gateway.guard.guard import open_guard
 from demur.gateway.guard.values import Denial, GuardLimits, GuardMode
-from demur.model.exchange import Finish, RefusalPart, Shape
-from demur.model.stream import Channel
+from demur.model.exchange import Channel, Finish, RefusalPart, Shape
 from demur.wire.shapes import CODECS
 from demur.wire.sse import Decoder
 

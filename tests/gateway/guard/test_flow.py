@@ -22,9 +22,8 @@ from demur.gateway.guard.values import (
     GuardStep,
     ScanText,
 )
-from demur.model.exchange import Shape
+from demur.model.exchange import Channel, Shape
 from demur.model.passport import Coverage, StreamMode
-from demur.model.stream import Channel
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

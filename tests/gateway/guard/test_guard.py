@@ -31,8 +31,7 @@ from tests.wire.loopback import answering
 
 from demur.gateway.guard.guard import StreamGuard, open_guard
 from demur.gateway.guard.values import CharCount, Denial, FinishReason, GuardEnd, GuardMode, GuardStep
-from demur.model.exchange import Shape
-from demur.model.stream import Channel
+from demur.model.exchange import Channel, Shape
 from demur.wire.sse import Decoder
 
 if TYPE_CHECKING:

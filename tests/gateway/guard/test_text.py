@@ -12,8 +12,7 @@ from tests.wire.laws import JSON
 
 from demur.gateway.guard.frames import FrameSplitter, RawEvent, frame_of
 from demur.gateway.guard.text import Piece, Told, read_body, tell
-from demur.model.exchange import Shape
-from demur.model.stream import Channel
+from demur.model.exchange import Channel, Shape
 from demur.wire.sse import Decoder
 
 CHAT, RESPONSES, MESSAGES = Shape.OPENAI_CHAT, Shape.OPENAI_RESPONSES, Shape.ANTHROPIC

@@ -7,8 +7,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from demur.model.claim import Claim, ClaimType, Phase
-from demur.model.decision import Effect
+from demur.model.claim import Claim, ClaimType, Effect, Phase
 from demur.model.passport import AuditorRun, AuditorStatus, DeclineCause, Passport, PhaseRecord
 from demur.policy.files import read_policies
 from demur.policy.gate import Ask, PolicyGate, load_gate

@@ -15,7 +15,7 @@ from tests.runs.run_files import json_lines, layouts, questions
 
 from demur.axes.steps import step_of
 from demur.io.config import InputLimits
-from demur.model.axes import ShownTexts
+from demur.model.comparison import ShownTexts
 from demur.runs.engine import open_engine
 from demur.runs.ingest import Ingest
 from demur.runs.pairs.stream import draw_pairs, drawn_ids, most_pairs, run_ids, run_rows, stream_pairs
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from demur.model.axes import AxisSide
+    from demur.model.comparison import AxisSide
     from demur.model.exchange import Exchange
     from demur.runs.engine import Engine, LoadedRun
     from demur.runs.pairs.stream import StreamedPairs

@@ -23,13 +23,14 @@ from demur.model.exchange import (
     RefusalPart,
     Request,
     Response,
+    Signal,
+    SignalKind,
     TextPart,
     ThinkingPart,
     ToolCallPart,
     ToolResultPart,
     Usage,
 )
-from demur.model.verdict import Signal, SignalKind
 from demur.wire import sse
 from demur.wire.anthropic import messages as anthropic
 from demur.wire.fields import decode, encode

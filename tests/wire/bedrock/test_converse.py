@@ -23,13 +23,14 @@ from demur.model.exchange import (
     ProviderError,
     RefusalPart,
     Response,
+    Signal,
+    SignalKind,
     TextPart,
     ThinkingPart,
     ToolCallPart,
     ToolResultPart,
     Usage,
 )
-from demur.model.verdict import Signal, SignalKind
 from demur.wire import eventstream, sse
 from demur.wire.bedrock import converse as bedrock
 from demur.wire.fields import encode

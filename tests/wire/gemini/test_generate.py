@@ -18,13 +18,14 @@ from demur.model.exchange import (
     ProviderError,
     RefusalPart,
     Response,
+    Signal,
+    SignalKind,
     TextPart,
     ThinkingPart,
     ToolCallPart,
     ToolResultPart,
     Usage,
 )
-from demur.model.verdict import Signal, SignalKind
 from demur.wire import sse
 from demur.wire.fields import decode, encode
 from demur.wire.gemini import generate as gemini

@@ -17,13 +17,14 @@ from demur.model.exchange import (
     ProviderError,
     RefusalPart,
     Response,
+    Signal,
+    SignalKind,
     TextPart,
     ThinkingPart,
     ToolCallPart,
     ToolResultPart,
     Usage,
 )
-from demur.model.verdict import Signal, SignalKind
 from demur.wire.openai import chat as openai_chat
 
 if TYPE_CHECKING:

@@ -17,7 +17,9 @@ from tests.wire.openai.chat_bodies import ASKED, BODIES, CALL, ERRORS, NO, REQUE
 
 from demur.errors import ShapeError
 from demur.model.exchange import (
+    Channel,
     Choice,
+    Delta,
     Finish,
     RefusalPart,
     Response,
@@ -25,7 +27,6 @@ from demur.model.exchange import (
     ThinkingPart,
     ToolCallPart,
 )
-from demur.model.stream import Channel, Delta
 from demur.wire import sse
 from demur.wire.fields import decode, encode
 from demur.wire.openai import chat as openai_chat

@@ -27,13 +27,14 @@ from demur.model.exchange import (
     OpaquePart,
     RefusalPart,
     Response,
+    Signal,
+    SignalKind,
     TextPart,
     ThinkingPart,
     ToolCallPart,
     ToolResultPart,
     Usage,
 )
-from demur.model.verdict import Signal, SignalKind
 from demur.wire.openai import responses as openai_responses
 
 if TYPE_CHECKING:

@@ -19,7 +19,9 @@ from tests.wire.openai.responses_bodies import ASKED, BODIES, ERRORS, REQUESTS
 
 from demur.errors import ShapeError
 from demur.model.exchange import (
+    Channel,
     Choice,
+    Delta,
     OpaquePart,
     ProviderError,
     RefusalPart,
@@ -28,7 +30,6 @@ from demur.model.exchange import (
     ThinkingPart,
     ToolCallPart,
 )
-from demur.model.stream import Channel, Delta
 from demur.wire import sse
 from demur.wire.fields import decode, encode
 from demur.wire.openai import responses as openai_responses

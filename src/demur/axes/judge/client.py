@@ -26,12 +26,12 @@ import msgspec
 
 from demur.axes.judge.cache import CachedReply, JudgeCache, open_judge_cache
 from demur.errors import UsageError
-from demur.model.rubric import JudgeReply
+from demur.model.axes import JudgeReply
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from demur.model.rubric import JudgeAsk
+    from demur.model.axes import JudgeAsk
 
 __all__ = ["JudgeClient", "JudgeEndpoint", "JudgeKind", "judge_from_environment"]
 

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 from demur.errors import EmptyInputError, InputError, ShapeError
 from demur.io.records import named_rows
-from demur.model.rubric import RubricMode
+from demur.model.axes import RubricMode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from demur.io.config import InputLimits
-    from demur.model.rubric import Rubric
+    from demur.model.axes import Rubric
     from demur.wire.interface import JsonObject
 
 __all__ = ["PersonLabel", "read_judge_labels"]

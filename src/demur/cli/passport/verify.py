@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-    from demur.model.decision import Decision
+    from demur.model.claim import Decision
     from demur.policy.gate import PolicyGate
     from demur.record.checkpoint import SignedCheckpoint
     from demur.record.commit import Disclose

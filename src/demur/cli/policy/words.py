@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
 
-    from demur.model.decision import Decision
+    from demur.model.claim import Decision
     from demur.policy.files import PolicyFiles
     from demur.policy.gate import PolicyGate
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from demur.errors import StoreError
-from demur.model.decision import Effect
+from demur.model.claim import Effect
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import msgspec
 
 from demur.dashboard.pages.values import AuditorHealth, ExchangeRow, FiredCount, GapCount, Reach
-from demur.model.decision import Effect
+from demur.model.claim import Effect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

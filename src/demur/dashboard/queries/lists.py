@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from demur.dashboard.pages.values import SessionsPage
 from demur.dashboard.queries.counts import row_of_payload
-from demur.model.decision import Effect
+from demur.model.claim import Effect
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -22,8 +22,7 @@ from demur.detect.prompts.harm import harm_categories, harm_score
 from demur.detect.prompts.pack import prompt_pack
 from demur.errors import ShapeError
 from demur.model.exchange import Exchange, Request
-from demur.model.prompt import PromptVerdict
-from demur.model.verdict import Finding
+from demur.model.verdict import Finding, PromptVerdict
 from demur.text.normalise import normalise
 from demur.text.unmask import unmask
 from demur.text.view import view

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from demur.detect.pack import Target
 from demur.detect.substring import find_substrings
 from demur.errors import PackError
-from demur.model.prompt import PromptVerdict
+from demur.model.verdict import PromptVerdict
 
 if TYPE_CHECKING:
     from demur.detect.pack import Pack

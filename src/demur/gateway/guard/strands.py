@@ -21,7 +21,7 @@ from demur.gateway.guard.values import ScanText, StrandAccount, StrandText
 if TYPE_CHECKING:
     from demur.gateway.guard.text import Piece, Told
     from demur.gateway.guard.values import GuardLimits
-    from demur.model.stream import Channel
+    from demur.model.exchange import Channel
 
 __all__ = ["Extent", "Ledger"]
 

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from demur.model.exchange import Shape
-from demur.model.stream import Channel
+from demur.model.exchange import Channel, Shape
 from demur.wire.openai.parts import THOUGHTS
 
 if TYPE_CHECKING:

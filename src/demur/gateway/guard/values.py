@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from demur.model.passport import Coverage, StreamMode
 
 if TYPE_CHECKING:
-    from demur.model.stream import Channel
+    from demur.model.exchange import Channel
 
 __all__ = [
     "CharCount",

@@ -22,8 +22,17 @@ from demur.gateway.guard.strands import Ledger
 from demur.gateway.guard.text import READERS, read_body, tell
 from demur.gateway.guard.values import GuardLimits
 from demur.gateway.passporting import scanned_response
-from demur.model.exchange import Choice, OpaquePart, ProviderError, Response, Shape, TextPart, ToolResultPart
-from demur.model.verdict import Signal, SignalKind
+from demur.model.exchange import (
+    Choice,
+    OpaquePart,
+    ProviderError,
+    Response,
+    Shape,
+    Signal,
+    SignalKind,
+    TextPart,
+    ToolResultPart,
+)
 from demur.wire.document import parse_json
 from demur.wire.openai.chat import read_bare_response
 from demur.wire.shapes import CODECS

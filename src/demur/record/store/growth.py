@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from demur.errors import UsageError
-from demur.model.decision import Effect
+from demur.model.claim import Effect
 from demur.model.passport import DeclineCause, Erasure, KeyRotation, LogEntry, Passport
 from demur.record.interface import RecordStore, SessionTail
 from demur.record.seal import open_sealed

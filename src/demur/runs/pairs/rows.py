@@ -19,7 +19,7 @@ from demur.errors import InputError
 from demur.formats.flat_rows import flat_layout
 from demur.formats.registry import format_named
 from demur.io.files import json_object
-from demur.model.axes import AxisSide
+from demur.model.comparison import AxisSide
 from demur.model.exchange import Choice, Exchange, Message, Request, Response, TextPart
 from demur.model.run import Traced
 from demur.model.verdict import Outcome

@@ -19,7 +19,7 @@ from demur.formats.interface import stands_alone
 from demur.formats.registry import format_named
 from demur.io.records import line_blocks, read_records
 from demur.io.sources import Kind
-from demur.model.axes import PairNames, SessionTurns
+from demur.model.comparison import PairNames, SessionTurns
 from demur.model.run import Traced
 from demur.runs.pairs.rows import LinesPiece, RowReading, WantedRows
 from demur.runs.pairs.texts import SideTexts
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from demur.io.config import InputLimits
     from demur.io.sources import Source
-    from demur.model.axes import AxisSide, Places, ShownTexts
+    from demur.model.comparison import AxisSide, Places, ShownTexts
     from demur.runs.engine import Engine, LoadedRun
 
     _Ints = npt.NDArray[np.int64]

@@ -8,13 +8,13 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from demur.model.axes import ShownTexts
+from demur.model.comparison import ShownTexts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from demur.model.axes import Places
+    from demur.model.comparison import Places
 
 __all__ = ["SideTexts"]
 

@@ -20,7 +20,7 @@ from demur.detect.batch import BatchJudge
 from demur.errors import UsageError
 from demur.io.config import input_limits
 from demur.model.comparison import DiffSettings
-from demur.model.scan import ScanTally
+from demur.model.run import ScanTally
 from demur.runs.api import (
     FLIPS_SHOWN,
     Counting,
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from demur.model.comparison import Comparison, Flip
-    from demur.model.scan import Scan
+    from demur.model.run import Scan
     from demur.runs.excerpts import Excerpt
     from demur.runs.spark.runs import SparkRun
     from demur.runs.spark.tallies import PairedRuns

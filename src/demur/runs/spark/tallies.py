@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from demur.errors import EmptyInputError, ShapeError, UsageError
-from demur.model.comparison import ClusterSum, Direction, Missing, PairCounts, Pairing, SliceTally
-from demur.model.run import RunSummary
-from demur.model.scan import GroupTally
+from demur.model.comparison import ClusterSum, Missing, PairCounts, Pairing, SliceTally
+from demur.model.estimate import Direction
+from demur.model.run import GroupTally, RunSummary
 from demur.runs.spark.rows import add_shuffle
 from demur.runs.spark.session import map_arrow
 from demur.runs.sql import SPARK

@@ -21,12 +21,13 @@ from demur.model.exchange import (
     RefusalPart,
     Request,
     Response,
+    Signal,
+    SignalKind,
     TextPart,
     ThinkingPart,
     ToolCallPart,
     ToolResultPart,
 )
-from demur.model.verdict import Signal, SignalKind
 from demur.wire.anthropic.stream import MessageStream, message_events
 from demur.wire.blocks import arguments_of, extra_inputs, finish_word, input_of, only_choice, present, usage_of
 from demur.wire.fields import Field, decode, opaque, root

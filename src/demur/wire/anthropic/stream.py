@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from demur.errors import ShapeError
-from demur.model.exchange import Response
-from demur.model.stream import Channel, Delta
+from demur.model.exchange import Channel, Delta, Response
 from demur.wire.blocks import arguments_of, cut, event_body, event_of, tool_input
 from demur.wire.fields import Field
 

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from demur.model.exchange import Choice, Finish, Message, ProviderError, Request, Response
-from demur.model.verdict import Signal, SignalKind
+from demur.model.exchange import Choice, Finish, Message, ProviderError, Request, Response, Signal, SignalKind
 from demur.wire.bedrock.blocks import read_blocks, write_block
 from demur.wire.bedrock.guardrail import guardrail_flags, write_flag
 from demur.wire.bedrock.stream import ConverseStream, converse_events

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from demur.model.verdict import Signal, SignalKind
+from demur.model.exchange import Signal, SignalKind
 from demur.wire.fields import Field, join_path, put
 
 if TYPE_CHECKING:

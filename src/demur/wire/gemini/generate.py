@@ -19,9 +19,10 @@ from demur.model.exchange import (
     ProviderError,
     Request,
     Response,
+    Signal,
+    SignalKind,
     ToolCallPart,
 )
-from demur.model.verdict import Signal, SignalKind
 from demur.wire.blocks import extra_inputs, finish_word, present, usage_of
 from demur.wire.fields import Field, put, root
 from demur.wire.gemini.parts import camel_request, camel_response, read_part, seconds, stamp, write_part

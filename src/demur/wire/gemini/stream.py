@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from demur.model.stream import Channel, Delta
+from demur.model.exchange import Channel, Delta
 from demur.wire.blocks import arguments_of, cut, event_body, event_of
 from demur.wire.fields import Field, root
 from demur.wire.gemini.parts import camel_response

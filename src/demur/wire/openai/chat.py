@@ -10,8 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from demur.errors import ShapeError
-from demur.model.exchange import Choice, Finish, Message, Request, Response, TextPart, Usage
-from demur.model.verdict import Signal, SignalKind
+from demur.model.exchange import Choice, Finish, Message, Request, Response, Signal, SignalKind, TextPart, Usage
 from demur.wire.blocks import event_of, extra_inputs, finish_word
 from demur.wire.fields import root
 from demur.wire.openai.chat_stream import ChatStream, chunks

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec.structs import replace
 
 from demur.errors import ShapeError
-from demur.model.stream import Channel, Delta
+from demur.model.exchange import Channel, Delta
 from demur.wire.blocks import cut
 from demur.wire.fields import decode, root
 from demur.wire.openai.error import read_error

@@ -10,8 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from demur.model.exchange import ProviderError
-from demur.model.verdict import Signal, SignalKind
+from demur.model.exchange import ProviderError, Signal, SignalKind
 
 if TYPE_CHECKING:
     from demur.wire.fields import Field

@@ -14,8 +14,18 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from demur.errors import ShapeError
-from demur.model.exchange import Choice, Finish, Message, Request, Response, TextPart, ToolCallPart, Usage
-from demur.model.verdict import Signal, SignalKind
+from demur.model.exchange import (
+    Choice,
+    Finish,
+    Message,
+    Request,
+    Response,
+    Signal,
+    SignalKind,
+    TextPart,
+    ToolCallPart,
+    Usage,
+)
 from demur.wire.blocks import event_of, extra_inputs
 from demur.wire.fields import root
 from demur.wire.openai.error import read_error, write_error

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from demur.model.stream import Channel, Delta
+from demur.model.exchange import Channel, Delta
 from demur.wire.blocks import cut
 from demur.wire.fields import decode, root
 
