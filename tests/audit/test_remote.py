@@ -149,6 +149,19 @@ def test_what_is_sent_is_the_protocol() -> None:
     }
 
 
+def test_credentials_in_the_address_are_sent_in_a_header() -> None:
+    """A name and a password in the URL are basic authorisation, and no part of the target."""
+
+    async def ask() -> bytes:
+        async with raw_server(http(b'{"status": "success", "claims": []}')) as seen:
+            remote = RemoteAuditor(f"http://me:p%40ss@127.0.0.1:{seen.port}")
+            assert (await remote.ask(ASKED)).reached
+            await remote.close()
+        return seen.requests[0]
+
+    assert b"\r\nauthorization: Basic bWU6cEBzcw==\r\n" in asyncio.run(ask())
+
+
 def test_an_auditor_can_be_sent_bare_texts() -> None:
     """`send: text` sends the prompt itself."""
     _, seen = asyncio.run(asked(http(b'{"status": "success", "claims": []}'), sent=Sent.TEXT))

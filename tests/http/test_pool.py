@@ -53,8 +53,9 @@ async def pooled(
     *,
     limits: UpstreamLimits | None = None,
     tls: ssl.SSLContext | None = None,
+    proxy: str | None = None,
 ) -> AsyncIterator[HttpPool]:
-    pool = HttpPool(url, limits=limits, tls=tls)
+    pool = HttpPool(url, limits=limits, tls=tls, proxy=proxy)
     try:
         yield pool
     finally:
@@ -547,6 +548,67 @@ def test_a_certificate_for_another_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(UpstreamConnectError, match="is not trusted: ip address mismatch"):
         run(ask())
+
+
+def test_a_proxy_is_given_the_whole_address() -> None:
+    """Without TLS the proxy gets the URL in absolute form, with its own authorisation."""
+
+    async def main() -> list[bytes]:
+        async with provider(always(OK)) as served:
+            proxy = served.url.replace("://", "://me:secret@")
+            async with pooled("http://api.invalid/base", proxy=proxy) as pool:
+                assert await whole(await pool.send(ASKED)) == b"ok"
+            return served.asked
+
+    (asked,) = run(main())
+    assert asked.startswith(b"POST http://api.invalid/base/v1/chat/completions?a=b HTTP/1.1\r\nhost: api.invalid\r\n")
+    assert b"\r\nproxy-authorization: Basic bWU6c2VjcmV0\r\n" in asked
+
+
+def forwarding(status: bytes) -> Callable[[Peer], Awaitable[None]]:
+    """Return a proxy's conduct: it answers CONNECT with a status, and forwards bytes if that is 200."""
+
+    async def serve(peer: Peer) -> None:
+        asked = await peer.request()
+        await peer.say(b"HTTP/1.1 %b\r\n\r\n" % status)
+        if not status.startswith(b"200"):
+            return
+        host, _, port = asked.split(b" ")[1].decode().rpartition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+
+        async def copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+            while piece := await source.read(65536):
+                target.write(piece)
+            target.close()
+
+        await asyncio.gather(copy(peer.reader, writer), copy(reader, peer.writer))
+
+    return serve
+
+
+def test_tls_goes_through_a_proxy(tmp_path: Path) -> None:
+    """With TLS the proxy is asked for a tunnel, and the certificate checked is that of the provider."""
+    file, server = certificate(tmp_path)
+
+    async def ask(status: bytes) -> bytes:
+        async with (
+            provider(always(OK), tls=server) as served,
+            provider(forwarding(status)) as proxy,
+            pooled(served.url, tls=upstream_tls(ca_file=file), proxy=proxy.url) as pool,
+        ):
+            got = await whole(await pool.send(ASKED))
+            assert proxy.asked[0].startswith(b"CONNECT " + served.url.removeprefix("https://").encode() + b" HTTP/1.1")
+            return got
+
+    assert run(ask(b"200 Connection established")) == b"ok"
+    with pytest.raises(UpstreamConnectError, match="the proxy does not connect"):
+        run(ask(b"403 Forbidden"))
+
+
+def test_a_proxy_without_a_host_is_a_usage_error() -> None:
+    """What is no address is said, without the password that may be in it."""
+    with pytest.raises(UsageError, match="the proxy's URL cannot be read"):
+        HttpPool("http://x", proxy="http://me:secret@:99999")
 
 
 def test_a_file_without_certificates_is_a_usage_error(tmp_path: Path) -> None:

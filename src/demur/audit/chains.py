@@ -91,9 +91,9 @@ def _link(settings: AuditorSettings) -> Link:
 def _load_client() -> None:
     """Load the HTTP client before the first call, whose time is limited."""
     try:
-        import_module("aiohttp")
+        import_module("demur.http.pool")
     except ModuleNotFoundError as exc:
-        raise UsageError("remote auditors need `aiohttp`", hint="pip install 'demur[gateway]'") from exc
+        raise UsageError("remote auditors need `httptools`", hint="pip install 'demur[gateway]'") from exc
 
 
 class _RemotePort:

@@ -15,17 +15,27 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from demur.audit.config import Sent
+from demur.errors import UpstreamConnectError, UpstreamCutError, UpstreamError
+from demur.http.upstream import UpstreamRequest, UpstreamTimeouts, header_values, split_credentials
 from demur.model.audit import MOST_VERSION_CHARS, Problem
 from demur.model.claim import Phase  # noqa: TC001 — msgspec resolves it when it builds a decoder
 
 if TYPE_CHECKING:
-    import aiohttp
-
     from demur.audit.inputs import AuditorInput
+    from demur.http.pool import HttpPool
+    from demur.http.upstream import Headers, UpstreamResponse
 
 __all__ = ["MAX_BYTES", "RemoteAnswer", "RemoteAuditor", "RemoteClaim"]
 
 MAX_BYTES = 1024 * 1024
+# Time limits are the chain's, which knows the budget and cancels.
+_TIMEOUTS = UpstreamTimeouts(connect_s=86_400, read_s=86_400, total_s=86_400, idle_s=15)
+# Compressed answers are declined: a small one may unpack to anything.
+_HEADERS: Headers = (
+    (b"content-type", b"application/json"),
+    (b"accept", b"application/json"),
+    (b"accept-encoding", b"identity"),
+)
 _HTTP_OK = 200
 _HTTP_REDIRECTS = range(300, 400)
 _MAX_CODE_CHARS = 64
@@ -91,7 +101,8 @@ class RemoteAuditor:
         self.url = url
         self._id = auditor_id
         self._sent = sent
-        self._session: aiohttp.ClientSession | None = None
+        self._pool: HttpPool | None = None
+        self._headers = _HEADERS
         self._answers = msgspec.json.Decoder(_AnswerForm)
 
     async def ask(self, given: AuditorInput) -> RemoteAnswer:
@@ -101,7 +112,7 @@ class RemoteAuditor:
 
     async def words(self) -> dict[Phase, dict[str, dict[str, object]]] | Problem:
         """Return the vocabulary that the auditor declares, by phase and name; empty where it is still learning it."""
-        got = await self._exchange("GET", "/vocabulary", None)
+        got = await self._exchange("GET", "/vocabulary", b"")
         if isinstance(got, Problem):
             return got
         try:
@@ -118,42 +129,31 @@ class RemoteAuditor:
 
     async def close(self) -> None:
         """Close its connections."""
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        if self._pool is not None:
+            await self._pool.close()
+            self._pool = None
 
-    async def _exchange(self, method: str, path: str, body: bytes | None) -> bytes | Problem:
-        import aiohttp
+    async def _exchange(self, method: str, path: str, body: bytes) -> bytes | Problem:
+        if self._pool is None:
+            # Imported here so that auditors in the process need no HTTP client.
+            from demur.http.pool import HttpPool
 
-        # Compressed answers are declined: a small one may unpack to anything.
-        headers = {"Content-Type": "application/json", "Accept-Encoding": "identity", "Accept": "application/json"}
-        url = f"{self.url}{path}"
-
-        async def once() -> bytes | Problem:
-            async with self._open().request(method, url, data=body, headers=headers, allow_redirects=False) as answer:
-                problem = _problem_with(answer.status, answer.headers.get("Content-Encoding", "identity"))
-                return problem or await _read_bounded(answer.content)
-
+            url, token = split_credentials(self.url)
+            self._headers = (*_HEADERS, (b"authorization", token)) if token else _HEADERS
+            self._pool = HttpPool(url, timeouts=_TIMEOUTS)
+        request = UpstreamRequest(method, path, self._headers, body)
         try:
             try:
-                return await once()
-            except aiohttp.ServerDisconnectedError:
+                return await _read_response(await self._pool.send(request))
+            except UpstreamCutError as exc:
+                if exc.received:
+                    raise
                 # The other end may close an idle connection just as it is used again; asking twice changes nothing.
-                return await once()
-        except aiohttp.ClientConnectorError:
+                return await _read_response(await self._pool.send(request))
+        except UpstreamConnectError:
             return Problem("unreachable", "nobody answers at its address")
-        except (aiohttp.ClientError, OSError, ValueError) as exc:
+        except UpstreamError as exc:
             return Problem("bad_http", f"no HTTP answer that can be read ({type(exc).__name__})")
-
-    def _open(self) -> aiohttp.ClientSession:
-        import aiohttp
-
-        if self._session is None:
-            # Time limits are the chain's, which knows the budget; cookies would carry state from one exchange to the next.
-            self._session = aiohttp.ClientSession(
-                timeout=aiohttp.ClientTimeout(total=None), cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False
-            )
-        return self._session
 
     def _read(self, body: bytes) -> RemoteAnswer:
         try:
@@ -201,22 +201,26 @@ def _unreached(problem: Problem) -> RemoteAnswer:
     return RemoteAnswer(problems=(problem,), reached=False)
 
 
-def _problem_with(status: int, encoding: str) -> Problem | None:
-    if status in _HTTP_REDIRECTS:
-        return Problem("redirected", f"it answers with a redirect (HTTP {status}), which is not followed")
-    if status != _HTTP_OK:
-        return Problem("bad_http", f"it answers with HTTP {status}")
-    if encoding.lower() not in ("", "identity"):
-        return Problem("bad_http", "its answer is compressed, unasked")
-    return None
-
-
-async def _read_bounded(stream: aiohttp.StreamReader) -> bytes | Problem:
+async def _read_response(response: UpstreamResponse) -> bytes | Problem:
+    """Return the body of a response, bounded."""
     body = bytearray()
-    async for piece in stream.iter_any():
-        body += piece
-        if len(body) > MAX_BYTES:
-            return Problem("too_large", f"its answer is longer than {MAX_BYTES} bytes")
+    try:
+        if response.status in _HTTP_REDIRECTS:
+            # The texts were meant for this address.
+            return Problem("redirected", f"it answers with a redirect (HTTP {response.status}), which is not followed")
+        if response.status != _HTTP_OK:
+            return Problem("bad_http", f"it answers with HTTP {response.status}")
+        if any(
+            coding.lower() not in (b"", b"identity") for coding in header_values(response.headers, b"content-encoding")
+        ):
+            return Problem("bad_http", "its answer is compressed, unasked")
+        async for piece in response.body:
+            body += piece
+            if len(body) > MAX_BYTES:
+                return Problem("too_large", f"its answer is longer than {MAX_BYTES} bytes")
+    finally:
+        if not response.body.ended:
+            await response.body.aclose()
     return bytes(body)
 
 

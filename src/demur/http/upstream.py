@@ -7,9 +7,10 @@ both directions. A redirect is a response like any other.
 from __future__ import annotations
 
 import asyncio
+import base64
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from demur.errors import UpstreamCutError, UpstreamProtocolError, UsageError
 from demur.http.content_coding import READABLE_CODINGS
@@ -35,6 +36,7 @@ __all__ = [
     "origin_of",
     "readable_encoding",
     "request_head",
+    "split_credentials",
 ]
 
 Headers = tuple[tuple[bytes, bytes], ...]
@@ -265,6 +267,19 @@ def origin_of(url: str) -> Origin:
         raise UsageError(f"`{url}` has more than a path", hint=hint)
     prefix = parts.path.rstrip("/")
     return Origin(parts.scheme == "https", parts.hostname, port or _DEFAULT_PORTS[parts.scheme], prefix)
+
+
+def split_credentials(url: str) -> tuple[str, bytes]:
+    """Return a URL without the credentials in it, and those as the value of an `Authorization` header (empty if none)."""
+    scheme, separator, rest = url.partition("://")
+    authority, slash, path = rest.partition("/")
+    given, at, host = authority.rpartition("@")
+    if not at:
+        return url, b""
+    name, _, password = given.partition(":")
+    # RFC 7617: the two are joined by a colon before they are encoded.
+    token = base64.b64encode(f"{unquote(name)}:{unquote(password)}".encode())
+    return f"{scheme}{separator}{host}{slash}{path}", b"Basic " + token
 
 
 def header_values(headers: Headers, name: bytes) -> list[bytes]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import threading
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -29,7 +30,11 @@ def client(
     url: str, *, waited: list[float] | None = None, cache: JudgeCache | None = None, **more: object
 ) -> JudgeClient:
     waits = [] if waited is None else waited
-    return JudgeClient(JudgeEndpoint(url, "m", **{"backoff_s": 0.5, **more}), cache, sleep=waits.append)  # type: ignore[arg-type]  # the test's own settings
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    return JudgeClient(JudgeEndpoint(url, "m", **{"backoff_s": 0.5, **more}), cache, sleep=sleep)  # type: ignore[arg-type]  # the test's own settings
 
 
 def ask(one: JudgeClient) -> JudgeReply:
@@ -41,7 +46,7 @@ def test_a_judge_that_speaks_as_openai() -> None:
     with judging(lambda shown: label("safe" if shown["answer"] == "fine" else "unsafe")) as server:
         reply = ask(client(server.url, key="k"))
     assert reply == JudgeReply(label("safe"), calls=1, input_tokens=100, output_tokens=10)
-    assert server.headers[0]["Authorization"] == "Bearer k"
+    assert server.headers[0]["authorization"] == "Bearer k"
     assert [m["role"] for m in server.bodies[0]["messages"]] == ["system", "user"]
     assert server.bodies[0]["temperature"] == 0
 
@@ -52,7 +57,7 @@ def test_a_judge_that_speaks_as_anthropic() -> None:
         reply = ask(client(server.url, kind=JudgeKind.ANTHROPIC, key="k"))
     assert (reply.text, reply.input_tokens) == (label("safe"), 100)
     assert server.bodies[0]["system"] == "judge this"
-    assert server.headers[0]["X-Api-Key"] == "k"
+    assert server.headers[0]["x-api-key"] == "k"
 
 
 def test_busy_servers_are_asked_again_with_growing_waits() -> None:
@@ -186,7 +191,7 @@ def test_settings(tmp_path: Path) -> None:
         named = judge_from_environment({**full, "DEMUR_JUDGE_URL": server.url})
         assert named is not None
         ask(named)
-    assert server.headers[0]["Authorization"] == "Bearer hidden"
+    assert server.headers[0]["authorization"] == "Bearer hidden"
     for bad in (
         {"DEMUR_JUDGE_MODEL": ""},
         {"DEMUR_JUDGE_KIND": "gemini"},
@@ -225,9 +230,30 @@ def test_tokens_that_nobody_can_count_cost_no_verdict(count: bytes) -> None:
 
 def test_an_answer_that_trickles_in_for_ever_is_none() -> None:
     """The time of a call is that of its whole answer, not of each byte."""
-    seconds = iter(range(0, 10_000, 45))
-    endpoint = JudgeEndpoint("", "m", timeout_s=60.0, attempts=2)
-    with judging(lambda _: label("safe") + " " * 500_000) as server:
-        one = JudgeClient(replace(endpoint, url=server.url), sleep=lambda _: None, clock=lambda: float(next(seconds)))
-        reply = ask(one)
+    seconds = itertools.count(0.0, 45.0)
+    # Far more than is held at once, so that it comes in several pieces.
+    with judging(lambda _: label("safe") + " " * 900_000) as server:
+        endpoint = JudgeEndpoint(server.url, "m", timeout_s=60.0, attempts=2, backoff_s=0.0)
+        reply = ask(JudgeClient(endpoint, clock=lambda: next(seconds)))
     assert (reply.text, reply.why) == (None, "no answer (timed out)")
+
+
+def test_a_judge_is_asked_from_within_an_event_loop() -> None:
+    """A notebook, whose cells run in an event loop, gets its replies like any other caller."""
+
+    async def cell(one: JudgeClient) -> JudgeReply:
+        return ask(one)
+
+    with judging(lambda _: label("safe")) as server:
+        assert asyncio.run(cell(client(server.url))).text == label("safe")
+
+
+def test_a_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The judge is asked through the proxy that the environment names, unless it is exempt."""
+    with judging(lambda _: label("safe")) as server:
+        monkeypatch.setenv("http_proxy", server.url.removesuffix("/v1"))
+        monkeypatch.setenv("no_proxy", "")
+        assert ask(client("http://judge.invalid/v1")).text == label("safe")
+        monkeypatch.setenv("no_proxy", "judge.invalid")
+        assert ask(client("http://judge.invalid/v1", attempts=1)).text is None
+    assert server.headers[0]["host"] == "judge.invalid"

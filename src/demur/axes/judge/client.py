@@ -1,21 +1,16 @@
-"""How is a judge asked? One POST a question, to any endpoint that speaks as OpenAI or as Anthropic does.
+"""The client of a judge: one POST per question, to any endpoint that speaks OpenAI's or Anthropic's protocol.
 
-Laws: what cannot be had (nobody there, an error, a page of HTML, endless bytes, a reply that nobody can read) is a reply without text and
-with its reason, never a guess and never an exception; a question is tried a bounded number of times, with waits that double up to a
-bound, and again only where that may help; a refused key, an unknown address, or several questions in a row that nobody answered stop
-all further calls, so that a judge that is gone costs seconds, not hours; redirects are not followed, since the texts were meant for
-this address; only replies that were accepted are kept in the cache.
+Whatever goes wrong (nobody there, an error, a page of HTML, endless bytes, an unreadable reply) is a reply without text and with
+its reason, never a guess and never an exception. A question is tried a bounded number of times, and only replies that were
+accepted are cached.
 """
 
 from __future__ import annotations
 
-import http.client
+import asyncio
 import json
 import math
-import threading
 import time
-import urllib.error
-import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -25,23 +20,27 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from demur.axes.judge.cache import CachedReply, JudgeCache, open_judge_cache
-from demur.errors import UsageError
+from demur.errors import UpstreamCutError, UpstreamError, UpstreamTimeoutError, UsageError
+from demur.http.upstream import UpstreamRequest, UpstreamTimeouts, header_values
 from demur.model.axes import JudgeReply
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+    from demur.http.pool import HttpPool
+    from demur.http.upstream import UpstreamResponse
     from demur.model.axes import JudgeAsk
 
 __all__ = ["JudgeClient", "JudgeEndpoint", "JudgeKind", "judge_from_environment"]
 
 _MOST_BYTES = 1024 * 1024
+_HTTP_OK, _HTTP_REDIRECT = 200, 300
+# Trying again may help with these; 529 is Anthropic's "overloaded".
 _AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 _HOPELESS = frozenset({401, 403, 404})
 _MILLION = 1_000_000
 _MOST_TOKENS = 1_000_000_000
-_TIMED_OUT_CALLS = 2
-"""Who twice let the time run out will do so again."""
+_TIMED_OUT_CALLS = 2  # a judge that timed out twice will do so again
 
 
 class JudgeKind(StrEnum):
@@ -114,20 +113,15 @@ class _Got:
     timed_out: bool = False
 
 
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *_: object, **__: object) -> None:
-        return None
-
-
 class JudgeClient:
-    """The client of one judge. `sleep` waits between attempts, `clock` tells how many seconds an answer has taken so far."""
+    """The client of one judge. `sleep` waits between attempts, `clock` tells how many seconds a response has taken so far."""
 
     def __init__(
         self,
         endpoint: JudgeEndpoint,
         cache: JudgeCache | None = None,
         *,
-        sleep: Callable[[float], None] = time.sleep,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         if not endpoint.url.startswith(("http://", "https://")):
@@ -138,15 +132,41 @@ class JudgeClient:
         self._cache = cache
         self._sleep = sleep
         self._clock = clock
-        self._opener = urllib.request.build_opener(_NoRedirects)
         self._hopeless = ""
         self._lost_in_a_row = 0
-        self._lock = threading.Lock()
 
     def ask_all(self, asks: Sequence[JudgeAsk], *, accepts: Callable[[JudgeAsk, str], bool]) -> list[JudgeReply]:
         """Return a reply for each question, in their order, several asked at once."""
-        with ThreadPoolExecutor(self._endpoint.at_once) as workers:
-            return list(workers.map(lambda ask: self._reply(ask, accepts), asks))
+        pool = self._open_pool()
+        turns = asyncio.Semaphore(self._endpoint.at_once)
+
+        async def ask_one(ask: JudgeAsk) -> JudgeReply:
+            async with turns:
+                return await self._reply(pool, ask, accepts)
+
+        async def ask_every() -> list[JudgeReply]:
+            try:
+                return await asyncio.gather(*map(ask_one, asks))
+            finally:
+                await pool.close()
+
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return asyncio.run(ask_every())
+        # The caller is inside an event loop, as in a notebook, and a thread can run only one.
+        with ThreadPoolExecutor(1) as thread:
+            return thread.submit(lambda: asyncio.run(ask_every())).result()
+
+    def _open_pool(self) -> HttpPool:
+        try:
+            from demur.http.pool import HttpPool, environment_proxy
+        except ModuleNotFoundError as exc:
+            raise UsageError("a judge needs `httptools`", hint="pip install 'demur[gateway]'") from exc
+        limit_s = self._endpoint.timeout_s
+        # The body has a clock of its own, see `_call`: headers may take as long again.
+        timeouts = UpstreamTimeouts(connect_s=limit_s, read_s=limit_s, total_s=3 * limit_s)
+        return HttpPool(self._endpoint.url, timeouts=timeouts, proxy=environment_proxy(self._endpoint.url))
 
     def cost_of(self, input_tokens: int, output_tokens: int) -> float | None:
         """Return what tokens cost, None where a price is not set."""
@@ -155,17 +175,18 @@ class JudgeClient:
             return None
         return (input_tokens * before + output_tokens * after) / _MILLION
 
-    def _reply(self, ask: JudgeAsk, accepts: Callable[[JudgeAsk, str], bool]) -> JudgeReply:
+    async def _reply(self, pool: HttpPool, ask: JudgeAsk, accepts: Callable[[JudgeAsk, str], bool]) -> JudgeReply:
         key = self._key(ask)
         kept = self._cache.get(key) if self._cache else None
         if kept is not None and accepts(ask, kept.text):
             return JudgeReply(kept.text, cached=True)
         got, calls, slow, spent = _Got(why=self._hopeless), 0, 0, (0, 0)
         while calls < self._endpoint.attempts and slow < _TIMED_OUT_CALLS and not self._hopeless:
-            # Who answered, if not with a verdict, need not be waited for.
+            # A judge that answered, if not with a verdict, need not be waited for.
             if calls and got.text is None:
-                self._sleep(self._wait(calls, got.wait_s))
-            got, calls = self._call(ask), calls + 1
+                doubled = self._endpoint.backoff_s * (1 << (calls - 1))
+                await self._sleep(min(self._endpoint.longest_wait_s, max(doubled, got.wait_s or 0.0)))
+            got, calls = await self._call(pool, ask), calls + 1
             slow += got.timed_out
             spent = spent[0] + got.tokens[0], spent[1] + got.tokens[1]
             if got.text is not None and accepts(ask, got.text):
@@ -176,60 +197,46 @@ class JudgeClient:
             if got.text is None and not got.again:
                 break
         why = got.why or self._hopeless or "its reply is not a verdict of the rubric"
-        self._note_loss(why, unanswered=got.again and calls > 0)
+        # Several questions in a row without an answer stop all further calls: a judge that is gone costs seconds, not hours.
+        self._lost_in_a_row = self._lost_in_a_row + 1 if got.again and calls > 0 else 0
+        if self._lost_in_a_row >= self._endpoint.give_up_after and not self._hopeless:
+            self._hopeless = f"{why}, {self._lost_in_a_row} questions in a row"
         return JudgeReply(None, why, False, calls, *spent)  # noqa: FBT003 - `cached`, by its place
-
-    def _note_loss(self, why: str, *, unanswered: bool) -> None:
-        """Count a question that was lost for want of an answer, and stop where too many were, one after the other."""
-        with self._lock:
-            self._lost_in_a_row = self._lost_in_a_row + 1 if unanswered else 0
-            if self._lost_in_a_row >= self._endpoint.give_up_after and not self._hopeless:
-                self._hopeless = f"{why}, {self._lost_in_a_row} questions in a row"
 
     def _key(self, ask: JudgeAsk) -> str:
         named = [self._endpoint.kind, self._endpoint.url, self._endpoint.model, ask.system, ask.user]
         return sha256(json.dumps(named).encode()).hexdigest()
 
-    def _wait(self, calls: int, asked: float | None) -> float:
-        doubled = self._endpoint.backoff_s * (1 << (calls - 1))
-        return min(self._endpoint.longest_wait_s, max(doubled, asked or 0.0))
-
-    def _call(self, ask: JudgeAsk) -> _Got:
-        request = _judge_request(self._endpoint, ask)
+    async def _call(self, pool: HttpPool, ask: JudgeAsk) -> _Got:
+        body, latest = bytearray(), 0.0
         try:
-            with self._opener.open(request, timeout=self._endpoint.timeout_s) as answer:
-                body = self._body(answer)
-                # A bounded read does not say that the connection ended early; what is left of the length does.
-                left = answer.length
-        except urllib.error.HTTPError as exc:
-            with exc:
-                return self._refused(exc)
-        except (OSError, http.client.HTTPException) as exc:
-            why, timed_out = _no_answer(exc)
-            return _Got(why=f"no answer ({why})", again=True, timed_out=timed_out)
-        if len(body) > _MOST_BYTES:
-            return _Got(why=f"its answer is longer than {_MOST_BYTES} bytes")
-        if left:
-            return _Got(why="no answer (cut off)", again=True)
-        return _read_answer(self._endpoint.kind, body)
+            response = await pool.send(_judge_request(self._endpoint, ask))
+            try:
+                if not _HTTP_OK <= response.status < _HTTP_REDIRECT:
+                    return self._rejected(response)
+                latest = self._clock() + self._endpoint.timeout_s
+                async for piece in response.body:
+                    body += piece
+                    if len(body) > _MOST_BYTES:
+                        return _Got(why=f"its answer is longer than {_MOST_BYTES} bytes")
+                    # The read timeout starts anew with every piece: bytes that trickle in would never reach it.
+                    if self._clock() > latest:
+                        return _Got(why="no answer (timed out)", again=True, timed_out=True)
+            finally:
+                if not response.body.ended:
+                    await response.body.aclose()
+        except UpstreamError as exc:
+            why = _failure(exc)
+            return _Got(why=f"no answer ({why})", again=True, timed_out=isinstance(exc, UpstreamTimeoutError))
+        return _read_answer(self._endpoint.kind, bytes(body))
 
-    def _body(self, answer: http.client.HTTPResponse) -> bytes:
-        """Return what comes until the answer ends; bytes that trickle in for longer than a call may take are no answer."""
-        body, latest = bytearray(), self._clock() + self._endpoint.timeout_s
-        while len(body) <= _MOST_BYTES and (more := answer.read1(_MOST_BYTES + 1 - len(body))):
-            body += more
-            if self._clock() > latest:
-                raise TimeoutError
-        return bytes(body)
-
-    def _refused(self, exc: urllib.error.HTTPError) -> _Got:
-        why = f"it answers with HTTP {exc.code}"
-        if exc.code in _HOPELESS:
-            with self._lock:
-                self._hopeless = why
-        after = exc.headers.get("Retry-After", "")
-        wait = float(after) if after.isascii() and after.isdigit() else None
-        return _Got(why=why, wait_s=wait, again=exc.code in _AGAIN)
+    def _rejected(self, response: UpstreamResponse) -> _Got:
+        # A redirect is no answer either: the texts were meant for this address.
+        why = f"it answers with HTTP {response.status}"
+        if response.status in _HOPELESS:
+            self._hopeless = why
+        after = b"".join(header_values(response.headers, b"retry-after")[:1])
+        return _Got(why=why, wait_s=float(after) if after.isdigit() else None, again=response.status in _AGAIN)
 
 
 def judge_from_environment(environ: Mapping[str, str]) -> JudgeClient | None:
@@ -258,14 +265,12 @@ def judge_from_environment(environ: Mapping[str, str]) -> JudgeClient | None:
     return JudgeClient(endpoint, open_judge_cache(folder) if folder else None)
 
 
-def _no_answer(exc: OSError | http.client.HTTPException) -> tuple[str, bool]:
-    """Return why nothing came back, in plain words, and whether that is because the time ran out."""
-    cause = exc.reason if isinstance(exc, urllib.error.URLError) else exc
-    if isinstance(cause, TimeoutError):
-        return "timed out", True
-    if isinstance(cause, OSError) and cause.strerror:
-        return cause.strerror.lower(), False
-    return "cut off" if isinstance(cause, http.client.HTTPException) else str(cause).lower()[:80], False
+def _failure(exc: UpstreamError) -> str:
+    """Return why nothing came back, in few words."""
+    if isinstance(exc, UpstreamTimeoutError):
+        return "timed out"
+    # Without the address, which the settings name, so that equal failures read alike.
+    return "cut off" if isinstance(exc, UpstreamCutError) else exc.what.rpartition(": ")[2][:80]
 
 
 def _key_named(environ: Mapping[str, str]) -> str:
@@ -288,21 +293,26 @@ def _price(environ: Mapping[str, str], name: str) -> float | None:
     return price
 
 
-def _judge_request(endpoint: JudgeEndpoint, ask: JudgeAsk) -> urllib.request.Request:
+def _judge_request(endpoint: JudgeEndpoint, ask: JudgeAsk) -> UpstreamRequest:
     shown: list[dict[str, str]] = [{"role": "user", "content": ask.user}]
     body: dict[str, Any] = {"model": endpoint.model, "max_tokens": endpoint.most_tokens, "temperature": 0}
-    headers = {"Content-Type": "application/json", "Accept": "application/json"}
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"accept", b"application/json"),
+        (b"accept-encoding", b"identity"),
+        (b"user-agent", b"demur"),
+    ]
+    key = endpoint.key.encode("latin-1", "replace")
     if endpoint.kind is JudgeKind.ANTHROPIC:
         body |= {"system": ask.system, "messages": shown}
-        headers |= {"anthropic-version": "2023-06-01", **({"x-api-key": endpoint.key} if endpoint.key else {})}
+        headers += [(b"anthropic-version", b"2023-06-01"), *([(b"x-api-key", key)] if key else [])]
         path = "/messages"
     else:
         body |= {"messages": [{"role": "system", "content": ask.system}, *shown]}
-        headers |= {"Authorization": f"Bearer {endpoint.key}"} if endpoint.key else {}
+        headers += [(b"authorization", b"Bearer " + key)] if key else []
         path = "/chat/completions"
     # Escaped by `json`: half a surrogate pair in an answer must not keep it from being judged.
-    data = json.dumps(body).encode()
-    return urllib.request.Request(f"{endpoint.url}{path}", data=data, headers=headers)  # noqa: S310 - http(s), checked
+    return UpstreamRequest("POST", path, tuple(headers), json.dumps(body).encode())
 
 
 def _token_counts(*said: object) -> tuple[int, int]:

@@ -37,7 +37,7 @@ needed, and only the folder is written to. docs/tour.md explains every step.
 exit codes: 0 everything came out as it should, 1 something did not, 2 it could
 not be done, 130 interrupted
 """
-_NEEDED = ("openai", "aiohttp", "cedarpy", "cryptography", "httptools", "uvicorn", "yaml")
+_NEEDED = ("openai", "cedarpy", "cryptography", "httptools", "uvicorn", "yaml")
 _PORTS = 65_536
 
 
