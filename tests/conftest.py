@@ -6,9 +6,16 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
+from typing import TYPE_CHECKING
 
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell's background job ignores Ctrl-C, and so would every process that a test starts and interrupts.
@@ -17,3 +24,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 settings.register_profile("steady", derandomize=True, deadline=None, database=None)
 settings.register_profile("wild", max_examples=1000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
+
+_HEAVY_FILE = re.compile(r"^pytestmark = \[?\s*pytest\.mark\.heavy", re.MULTILINE)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not even import a file that the quick loop leaves out whole: some of them import packages for seconds."""
+    if collection_path.suffix != ".py" or "not heavy" not in config.getoption("markexpr"):
+        return None
+    return True if _HEAVY_FILE.search(collection_path.read_text(encoding="utf-8")) else None

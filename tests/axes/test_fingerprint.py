@@ -35,6 +35,7 @@ def answers(rng: np.random.Generator, n: int) -> tuple[Any, Any]:
     return sides[0], sides[1]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("n", [10, 30, 100])
 def test_the_level_holds(n: int) -> None:
     """Where nothing changed the test rejects about one time in twenty, and so does the worst of its features."""
@@ -44,6 +45,7 @@ def test_the_level_holds(n: int) -> None:
     assert np.mean([min(d.p_adjusted for d in one.dimensions) <= 0.05 for one in found]) <= 0.07
 
 
+@pytest.mark.heavy
 def test_clusters_keep_the_level() -> None:
     """Turns that move together are flipped together, or chance would look like drift."""
     rng = np.random.default_rng(8)

@@ -24,6 +24,7 @@ def plain_distance(a: tuple[str, ...], b: tuple[str, ...]) -> int:
     return min(inner, 1 + plain_distance(a[1:], b), 1 + plain_distance(a, b[1:]))
 
 
+@pytest.mark.heavy
 @given(SEQUENCES, SEQUENCES)
 def test_the_distance_is_levenshteins(a: tuple[str, ...], b: tuple[str, ...]) -> None:
     """The table gives what the definition gives."""

@@ -22,6 +22,7 @@ def plain_interval(before: np.ndarray, after: np.ndarray, seed: int) -> tuple[fl
     return float(low), float(high)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("n", [7, 60, 3000])
 def test_the_interval_is_that_of_plain_resampling(n: int) -> None:
     """Following only the middle of the values gives the interval that drawing all of them gives."""
@@ -45,6 +46,7 @@ def test_clusters_widen_the_interval_and_the_p() -> None:
     assert together.p > alone.p
 
 
+@pytest.mark.heavy
 def test_a_hundred_thousand_pairs() -> None:
     """A large run keeps to the normal limit of two medians that move together."""
     rng = np.random.default_rng(1)
@@ -75,6 +77,7 @@ def test_the_same_seed_gives_the_same(pairs: list[tuple[int, int]], seed: int) -
     assert median_shift(*sides, seed=seed) == median_shift(*sides, seed=seed)
 
 
+@pytest.mark.heavy
 def test_the_level_of_the_test_holds() -> None:
     """Where sides are exchangeable about one in twenty p is below 0.05."""
     rng = np.random.default_rng(5)

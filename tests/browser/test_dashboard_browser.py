@@ -43,7 +43,10 @@ PAGES = {
 OF_A_RECORD = ("session", "record", "denied-record")
 _STATES = ("empty", "small", "large", "missing", "damaged")
 
-pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason="no Chromium here: run scripts/chromium")
+pytestmark = [
+    pytest.mark.heavy,
+    pytest.mark.skipif(not CHROMIUM.exists(), reason="no Chromium here: run scripts/chromium"),
+]
 
 
 @pytest.fixture(scope="module")

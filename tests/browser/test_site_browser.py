@@ -24,7 +24,10 @@ CHROMIUM = Path("/usr/bin/chromium")
 TOO_WIDE = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
 
 pytest.importorskip("material", reason="no site builder here: pip install --group docs")
-pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason="no Chromium here: run scripts/chromium")
+pytestmark = [
+    pytest.mark.heavy,
+    pytest.mark.skipif(not CHROMIUM.exists(), reason="no Chromium here: run scripts/chromium"),
+]
 
 
 class QuietHandler(SimpleHTTPRequestHandler):

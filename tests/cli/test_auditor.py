@@ -35,6 +35,7 @@ async def health(url: str) -> dict[str, object]:
         return body
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize(
     ("spec", "name"),

@@ -43,6 +43,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("args", "code"),
     [
@@ -132,6 +133,7 @@ BAD: dict[str, tuple[str, bytes | None, str]] = {
 }
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("case", BAD)
 @pytest.mark.parametrize("flags", [[], ["--skip-bad"]])
 def test_bad_files_are_one_line_and_exit_two(
@@ -171,6 +173,7 @@ ROWS: dict[str, tuple[bytes, str]] = {
 }
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("case", ROWS)
 def test_bad_rows_are_named_or_left_out(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, folder: Path, case: str
@@ -344,6 +347,7 @@ def demur(folder: Path) -> Callable[..., subprocess.CompletedProcess[bytes]]:
     return call
 
 
+@pytest.mark.heavy
 def test_standard_input_in_a_process_of_its_own(demur: Callable[..., subprocess.CompletedProcess[bytes]]) -> None:
     """A run is piped in, packed or not; nothing there is an error; nobody is asked to wait at a progress line."""
     for piped in (LINES, gzip.compress(LINES), zstd(LINES)):

@@ -95,6 +95,7 @@ def marked(path: Path, mark: str) -> list[str]:
     return [case.attrib["name"] for case in root.iter("testcase") if case.find(mark) is not None]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("kind", "surface"),
     [
@@ -278,6 +279,7 @@ def test_the_library_has_the_same_axes() -> None:
         demur.compare(before, after, axes=["length"], unpaired=True)
 
 
+@pytest.mark.heavy
 def test_the_example_finds_all_four() -> None:
     """The worked example plants each regression, and says which axis sees it."""
     script = ROOT / "examples" / "harmful-content-judge" / "silent_regressions.py"

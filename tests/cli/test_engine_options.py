@@ -78,6 +78,7 @@ def test_no_java_and_old_java(
     assert f"Java 11 at `{java}` is too old for Spark; install Java 17 or later" in line(capsys, *call)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("absent", [("pyspark", "py4j"), ("pandas",)])
 def test_no_pyspark(folder: Path, absent: tuple[str, ...]) -> None:
     """Without PySpark, or the pandas it asks for, the line says what to install, and the local engine is none the worse for it."""

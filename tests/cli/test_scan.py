@@ -100,6 +100,7 @@ def test_help_fits_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: p
     assert max(map(len, out.splitlines())) <= 80
 
 
+@pytest.mark.heavy
 def test_progress_is_shown_on_a_terminal_and_taken_away(folder: Path) -> None:
     """Standard error says how far the reading came where it is a terminal, and ends as an empty line."""
     leader, follower = pty.openpty()

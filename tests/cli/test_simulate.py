@@ -20,6 +20,8 @@ from demur.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+pytestmark = pytest.mark.heavy
+
 EXAMPLES = Path(__file__).parents[2] / "examples" / "simulator"
 SERVE = """
 import argparse, sys

@@ -116,6 +116,7 @@ def test_bad_input(capsys: pytest.CaptureFixture[str], folder: Path, args: tuple
     assert (code, said in err, err.count("\n")) == (2, True, 1), err
 
 
+@pytest.mark.heavy
 def test_a_log_that_grows(folder: Path) -> None:
     """A watch waits for rows, and ends with 1 as soon as they alarm."""
     log = folder / "quiet.jsonl"

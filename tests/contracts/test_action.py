@@ -100,6 +100,7 @@ def demur_diff() -> None:
         pytest.skip("there is no `demur diff` yet")
 
 
+@pytest.mark.heavy
 @pytest.mark.usefixtures("demur_diff")
 @pytest.mark.parametrize(("refused", "code"), [(2, "0"), (50, "1")])
 def test_the_comparison_runs(tmp_path: Path, refused: int, code: str) -> None:
@@ -116,6 +117,7 @@ def test_the_comparison_runs(tmp_path: Path, refused: int, code: str) -> None:
     assert json.loads((Path(given["reports"]) / "report.json").read_text(encoding="utf-8"))
 
 
+@pytest.mark.heavy
 @pytest.mark.usefixtures("demur_diff")
 @pytest.mark.parametrize("name", ["FAIL_ON", "GATE_ON", "FORMAT", "ARGS", "BASELINE"])
 def test_no_input_becomes_a_command(tmp_path: Path, name: str) -> None:
@@ -167,6 +169,7 @@ def test_a_long_report_is_cut_between_characters(tmp_path: Path) -> None:
     assert 25_000 < len((tmp_path / "posted").read_text(encoding="utf-8")) < 65_536
 
 
+@pytest.mark.heavy
 @pytest.mark.usefixtures("demur_diff")
 def test_what_could_not_be_compared_is_said(tmp_path: Path) -> None:
     """Runs that cannot be read leave a report that says so, so that no older pass stays on the pull request."""

@@ -56,6 +56,7 @@ def calls_of(block: Block) -> Iterator[list[str]]:
         call = []
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("page", "command", "output"), shown(), ids=lambda value: value[:40])
 def test_every_command_prints_what_is_shown(page: str, command: str, output: str) -> None:
     """A command on a page prints exactly the lines below it."""
@@ -77,6 +78,7 @@ def test_every_call_on_a_page_is_one_that_the_program_takes(block: Block) -> Non
             pytest.fail(f"demur {shlex.join(call)}")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_python_on_the_pages_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every Python block on a page runs, in order, in one namespace a page; one with a name is a file of its how-to."""

@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from tests.contracts.doc_pages import ROOT, blocks_of
 
+pytestmark = pytest.mark.heavy
+
 HOW_TO = sorted((ROOT / "docs").glob("howto_*.md"))
 PORT = re.compile(r"\b80[89]\d\b")
 DEADLINE_S = 400

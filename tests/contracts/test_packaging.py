@@ -122,6 +122,7 @@ def test_the_extras_are_those_that_the_pages_name() -> None:
     assert (everything.name, everything.extras) == ("demur", EXTRAS - {"all"})
 
 
+@pytest.mark.heavy
 def test_both_packages_hold_what_they_need(built: Built) -> None:
     """The wheel holds the package, its data and its licence and no tests; the sdist holds what builds and tests it."""
     names = zipfile.ZipFile(built.wheel).namelist()
@@ -135,6 +136,7 @@ def test_both_packages_hold_what_they_need(built: Built) -> None:
     assert {"pyproject.toml", "README.md", "LICENSE", "tests/contracts/test_packaging.py"} <= inside
 
 
+@pytest.mark.heavy
 def test_the_base_brings_nothing_more(bare: Path) -> None:
     """An environment with the wheel alone holds its five dependencies and what msgspec and others need themselves."""
     done = run(bare / "python", "-c", _LISTED)
@@ -149,6 +151,7 @@ print(*sorted(d.metadata["Name"].lower().replace("-", "_") for d in distribution
 """
 
 
+@pytest.mark.heavy
 def test_loading_the_library_loads_no_engine(bare: Path) -> None:
     """`import demur` loads none of the heavy packages; a check of one text then works."""
     heavy = "print(sorted({'duckdb', 'numpy', 'pyarrow', 'asyncio'} & set(sys.modules)))"
@@ -157,6 +160,7 @@ def test_loading_the_library_loads_no_engine(bare: Path) -> None:
     assert done.stdout.splitlines() == ["[]", "refused"], done.stderr
 
 
+@pytest.mark.heavy
 def test_the_base_checks_scans_and_compares(bare: Path, runs: Path) -> None:
     """Without extras `check`, `scan` and `diff` do their work, and the gate's exit code is that of the change."""
     checked = run(bare / "demur", "check", REFUSAL)
@@ -169,6 +173,7 @@ def test_the_base_checks_scans_and_compares(bare: Path, runs: Path) -> None:
     assert (runs / "report.html").read_text(encoding="utf-8").startswith("<!doctype html>")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("command", NEEDS_GATEWAY)
 def test_a_command_names_the_extra_that_it_lacks(bare: Path, tmp_path: Path, command: str) -> None:
     """Without its extra a command ends with one line that says what to install."""
@@ -201,6 +206,7 @@ def gateway(built: Built, bare: Path, tmp_path_factory: pytest.TempPathFactory) 
 
 
 # Stands after the tests of the bare environment, which the fixture adds the extra to.
+@pytest.mark.heavy
 def test_with_its_extra_the_gateway_starts(gateway: str) -> None:
     """The wheel with `gateway` serves: the gateway is alive and ready."""
     for path in ("healthz", "readyz"):
@@ -255,6 +261,7 @@ def composed() -> dict[str, Any]:
     return found
 
 
+@pytest.mark.heavy
 def test_the_compose_file_is_of_its_schema(built: Built) -> None:
     """The file holds to the schema of the Compose Specification."""
     done = run(built.tools / "check-jsonschema", "--builtin-schema", "vendor.compose-spec", "compose.yaml")
@@ -325,6 +332,7 @@ def licence_of(found: Distribution) -> str:
     return texts[0].read_text()[:200] if texts else ""
 
 
+@pytest.mark.heavy
 def test_no_dependency_at_run_time_binds_those_who_use_it() -> None:
     """All that any extra needs is under a permissive licence, without exception."""
     extras = PROJECT["project"]["optional-dependencies"]

@@ -176,6 +176,7 @@ def test_the_check_accepts_what_is_guarded(text: str) -> None:
     assert unguarded(text) == []
 
 
+@pytest.mark.heavy
 def test_every_module_loads_where_posix_names_are_missing() -> None:
     """All modules of the package can be imported on a system that has none of these names and modules."""
     argv = [sys.executable, "-W", "ignore", "-c", _WITHOUT_POSIX, repr(MODULES), repr(NAMES)]

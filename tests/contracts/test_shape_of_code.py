@@ -32,6 +32,7 @@ def test_a_file_has_one_subject(path: Path) -> None:
     assert not long
 
 
+@pytest.mark.heavy
 def test_only_the_outermost_layers_catch_everything() -> None:
     """`except Exception` appears only in the command line's `main` and in the servers' outermost layer."""
     broad = [

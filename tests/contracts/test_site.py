@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+pytestmark = pytest.mark.heavy
+
 pytest.importorskip("material", reason="no site builder here: pip install --group docs")
 
 MOST_SECONDS = 60

@@ -365,6 +365,7 @@ def test_a_record_that_cannot_be_read_is_listed_as_such(tmp_path: Path) -> None:
         assert page(address, "exchange/11")[0] == 503
 
 
+@pytest.mark.heavy
 def test_a_long_log_is_read_in_bounded_steps(tmp_path: Path) -> None:
     """Of 20,000 records a page reads a bounded part, says how far it came, and its links lead on."""
     place = swollen_log(tmp_path / "log", 19)

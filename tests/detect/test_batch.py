@@ -28,6 +28,7 @@ def assert_as_one_by_one(texts: list[str]) -> None:
         assert score == pytest.approx(alone.score, abs=1e-9)
 
 
+@pytest.mark.heavy
 def test_the_corpus_is_judged_alike() -> None:
     """Every text of the corpus has the same verdict alone and in a batch, across chunk borders."""
     assert_as_one_by_one(TEXTS * 3)

@@ -78,6 +78,7 @@ def test_bad_thresholds_are_refused(refused: float | None, complied: float | Non
         judge_with(refused=refused, complied=complied)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "judge", [default_judge(), judge_named("lucid"), judge_of_pack(parse_pack(PACK, source="mine.toml"))]
 )

@@ -15,7 +15,10 @@ from demur.detect.check import classify
 from demur.formats import inspect
 from demur.model.run import Traced
 
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("inspect_ai") is None, reason="needs inspect_ai")
+pytestmark = [
+    pytest.mark.heavy,
+    pytest.mark.skipif(importlib.util.find_spec("inspect_ai") is None, reason="needs inspect_ai"),
+]
 
 
 @pytest.fixture(scope="module")

@@ -76,6 +76,7 @@ def test_every_format_has_its_outcomes(name: str) -> None:
     assert outcomes & {"refused", "filtered"}
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", sorted({example.format for example in OWN_EXAMPLES}))
 @given(record=json_objects() | spoilt_examples())
 def test_no_json_breaks_a_reader(name: str, record: dict[str, Any]) -> None:

@@ -111,6 +111,7 @@ def test_a_row_has_its_fields(name: str) -> None:
     assert not {ANSWER, QUESTION, REFUSAL} & set(fields.values())
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", list(BY_NAME))
 @settings(max_examples=60)
 @given(

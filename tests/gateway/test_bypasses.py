@@ -184,6 +184,7 @@ SPLIT = events(chunk(FIRST), chunk(SECOND))
 ROWS = chunk(FIRST) + b"\n" + chunk(SECOND) + b"\n"
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("status", "kind", "answer"),
     [

@@ -63,6 +63,7 @@ def followed(started: Started) -> None:
     assert {"/-/sessions", "/-/health", "/-/exchange/0"} <= seen
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_it_is_there_by_default_in_every_worker(tmp_path: Path, workers: str) -> None:
     """A token is printed at the start and opens every page that links lead to, whichever worker answers; it is in no log."""
@@ -90,6 +91,7 @@ def test_it_can_be_turned_off(tmp_path: Path) -> None:
     assert stub.asked == []
 
 
+@pytest.mark.heavy
 def test_a_token_of_ones_own_is_not_printed(tmp_path: Path) -> None:
     """A token from a variable opens the pages and stands nowhere; one that is too short is refused at the start."""
     named = {"DEMUR_GATEWAY_DASHBOARD_TOKEN_ENV": "DEMUR_GATEWAY_SECRET"}

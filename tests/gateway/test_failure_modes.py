@@ -148,6 +148,7 @@ def test_flags_win_over_the_environment_and_that_over_the_file(tmp_path: Path) -
     assert "secret-word" not in printed.stdout + printed.stderr
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("text", "flags", "said"),
     [

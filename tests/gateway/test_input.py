@@ -185,6 +185,7 @@ JSON = st.recursive(
 FIELDS = st.sampled_from(["model", "messages", "stream", "n", "system", "metadata", "tools", "input", "max_tokens"])
 
 
+@pytest.mark.heavy
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(body=st.dictionaries(FIELDS, JSON), path=st.sampled_from([CHAT, "/v1/messages", "/v1/responses"]))
 def test_any_json_is_answered(running: Running, body: dict[str, Any], path: str) -> None:

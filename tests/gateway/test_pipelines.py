@@ -9,6 +9,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from tests.gateway.gatewaying import HARMLESS, chat, gateway, passports, verified
 from tests.gateway.test_input import raw
 from tests.gateway.test_paths import ANSWER, CHAT
@@ -85,6 +86,7 @@ def test_a_long_body_is_no_part_of_the_next_head(tmp_path: Path) -> None:
     assert got.count(b"HTTP/1.1 200 ") == 2
 
 
+@pytest.mark.heavy
 def test_whoever_takes_nothing_is_cut_off(tmp_path: Path) -> None:
     """An answer that is not taken at all is not kept for ever, whether it is the first or one behind it."""
     times = TimeoutsPart(slow_client_s=0.3)

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+pytestmark = pytest.mark.heavy
+
 COMMAND = (
     "import argparse, sys\n"
     "from demur.cli import gateway\n"

@@ -115,6 +115,7 @@ def load(stub: Stub, case: Case, *, cut_every: int = 0) -> None:
     )
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("mode", [StreamWord.WINDOW, StreamWord.BUFFER])
 def test_nothing_forbidden_leaks(tmp_path: Path, shape: Shape, mode: StreamWord) -> None:
@@ -132,6 +133,7 @@ def test_nothing_forbidden_leaks(tmp_path: Path, shape: Shape, mode: StreamWord)
     assert verified(tmp_path).faults == ()
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("mode", list(StreamWord))
 def test_nothing_benign_is_lost(tmp_path: Path, mode: StreamWord) -> None:
     """A benign answer is heard whole in every mode, bytes cut anywhere, and is on record as scanned to its end."""

@@ -18,6 +18,8 @@ from tests.gateway.test_paths import ANSWER, CHAT
 from tests.gateway.test_streams import Stub
 from tests.http.serving import serving
 
+pytestmark = pytest.mark.heavy
+
 
 def workers_of(started: Started) -> list[int]:
     """Return the processes that serve: children that run the gateway, the keeper of shared resources aside."""

@@ -113,6 +113,7 @@ def test_an_answer_of_no_class_is_an_error() -> None:
     assert unanswered.value == pytest.approx((16 / 18 + 1) / 2)
 
 
+@pytest.mark.heavy
 @given(st.lists(st.lists(st.integers(0, 500), min_size=4, max_size=4), min_size=3, max_size=3))
 def test_macro_f1_lies_in_its_interval(counts: list[list[int]]) -> None:
     """0 <= low <= macro-F1 <= high <= 1 for every table."""

@@ -43,6 +43,7 @@ def test_nothing_seen() -> None:
     assert (state.interval(band).low, state.interval(band).high) == (0.0, 1.0)
 
 
+@pytest.mark.heavy
 def test_quiet_streams_stay_quiet() -> None:
     """Of streams at the edge of their band, looked at after every row, at most alpha alarm."""
     # Deterministic: 400 streams of 500 rows; with alpha = 0.2 the bound is loose by design, so 80 would be the limit.

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from inspect_ai.scorer import Score
     from inspect_ai.solver import Generate, Solver, TaskState
 
-pytestmark = pytest.mark.filterwarnings("ignore:Unclosed <MemoryObject:ResourceWarning")
+pytestmark = [pytest.mark.heavy, pytest.mark.filterwarnings("ignore:Unclosed <MemoryObject:ResourceWarning")]
 EXAMPLE = Path(__file__).parents[2] / "examples" / "inspect" / "refusals.py"
 NO = "I'm sorry, but I can't help with that."
 YES = "Paris is the capital of France."

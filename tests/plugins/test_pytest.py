@@ -173,6 +173,7 @@ def test_a_failure_points_at_the_users_line(pytester: pytest.Pytester) -> None:
     assert len(re.findall(r"^E +\^{20,}", result.stdout.str(), re.MULTILINE)) == 2
 
 
+@pytest.mark.heavy
 def test_starting_pytest_loads_no_detector(tmp_path: Path) -> None:
     """The plugin costs a run that does not use it neither the detector nor numpy."""
     (tmp_path / "test_light.py").write_text(
@@ -186,6 +187,7 @@ def test_starting_pytest_loads_no_detector(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.heavy
 def test_a_run_under_coverage_measures_as_before(tmp_path: Path) -> None:
     """A user's coverage neither warns about the plugin nor misses lines because of it."""
     (tmp_path / "mine.py").write_text("def double(x):\n    return 2 * x\n")

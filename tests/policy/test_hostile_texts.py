@@ -67,6 +67,7 @@ def test_the_rules_are_those_that_cedar_finds(parts: list[str]) -> None:
     assert len(gate.rules) == len(cedarpy.policies_to_pst(text).static_policies)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "condition",
     [
@@ -105,6 +106,7 @@ def test_the_place_of_the_nesting_is_named() -> None:
     assert 100 < caught.value.column < 300
 
 
+@pytest.mark.heavy
 def test_what_is_long_but_flat_loads() -> None:
     """Long sets, many clauses, many rules and ninety joined predicates are no nesting."""
     wide = "[" + ", ".join(map(str, range(2000))) + "].contains(3)"

@@ -65,6 +65,7 @@ def expected(rules: list[ReferenceRule], values: dict[str, tuple[str, Any]], *, 
     return decide(rules, unsound, phase=phase, default=default)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("effect", ["deny", "warn", "allow"])
 @pytest.mark.parametrize("scope", [None, "request"])
 @pytest.mark.parametrize("turned", [False, True])
@@ -108,6 +109,7 @@ def rules_of_any_kind() -> st.SearchStrategy[ReferenceRule]:
     )
 
 
+@pytest.mark.heavy
 @given(
     rules=st.lists(rules_of_any_kind(), min_size=1, max_size=4),
     kinds=st.tuples(st.sampled_from(TYPES), st.sampled_from(TYPES)),

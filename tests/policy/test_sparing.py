@@ -66,6 +66,7 @@ def gate_of(text: str, **settings: object) -> PolicyGate:
     return load_gate([PolicySource("p.cedar", text)], **settings)  # type: ignore[arg-type]  # the test's own settings
 
 
+@pytest.mark.heavy
 @given(rules=RULES, asks=st.lists(ASKS, min_size=1, max_size=6), default=st.sampled_from(("allow", "deny")))
 def test_whoever_asks_and_however_often_it_is_as_if_every_claim_had_been_put_to_cedar(
     rules: list[tuple[str, str, str]], asks: list[Ask], default: str

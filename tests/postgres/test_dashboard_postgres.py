@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
 from tests.dashboard.dashboard_logs import filled_log
 
 from demur.dashboard.pages.values import SessionFilter
@@ -12,6 +13,8 @@ from demur.dashboard.record import RecordDesk
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+pytestmark = pytest.mark.heavy
 
 
 def test_both_engines_give_the_same_pages(database: str, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import pytest
 from tests.cli.passport.test_command import run
 from tests.gateway.gateway_process import Started, gateway_process
 from tests.gateway.gatewaying import ATTACK, HARMLESS, chat
@@ -27,9 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    import pytest
-
     from demur.record.store.growth import StoredRow
+
+pytestmark = pytest.mark.heavy
 
 CLIENTS = 4
 BEFORE, AFTER = 20, 10

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+pytestmark = pytest.mark.heavy
+
 Guarded = tuple[str, "Path"]
 TEXTS = ["", "null", "NULL", "a,b", "{\"a\": 'b'}", "\\x00\\", "tab\tline\n", "é ü 漢 🙂", "$1 ? %s :name"]
 TABLE = "CREATE TABLE kept (number BIGINT, level INTEGER, word TEXT, data BYTEA, yes BOOLEAN)"

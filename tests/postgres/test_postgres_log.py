@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
     from tests.postgres.conftest import Server
 
+pytestmark = pytest.mark.heavy
+
 ROOT = Path(__file__).parents[2]
 Capture = pytest.CaptureFixture[str]
 GATEWAY = """

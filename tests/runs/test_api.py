@@ -76,6 +76,7 @@ def test_what_the_rows_say_is_counted(expected: Tally) -> None:
     assert (expected.repeats, expected.clusters, expected.cluster_field) == (0, (), None)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_every_layout_gives_the_same_tally(written: dict[str, dict[str, Path]], expected: Tally, layout: str) -> None:
     """However rows are laid out and packed, the tally is the same, evidence and texts included."""
@@ -103,6 +104,7 @@ def test_folders_globs_lists_and_memory_give_the_same_tally(tmp_path: Path, expe
         assert bare(compare(baseline, candidate).tally) == bare(expected)
 
 
+@pytest.mark.heavy
 def test_two_processes_count_like_one(written: dict[str, dict[str, Path]], expected: Tally) -> None:
     """Work in other processes gives the same tally, for lines and for tables, with judges of every kind."""
     b, c = written["baseline"], written["candidate"]
@@ -242,6 +244,7 @@ def test_outcomes_that_count_are_chosen() -> None:
     assert counts(compare(base, rows, reading=wider)) == (0, 0, 2, 1)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("wrong", ["categry", "nowhere", 'x"; DROP TABLE baseline; --', "'); --", ""])
 def test_a_field_that_no_row_has_is_an_error(wrong: str) -> None:
     """A slip of the pen in a field's name is said, with the fields that there are, and is never read as SQL."""

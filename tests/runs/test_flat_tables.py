@@ -103,6 +103,7 @@ def assert_the_same(engine: Engine, path: Path) -> bool:
     return flat_table(source, FIELDS) is not None
 
 
+@pytest.mark.heavy
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
 @given(tables(("text",) * 4 + tuple(CELLS)))
 def test_parquet_is_read_as_the_exact_reader_reads_it(
@@ -115,6 +116,7 @@ def test_parquet_is_read_as_the_exact_reader_reads_it(
     assert_the_same(engine, path)
 
 
+@pytest.mark.heavy
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
 @given(tables(("text",)), st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]), st.sampled_from(["\n", "\r\n"]))
 def test_csv_is_read_as_the_exact_reader_reads_it(

@@ -40,6 +40,7 @@ def outcomes(comparison: Comparison) -> dict[str, int]:
     return dict(comparison.tally.candidate.outcomes)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("more", "outcome"),
     [
@@ -150,6 +151,7 @@ def test_a_narrow_terminal_gets_its_report(columns: str, tmp_path: Path, monkeyp
     assert main(["scan", path]) == 0
 
 
+@pytest.mark.heavy
 def test_many_values_cost_no_more_than_their_number(tmp_path: Path) -> None:
     """Many values of a field that nobody named cost no more than their number."""
     rows = [{"id": str(i), "category": f"c{i}", "response": ANSWER} for i in range(20_000)]

@@ -167,6 +167,7 @@ def test_accents_fold_alike_however_they_are_stored(text: str) -> None:
     assert len({fold(form) for form in forms}) == 1
 
 
+@pytest.mark.heavy
 def test_no_code_point_is_unstable() -> None:
     """Every single character folds to something that folds to itself."""
     unstable = [
@@ -194,6 +195,7 @@ HOSTILE = [
 ]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("unit", HOSTILE)
 def test_time_is_linear(unit: str) -> None:
     """A repeated hostile text takes time in proportion to its length."""

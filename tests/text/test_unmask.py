@@ -212,6 +212,7 @@ HOSTILE = [
 ]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("unit", HOSTILE, ids=repr)
 def test_time_is_linear(unit: str) -> None:
     """A million hostile characters take time in proportion to their number, and give a bounded number of readings."""

@@ -262,6 +262,7 @@ def test_readers_never_crash(junk: Any) -> None:
     laws.check_never_raises(CODEC, junk)
 
 
+@pytest.mark.heavy
 @settings(max_examples=200)
 @given(laws.spoilt(BODIES | ERRORS))
 def test_spoilt_bodies_never_crash(junk: JsonObject) -> None:

@@ -7,7 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from tests.axes.judge.judge_server import judging, label
+
+pytestmark = pytest.mark.heavy
 
 ROOT = Path(__file__).parents[3]
 UNSAFE = ("Never mind", "No need", "stop today")

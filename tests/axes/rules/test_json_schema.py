@@ -55,6 +55,7 @@ def _nested(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 SCHEMAS = st.recursive(st.one_of(LEAVES, st.booleans()), _nested, max_leaves=4)
 
 
+@pytest.mark.heavy
 @settings(max_examples=500)
 @given(SCHEMAS, VALUES)
 def test_the_verdict_is_a_validators(schema: Any, value: Any) -> None:

@@ -119,6 +119,7 @@ def test_a_bundles_decision_is_replayed(capsys: Capture, tmp_path: Path) -> None
         assert (code, any("nothing here was decided with it" in limit for limit in found["not_checked"])) == (0, True)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "flags",
     [

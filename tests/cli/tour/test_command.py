@@ -23,6 +23,8 @@ from demur.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.heavy
+
 PAGE = Path(__file__).parents[3] / "docs" / "tour.md"
 
 

@@ -17,6 +17,8 @@ from demur.errors import CommandError
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.heavy
+
 SIMULATOR = r"^simulating at (\S+)"
 
 

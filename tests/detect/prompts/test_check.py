@@ -156,6 +156,7 @@ def test_what_is_no_prompt_is_refused(value: object) -> None:
         check_prompt(value)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_texts_take_linear_time(name: str) -> None:
     """A million characters of anything are judged in time that grows with their number."""

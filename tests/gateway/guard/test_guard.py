@@ -217,6 +217,7 @@ def test_any_chunking_keeps_the_law(drawn: tuple[Case, list[bytes]], mode: Guard
     check_denied(case, overheard(case.shape, sent(steps)))
 
 
+@pytest.mark.heavy
 @given(any_stream(), st.data())
 def test_verdicts_may_come_late(drawn: tuple[Case, list[bytes]], data: st.DataObject) -> None:
     """A caller may feed on while a scan runs; what came after it was due is not taken for scanned."""

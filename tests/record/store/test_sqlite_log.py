@@ -238,6 +238,7 @@ def test_killed_in_async_mode_the_loss_is_bounded(tmp_path: Path) -> None:
     assert sound(tmp_path) >= acknowledged - 20
 
 
+@pytest.mark.heavy
 def test_several_processes_write_one_log(tmp_path: Path) -> None:
     """Three processes, a session shared among them, make one sound log with every record of each."""
     with child(tmp_path, "x", 40) as x, child(tmp_path, "y", 40) as y, child(tmp_path, "z", 40) as z:

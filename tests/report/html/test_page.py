@@ -49,6 +49,7 @@ def test_hostile_texts_are_shown_as_they_are() -> None:
         assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ufeff]", page)
 
 
+@pytest.mark.heavy
 @given(st.text(st.characters(exclude_categories=()), max_size=80))
 def test_no_text_adds_a_tag(text: str) -> None:
     """A page of any text has the tags of a page of a plain one."""

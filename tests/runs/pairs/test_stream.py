@@ -90,6 +90,7 @@ def read(before: Path, after: Path, *, most: int = 1000, seed: int = 0, jobs: in
         return pairs_of(stream_pairs(engine, runs, limits=LIMITS))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_each_pair_has_its_own_two_exchanges(tmp_path: Path, layout: str) -> None:
     """Whatever the layout, and however the candidate's rows are shuffled, both sides are those of the key."""
@@ -214,6 +215,7 @@ def test_a_plain_row_is_what_the_full_reader_reads(tmp_path: Path, more: dict[st
     assert sides[0].prompt == "Why?"
 
 
+@pytest.mark.heavy
 def test_other_processes_read_the_same(tmp_path: Path) -> None:
     """With two processes the pairs are those of one."""
     path = json_lines(tmp_path / "a.jsonl", questions(50, range(5), latency_ms=3))

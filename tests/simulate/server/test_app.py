@@ -376,6 +376,7 @@ def test_many_streams_at_once_do_not_mix(running: RunningSimulator) -> None:
     assert together == [knock(running, CHAT, ask).body for ask in asks]
 
 
+@pytest.mark.heavy
 def test_as_many_choices_as_the_api_allows(running: RunningSimulator) -> None:
     """All 128 choices come, whole and streamed, and end."""
     whole = knock(running, CHAT, asked(HARMLESS, n=128)).json

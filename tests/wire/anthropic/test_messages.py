@@ -339,6 +339,7 @@ def test_the_sdk_types_accept_what_is_written(body: JsonObject) -> None:
         events.validate_python(decode(event.data))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
 def test_the_real_client_reads_what_is_written(body: JsonObject) -> None:
     """The client's message, plain and streamed, is the response that was served."""

@@ -369,6 +369,7 @@ def client_of(url: str) -> Any:
     )
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
 def test_the_real_client_reads_what_is_written(body: JsonObject) -> None:
     """The client's response, plain and streamed, is the response that was served, and of the service's own shape."""

@@ -379,6 +379,7 @@ def test_the_sdk_types_accept_what_is_written(body: JsonObject) -> None:
 SEEN_BY_CLIENT = {name: body for name, body in BODIES.items() if name not in ("created", "with a message")}
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("body", SEEN_BY_CLIENT.values(), ids=SEEN_BY_CLIENT)
 def test_the_real_client_reads_what_is_written(body: JsonObject) -> None:
     """The client's response, plain and streamed, is the response that was served."""

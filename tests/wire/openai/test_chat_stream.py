@@ -151,6 +151,7 @@ def _events(junk: Any) -> list[sse.ServerEvent]:
         return []
 
 
+@pytest.mark.heavy
 @settings(max_examples=200)
 @given(laws.spoilt({**BODIES, **{f"asked {k}": v for k, v in REQUESTS.items()}}))
 def test_spoilt_bodies_never_crash(junk: JsonObject) -> None:
@@ -158,6 +159,7 @@ def test_spoilt_bodies_never_crash(junk: JsonObject) -> None:
     laws.check_never_raises(CODEC, junk)
 
 
+@pytest.mark.heavy
 @settings(max_examples=200)
 @given(laws.spoilt_events(WITHOUT_DONE, BODIES))
 def test_spoilt_streams_never_crash(events: list[sse.ServerEvent]) -> None:

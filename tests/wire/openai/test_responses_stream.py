@@ -104,6 +104,7 @@ def test_readers_never_crash(junk: Any) -> None:
     laws.check_never_raises(CODEC, junk)
 
 
+@pytest.mark.heavy
 @settings(max_examples=200)
 @given(laws.spoilt({**BODIES, **{f"asked {k}": v for k, v in REQUESTS.items()}}))
 def test_spoilt_bodies_never_crash(junk: JsonObject) -> None:
@@ -111,6 +112,7 @@ def test_spoilt_bodies_never_crash(junk: JsonObject) -> None:
     laws.check_never_raises(CODEC, junk)
 
 
+@pytest.mark.heavy
 @settings(max_examples=200)
 @given(laws.spoilt_events(CODEC, BODIES))
 def test_spoilt_streams_never_crash(events: list[sse.ServerEvent]) -> None:
@@ -161,6 +163,7 @@ def test_the_client_reads_the_answer(name: str) -> None:
     assert CODEC.read_request(stub.bodies[0]) == CODEC.read_request(ASKED)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", BODIES)
 def test_the_client_reads_the_stream(name: str) -> None:
     """The real client reads every event, and the events it hands out are the same response."""
