@@ -35,10 +35,8 @@ from demur.model.passport import (
     PhaseRecord,
 )
 from demur.record.checkpoint import Checkpoint, issue_checkpoint
-from demur.record.seal import seal
-from demur.record.store.growth import Line
+from demur.record.seal import seal_entry
 from demur.record.store.location import log_place
-from demur.record.tree import leaf_hash
 
 if TYPE_CHECKING:
     from demur.http.asgi import App
@@ -106,17 +104,16 @@ def first_records(place: LogPlace) -> None:
     store = place.open(origin="bench.example/log", read_only=False)
     signer = place.keys().signer(START.strftime("%Y-%m-%dT%H:%M:%SZ"))
     tails: dict[str, tuple[int, str | None]] = {}
-    lines = []
+    entries = []
     for number in range(BASE):
         session = f"000-s{number // 12 * 3 + number % 3:04}"
         seq, previous = tails.get(session, (-1, None))
         at = (START + timedelta(hours=HOURS * number / BASE)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         entry = replace(passport_of(number), session=session, seq=seq + 1, previous=previous, at=at)
-        envelope = seal(entry, signer)
-        tails[session] = (seq + 1, leaf_hash(envelope).hex())
-        lines.append(Line(envelope, leaf_hash(envelope), entry, signer.public.key_id))
+        entries.append(seal_entry(entry, signer))
+        tails[session] = (seq + 1, entries[-1].leaf.hex())
     with store.exclusive() as held:
-        held.append(lines)
+        held.append(entries)
     frontier = store.frontier()
     store.add_checkpoint(
         frontier.size, issue_checkpoint(Checkpoint(store.origin, frontier.size, frontier.root()), signer)

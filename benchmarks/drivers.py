@@ -16,8 +16,8 @@ import time
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
-from demur.record.store.postgres.address import postgres_address
-from demur.record.store.postgres.link import PostgresLink
+from demur.record.store.postgres import PostgresConnection
+from demur.record.store.postgres_address import postgres_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,18 +44,18 @@ class Driver(Protocol):
 
 
 class Ours:
-    """pg8000 behind our link."""
+    """pg8000 behind our connection."""
 
     def __init__(self, url: str) -> None:
-        self._link = PostgresLink(url)
-        self._link.ask(MAKE)
-        self._link.ask(MAKE_COUNTS)
+        self._connection = PostgresConnection(url)
+        self._connection.ask(MAKE)
+        self._connection.ask(MAKE_COUNTS)
 
     def append(self, rows: list[tuple[int, bytes, str]]) -> None:
         """Append a batch in one transaction."""
-        with self._link.transaction(LOCK):
-            self._link.copy("bench", rows)
-            self._link.ask(
+        with self._connection.transaction(LOCK):
+            self._connection.copy("bench", rows)
+            self._connection.ask(
                 "INSERT INTO bench_counts AS c VALUES (?, ?) ON CONFLICT (hour) DO UPDATE SET n = c.n + excluded.n",
                 1,
                 ROWS,
@@ -64,12 +64,14 @@ class Ours:
     def page(self, start: int) -> int:
         """Read a page."""
         return len(
-            self._link.ask("SELECT idx, payload, session FROM bench WHERE idx >= ? ORDER BY idx LIMIT ?", start, PAGE)
+            self._connection.ask(
+                "SELECT idx, payload, session FROM bench WHERE idx >= ? ORDER BY idx LIMIT ?", start, PAGE
+            )
         )
 
     def close(self) -> None:
         """Let go of the connection."""
-        self._link.close()
+        self._connection.close()
 
 
 class Psycopg:

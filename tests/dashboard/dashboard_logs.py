@@ -26,11 +26,9 @@ from demur.policy.gate import Ask, PolicyGate, load_gate
 from demur.policy.vocabulary import SAFETY_VOCABULARY
 from demur.record.checkpoint import Checkpoint, issue_checkpoint
 from demur.record.commit import commit, withhold
-from demur.record.seal import seal
+from demur.record.seal import SealedEntry, seal_entry
 from demur.record.store.anchor_files import AnchorFile
-from demur.record.store.growth import Line
 from demur.record.store.location import LogPlace, log_place
-from demur.record.tree import leaf_hash
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -203,7 +201,7 @@ def filled_log(
     signer = place.keys().signer(_time_text(START))
     kept = place.disclosures(lambda: _time_text(START), create=True) if texts else None
     tails: dict[str, tuple[int, str]] = {}
-    lines: list[Line] = []
+    entries: list[SealedEntry] = []
     behind: list[Disclosure] = []
     for number in range(exchanges):
         session = f"{(number // 12 * 3 + number % 3) * 2654435761 % 2**32:08x}-{number % 3}"
@@ -211,13 +209,11 @@ def filled_log(
         seq, previous = tails.get(session, (-1, None))
         at = _time_text(START + timedelta(days=days * number / max(1, exchanges)))
         entry = replace(passport, seq=seq + 1, previous=previous, at=at)
-        envelope = seal(entry, signer)
-        leaf = leaf_hash(envelope)
-        tails[session] = (seq + 1, leaf.hex())
-        lines.append(Line(envelope, leaf, entry, signer.public.key_id))
+        entries.append(seal_entry(entry, signer))
+        tails[session] = (seq + 1, entries[-1].leaf.hex())
         behind += disclosed
     with store.exclusive() as held:
-        held.append(lines)
+        held.append(entries)
     frontier = store.frontier()
     note = issue_checkpoint(Checkpoint(ORIGIN, frontier.size, frontier.root()), signer)
     store.add_checkpoint(frontier.size, note)

@@ -131,7 +131,7 @@ def passports(folder: Path) -> list[Passport]:
     """Return the passports in a test's log, first to last."""
     store = log_place(str(folder / "log")).open(read_only=True)
     try:
-        entries = [open_sealed(row.envelope).entry for row in store.rows(0, store.frontier().size)]
+        entries = [open_sealed(row.envelope).entry for row in store.entries(0, store.frontier().size)]
     finally:
         store.close()
     return [entry for entry in entries if isinstance(entry, Passport)]
@@ -142,7 +142,7 @@ def verified(folder: Path, gate: PolicyGate | None = None) -> Verification:
     place = log_place(str(folder / "log"))
     store = place.open(read_only=True)
     try:
-        rows = [row.envelope for row in store.rows(0, store.frontier().size)]
+        rows = [row.envelope for row in store.entries(0, store.frontier().size)]
         replays = {} if gate is None else {gate.digest: gate.replay}
         return verify(rows, Trust(store.origin, place.keys().public()), Evidence(replays=replays))
     finally:

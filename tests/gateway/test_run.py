@@ -154,7 +154,7 @@ def test_a_running_stream_ends_before_the_process_does(tmp_path: Path, number: s
 def restarts(folder: Path) -> list[Restart]:
     store = log_place(str(folder / "log")).open(read_only=True)
     try:
-        entries: list[Any] = [open_sealed(row.envelope).entry for row in store.rows(0, store.frontier().size)]
+        entries: list[Any] = [open_sealed(row.envelope).entry for row in store.entries(0, store.frontier().size)]
     finally:
         store.close()
     return [entry for entry in entries if isinstance(entry, Restart)]

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.http.loopback_upstream import certificate
 
-from demur.record.store.postgres.link import PostgresLink
+from demur.record.store.postgres import PostgresConnection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -153,7 +153,7 @@ def certify(made: Server) -> None:
 def database(server: str) -> str:
     """The address of a new, empty database."""
     name = f"log_{next(_NUMBERS)}"
-    link = PostgresLink(server.replace("DATABASE", "postgres"))
+    link = PostgresConnection(server.replace("DATABASE", "postgres"))
     link.ask(f"CREATE DATABASE {name}")
     link.close()
     return server.replace("DATABASE", name)

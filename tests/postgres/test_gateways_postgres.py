@@ -22,13 +22,13 @@ from tests.http.serving import serving
 
 from demur.model.passport import DeclineCause, Passport
 from demur.record.seal import open_sealed
-from demur.record.store.postgres.log import PostgresLog
+from demur.record.store.postgres import PostgresLog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from demur.record.store.growth import StoredRow
+    from demur.record.store.entries import StoredEntry
 
 pytestmark = pytest.mark.heavy
 
@@ -109,10 +109,10 @@ def on_database(database: str, folder: Path, upstream: str, *flags: str) -> Iter
         yield started
 
 
-def rows_of(database: str) -> list[StoredRow]:
+def rows_of(database: str) -> list[StoredEntry]:
     store = PostgresLog(database, read_only=True)
     try:
-        return list(store.rows(0, None))
+        return list(store.entries(0, None))
     finally:
         store.close()
 
@@ -131,7 +131,7 @@ def check_log(capsys: pytest.CaptureFixture[str], database: str, folders: list[P
     )
     assert code == 0, out
     rows = rows_of(database)
-    assert [row.place for row in rows] == list(range(len(rows)))
+    assert [row.index for row in rows] == list(range(len(rows)))
     found = [entry for row in rows if isinstance(entry := open_sealed(row.envelope).entry, Passport)]
     for session in {each.session for each in found}:
         assert [each.seq for each in found if each.session == session] == list(

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demur.errors import UsageError
-from demur.record.store.postgres.address import SslMode, postgres_address
-from demur.record.store.postgres.socket import dialled_server
+from demur.record.store.postgres_address import SslMode, dial, postgres_address
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -109,4 +108,4 @@ def test_a_unix_socket_that_the_system_lacks_is_named(monkeypatch: pytest.Monkey
     """Where there are no Unix sockets, an address without a host is an error of one line that says what to write."""
     monkeypatch.delattr(socket, "AF_UNIX")
     with pytest.raises(UsageError, match="no Unix sockets"):
-        dialled_server(postgres_address("postgresql://me@/demur?host=/tmp", NOWHERE))
+        dial(postgres_address("postgresql://me@/demur?host=/tmp", NOWHERE))

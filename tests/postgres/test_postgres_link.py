@@ -15,7 +15,7 @@ from tests.patience import until
 from tests.postgres.conftest import ENCODED, PASSWORD
 
 from demur.errors import DemurError, StoreError, UsageError
-from demur.record.store.postgres.link import PostgresLink
+from demur.record.store.postgres import PostgresConnection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,8 +29,8 @@ TABLE = "CREATE TABLE kept (number BIGINT, level INTEGER, word TEXT, data BYTEA,
 
 
 @contextmanager
-def linked(url: str, *, read_only: bool = False) -> Iterator[PostgresLink]:
-    link = PostgresLink(url, read_only=read_only)
+def linked(url: str, *, read_only: bool = False) -> Iterator[PostgresConnection]:
+    link = PostgresConnection(url, read_only=read_only)
     try:
         yield link
     finally:
@@ -64,7 +64,7 @@ def answering(*answers: bytes | None) -> Iterator[str]:
 def refused(url: str) -> str:
     """Return the one line that a failure to connect is told in, once it is seen to hold no password."""
     with pytest.raises(DemurError) as told:
-        PostgresLink(url)
+        PostgresConnection(url)
     line = str(told.value)
     assert "\n" not in line
     assert not any(word in line for word in (PASSWORD, ENCODED, "e@c", "wrong-one"))
@@ -84,7 +84,7 @@ def test_values_come_back_as_they_were(database: str) -> None:
             assert link.ask("SELECT level FROM kept WHERE word = ? AND data = ?", row[2], row[3]) == [(row[1],)]
         assert link.one("SELECT count(*) FROM kept WHERE word = ANY(?)", [t for t in TEXTS if t != "null"]) == (8,)
         link.ask("DELETE FROM kept")
-        link.copy("kept (number, level, word, data)", flat, short=(1,))
+        link.copy("kept (number, level, word, data)", flat, int4=(1,))
         assert link.ask("SELECT number, level, word, data FROM kept") == flat
 
 
@@ -198,7 +198,7 @@ def test_a_missing_driver_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the driver one line names the extra that brings it."""
     monkeypatch.setitem(sys.modules, "pg8000", None)
     with pytest.raises(UsageError, match=r"pip install 'demur\[postgres\]'"):
-        PostgresLink("postgresql://demur@localhost/log")
+        PostgresConnection("postgresql://demur@localhost/log")
 
 
 @pytest.mark.parametrize(

@@ -22,10 +22,8 @@ from demur.model.passport import Restart
 from demur.record.seal import open_sealed
 from demur.record.store.checks import StoreCheck
 from demur.record.store.disclosures import PostgresDisclosures
-from demur.record.store.growth import line_of
 from demur.record.store.location import log_place
-from demur.record.store.postgres.link import PostgresLink
-from demur.record.store.postgres.log import PostgresLog
+from demur.record.store.postgres import PostgresConnection, PostgresLog
 from demur.record.tree import inclusion_proof, is_included, leaf_hash
 from demur.record.verify import Evidence, Trust, verify
 
@@ -82,7 +80,7 @@ def begin(process: subprocess.Popen[str]) -> None:
 
 
 def execute(address: str, *statements: str) -> None:
-    link = PostgresLink(address)
+    link = PostgresConnection(address)
     for statement in statements:
         link.ask(statement)
     link.close()
@@ -117,9 +115,9 @@ def test_the_store_keeps_the_port_of_the_record_stage(database: str) -> None:
     assert store.session_tails(asked) == {name: store.session_tail(name) for name in asked}
     assert store.session_tails(["a"]) == {"a": tail}
     assert store.session_tails([]) == {}
-    row = store.row_of("a", 1)
+    row = store.session_entry("a", 1)
     assert row is not None
-    assert row.place == 2
+    assert row.index == 2
     root, leaf = made.tree.frontier.root(), leaf_hash(made.envelopes[5])
     assert is_included(leaf, 5, size=11, root=root, proof=inclusion_proof(5, 11, store.node))
     note = made.checkpoint()
@@ -238,7 +236,7 @@ def test_writers_go_on_after_the_server_was_ended_and_started(mortal: Server, tm
         texts.put([committed("one", 1)])
         assert question.size == 2
         # The lock that says that a writer is here was taken again.
-        other = PostgresLink(address)
+        other = PostgresConnection(address)
         assert other.one(f"SELECT pg_try_advisory_lock({0x64656D7572_02})") == (False,)
         other.close()
     texts.close()
@@ -251,13 +249,13 @@ def test_a_transaction_that_loses_its_server_writes_nothing(database: str) -> No
     made = busy_log(4)
     store = PostgresLog(database, origin=ORIGIN)
     with pytest.raises(StoreError, match="lost"), store.exclusive() as held:  # noqa: PT012 — both are of the law
-        held.append([line_of(made.envelopes[0])])
+        held.append([open_sealed(made.envelopes[0])])
         execute(
             database,
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
             "WHERE datname = current_database() AND pid <> pg_backend_pid()",
         )
-        held.append([line_of(made.envelopes[1])])
+        held.append([open_sealed(made.envelopes[1])])
     assert store.frontier().size == 0
     assert store.append(made.envelopes) == range(4)
     store.close()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from demur.model.estimate import Rate
-    from demur.record.store.growth import RateKey
+    from demur.record.store.entries import RateKey
     from demur.record.store.rates import GroupRates
 
 __all__ = ["compared_sides", "default_sides"]

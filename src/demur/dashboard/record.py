@@ -33,8 +33,9 @@ if TYPE_CHECKING:
     from demur.model.verdict import Finding
     from demur.record.commit import Disclose, Disclosure
     from demur.record.replay import Replay
-    from demur.record.seal import Sealed
-    from demur.record.store.growth import LogStore, StoredRow
+    from demur.record.seal import SealedEntry
+    from demur.record.store.entries import StoredEntry
+    from demur.record.store.log_store import LogStore
 
 __all__ = ["RecordDesk"]
 
@@ -52,7 +53,7 @@ class RecordDesk:
     def by_place(self, index: int) -> ExchangePage:
         """Return the exchange at a place in the log."""
         with self.reader.opened() as store:
-            row = next(store.rows(index, index + 1), None)
+            row = next(store.entries(index, index + 1), None)
             if row is None:
                 raise EmptyInputError(
                     f"no record {index}", hint=f"the log has {store.frontier().size:,} records, from 0 on"
@@ -62,16 +63,16 @@ class RecordDesk:
     def place_in(self, session: str, seq: int) -> int:
         """Return the place of a session's record of this number."""
         with self.reader.opened() as store:
-            row = store.row_of(session, seq)
+            row = store.session_entry(session, seq)
         if row is None:
             raise EmptyInputError(f"session `{session}` has no record {seq}", hint="search for it by its name")
-        return row.place
+        return row.index
 
-    def _page(self, store: LogStore, row: StoredRow) -> ExchangePage:
+    def _page(self, store: LogStore, row: StoredEntry) -> ExchangePage:
         sealed = open_sealed(row.envelope)
         passport = sealed.entry
         if not isinstance(passport, Passport):
-            raise EmptyInputError(f"record {row.place} is a {row.kind}, no exchange", hint="see `demur passport show`")
+            raise EmptyInputError(f"record {row.index} is a {row.kind}, no exchange", hint="see `demur passport show`")
         tail = store.session_tail(passport.session)
         texts: tuple[DisclosedText, ...] = ()
         with _texts_beside(self.reader, on=self.texts or bool(self.replays)) as disclose:
@@ -79,7 +80,7 @@ class RecordDesk:
             if self.texts:
                 texts = tuple(_disclosed(passport, disclose))
         last = passport.seq if tail is None else tail.seq
-        return ExchangePage(row.place, passport, sealed.leaf.hex(), sealed.key_id, checks, texts, self.texts, last)
+        return ExchangePage(row.index, passport, sealed.leaf.hex(), sealed.key_id, checks, texts, self.texts, last)
 
     def _keys(self) -> tuple[PublicKey, ...]:
         try:
@@ -88,7 +89,7 @@ class RecordDesk:
             return ()
 
     def _checks(
-        self, store: LogStore, row: StoredRow, sealed: Sealed, passport: Passport, *, disclose: Disclose | None
+        self, store: LogStore, row: StoredEntry, sealed: SealedEntry, passport: Passport, *, disclose: Disclose | None
     ) -> Iterator[CheckLine]:
         keys = self._keys()
         yield _signature_check(sealed, keys)
@@ -121,7 +122,7 @@ class RecordDesk:
         size = self.reader.catch_up()
         with self.reader.opened() as store:
             frontier = store.frontier()
-            last = next(store.rows(frontier.size - 1, frontier.size), None) if frontier.size else None
+            last = next(store.entries(frontier.size - 1, frontier.size), None) if frontier.size else None
             origin = store.origin
         count, covered = self.reader.checkpoints()
         keys = tuple((key.key_id, key.not_before or "always", key.not_after or "open") for key in self._keys())
@@ -157,7 +158,7 @@ def _texts_beside(reader: DashboardReader, *, on: bool) -> Iterator[Disclose | N
             store.close()
 
 
-def _signature_check(sealed: Sealed, keys: Sequence[PublicKey]) -> CheckLine:
+def _signature_check(sealed: SealedEntry, keys: Sequence[PublicKey]) -> CheckLine:
     if sealed.key_id is None:
         return CheckLine("Signature", CheckState.OPEN, "stamped as unsigned")
     if not keys:
@@ -168,36 +169,36 @@ def _signature_check(sealed: Sealed, keys: Sequence[PublicKey]) -> CheckLine:
     return CheckLine("Signature", CheckState.HOLDS, f"Ed25519 by key {sealed.key_id}")
 
 
-def _inclusion_check(store: LogStore, row: StoredRow, keys: Sequence[PublicKey]) -> CheckLine:
-    note = next(store.checkpoints(row.place + 1), None)
+def _inclusion_check(store: LogStore, row: StoredEntry, keys: Sequence[PublicKey]) -> CheckLine:
+    note = next(store.checkpoints(row.index + 1), None)
     if note is None:
         return CheckLine("Inclusion", CheckState.OPEN, "no checkpoint covers it yet")
     try:
         signed = read_checkpoint(note)
         tree = signed.checkpoint
         vouched = bool(signed.signers([NoteKey(store.origin, key) for key in keys]))
-        proof = inclusion_proof(row.place, tree.size, store.node)
+        proof = inclusion_proof(row.index, tree.size, store.node)
     except DemurError as exc:
         return CheckLine("Inclusion", CheckState.FAILS, exc.what)
-    if not is_included(leaf_hash(row.envelope), row.place, size=tree.size, root=tree.root, proof=proof):
+    if not is_included(leaf_hash(row.envelope), row.index, size=tree.size, root=tree.root, proof=proof):
         return CheckLine(
             "Inclusion", CheckState.FAILS, f"it is not what the checkpoint of {tree.size:,} records covers"
         )
     if not vouched:
         return CheckLine("Inclusion", CheckState.OPEN, f"no known key signed the checkpoint of {tree.size:,} records")
-    return CheckLine("Inclusion", CheckState.HOLDS, f"leaf {row.place:,} of the checkpoint of {tree.size:,} records")
+    return CheckLine("Inclusion", CheckState.HOLDS, f"leaf {row.index:,} of the checkpoint of {tree.size:,} records")
 
 
 def _sequence_check(store: LogStore, passport: Passport) -> CheckLine:
     if passport.seq == 0:
         said = "the first of its session" if passport.previous is None else "the first, yet it names one before"
         return CheckLine("Sequence", CheckState.FAILS if passport.previous else CheckState.HOLDS, said)
-    before = store.row_of(passport.session, passport.seq - 1)
+    before = store.session_entry(passport.session, passport.seq - 1)
     if before is None:
         return CheckLine("Sequence", CheckState.FAILS, f"number {passport.seq - 1} of the session is missing")
     if leaf_hash(before.envelope).hex() != passport.previous:
         return CheckLine("Sequence", CheckState.FAILS, "it names another record as the one before")
-    return CheckLine("Sequence", CheckState.HOLDS, f"follows record {before.place:,}")
+    return CheckLine("Sequence", CheckState.HOLDS, f"follows record {before.index:,}")
 
 
 def _disclosed(passport: Passport, disclose: Disclose | None) -> Iterator[DisclosedText]:

@@ -25,7 +25,7 @@ from demur.errors import DemurError, ShapeError, UsageError
 from demur.gateway.settings import GatewaySettings, RoutePart, Setting
 from demur.io.config_tables import check_tables
 from demur.io.files import read_text
-from demur.record.store.postgres.address import without_password
+from demur.record.store.postgres_address import without_password
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

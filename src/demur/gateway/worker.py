@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from demur.gateway.telemetry import ExchangeTelemetry
     from demur.model.audit import Audit
     from demur.record.interface import DisclosureStore
-    from demur.record.store.growth import LogStore
+    from demur.record.store.log_store import LogStore
     from demur.record.store.sealing import SignerSource
 
 __all__ = ["GatewayParts", "Provider", "default_chain", "open_parts"]
@@ -247,7 +247,7 @@ def _writer(
         settings=WriterSettings(durability),
         disclosures=disclosures,
         anchor=AnchorFile(place.anchors) if place.anchors is not None else None,
-        told=told,
+        on_batch=told,
     )
 
 

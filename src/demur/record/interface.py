@@ -1,22 +1,17 @@
-"""What must a store of records do, whoever writes it? The ports of the record stage.
-
-Laws of a store: leaves are appended in order and never changed; a batch is appended whole or not at all, and once `append`
-has returned it survives a crash; frontier, nodes and sessions' tails always speak of the same size. Disclosures live
-elsewhere and can be deleted one by one; deleting one leaves every record, proof and root as it was.
-"""
+"""What the record needs of the outside: a database, and a place for disclosures; and the tail by which a session continues."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
+    from contextlib import AbstractContextManager
 
     from demur.record.commit import Disclosure
-    from demur.record.tree import Frontier
 
-__all__ = ["DisclosureStore", "RecordStore", "SessionTail"]
+__all__ = ["Database", "DisclosureStore", "SessionTail"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,33 +24,29 @@ class SessionTail:
     at: str
 
 
-class RecordStore(Protocol):
-    """Keeps sealed envelopes in order, with what growing and proving need."""
+class Database(Protocol):
+    """One connection to an SQL database, whose failures are `StoreError`s.
 
-    def append(self, envelopes: Sequence[bytes]) -> range:
-        """Append a batch of sealed envelopes in order, durably; return their leaf indices.
+    Statements have `?` where a value goes, and braces around the names of our tables: engines differ in the schema they are in.
+    """
 
-        `tree.grow` gives the new frontier and the nodes to keep; refuse a batch (`UsageError`) whose passports do not
-        follow their sessions' tails, so that two writers cannot both continue one session.
-        """
+    def ask(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        """Return the rows of one statement."""
 
-    def read(self, start: int, stop: int) -> Iterator[bytes]:
-        """Yield the envelopes from leaf `start` up to, not including, leaf `stop`, byte for byte as they were given."""
+    def one(self, query: str, *values: object) -> tuple[Any, ...] | None:
+        """Return the first row; None where there is none."""
 
-    def frontier(self) -> Frontier:
-        """Return the state of the tree: `size` is the number of leaves."""
+    def insert(self, table: str, rows: Sequence[Sequence[object]], *, otherwise: str = "") -> None:
+        """Insert rows, many at a time; `otherwise` is an ON CONFLICT clause."""
 
-    def node(self, level: int, index: int) -> bytes:
-        """Return the hash of a perfect subtree; a `tree.NodeReader`, what proofs are made from."""
+    def transaction(self) -> AbstractContextManager[None]:
+        """Commit all that is written inside durably, or nothing."""
 
-    def session_tail(self, session: str) -> SessionTail | None:
-        """Return the last passport of a session; None where it has none."""
+    def snapshot(self) -> AbstractContextManager[None]:
+        """Read the database as it is now, whatever is written meanwhile."""
 
-    def add_checkpoint(self, size: int, note: bytes) -> None:
-        """Keep a signed checkpoint; a later one of the same size that carries more signatures replaces the earlier."""
-
-    def checkpoints(self, start: int = 0) -> Iterator[bytes]:
-        """Yield the checkpoints of at least this size, smallest first."""
+    def close(self) -> None:
+        """Close the connection."""
 
 
 class DisclosureStore(Protocol):
@@ -71,4 +62,4 @@ class DisclosureStore(Protocol):
         """Delete beyond recovery; return the digests that were there, for the `Erasure` to put on record."""
 
     def close(self) -> None:
-        """Let go of it; what was kept stays."""
+        """Close it; what was kept stays."""

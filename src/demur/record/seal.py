@@ -20,7 +20,7 @@ from demur.record.tree import leaf_hash
 if TYPE_CHECKING:
     from demur.record.keys import KeyRing, Signer
 
-__all__ = ["PAYLOAD_TYPE", "Sealed", "open_sealed", "pre_authentication", "seal", "seal_fault", "seal_payload"]
+__all__ = ["PAYLOAD_TYPE", "SealedEntry", "open_sealed", "pre_authentication", "seal", "seal_entry", "seal_fault"]
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 
@@ -41,10 +41,11 @@ _WRITER = msgspec.json.Encoder(order="sorted")
 
 
 @dataclass(frozen=True, slots=True)
-class Sealed:
-    """An opened envelope: the entry, the signed bytes, the claimed key, its signature, and the leaf hash."""
+class SealedEntry:
+    """An entry and its envelope: the signed bytes, the key that is named, its signature, and the leaf hash."""
 
     entry: LogEntry
+    envelope: bytes
     payload: bytes
     key_id: str | None
     signature: bytes
@@ -59,20 +60,22 @@ def pre_authentication(payload: bytes) -> bytes:
 
 def seal(entry: LogEntry, signer: Signer | None) -> bytes:
     """Return the envelope; the entry inside says how it is signed, `none` where there is no signer."""
-    return seal_payload(entry, signer)[1]
+    return seal_entry(entry, signer).envelope
 
 
-def seal_payload(entry: LogEntry, signer: Signer | None) -> tuple[bytes, bytes]:
-    """Return the statement, and the envelope around it."""
+def seal_entry(entry: LogEntry, signer: Signer | None) -> SealedEntry:
+    """Return the entry in its envelope; the entry says how it is signed."""
     mode = SigningMode.NONE if signer is None else SigningMode.ED25519
-    payload = write_statement(entry if entry.signing is mode else replace(entry, signing=mode))
-    signatures: tuple[_Signature, ...] = ()
-    if signer is not None:
-        signatures = (_Signature(signer.public.key_id, signer.sign(pre_authentication(payload))),)
-    return payload, _WRITER.encode(_Envelope(payload, PAYLOAD_TYPE, signatures))
+    entry = entry if entry.signing is mode else replace(entry, signing=mode)
+    payload = write_statement(entry)
+    key_id = None if signer is None else signer.public.key_id
+    signature = b"" if signer is None else signer.sign(pre_authentication(payload))
+    signatures = () if key_id is None else (_Signature(key_id, signature),)
+    envelope = _WRITER.encode(_Envelope(payload, PAYLOAD_TYPE, signatures))
+    return SealedEntry(entry, envelope, payload, key_id, signature, leaf_hash(envelope))
 
 
-def open_sealed(envelope: bytes) -> Sealed:
+def open_sealed(envelope: bytes) -> SealedEntry:
     """Return what is in an envelope; its signature is not yet verified."""
     try:
         form = _READER.decode(envelope)
@@ -88,10 +91,10 @@ def open_sealed(envelope: bytes) -> Sealed:
     if len(form.signatures) != (0 if entry.signing is SigningMode.NONE else 1):
         raise ShapeError("the signatures are not what the record says", hint="expected one, or none with signing none")
     key_id, signature = (form.signatures[0].keyid, form.signatures[0].sig) if form.signatures else (None, b"")
-    return Sealed(entry, form.payload, key_id, signature, leaf_hash(envelope))
+    return SealedEntry(entry, envelope, form.payload, key_id, signature, leaf_hash(envelope))
 
 
-def seal_fault(sealed: Sealed, ring: KeyRing) -> FaultKind | None:
+def seal_fault(sealed: SealedEntry, ring: KeyRing) -> FaultKind | None:
     """Return why a seal does not count for someone who trusts these keys; None where it does."""
     if sealed.key_id is None:
         return FaultKind.UNSIGNED

@@ -36,7 +36,7 @@ from demur.record.tree import Frontier, grow, leaf_hash
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from demur.record.seal import Sealed
+    from demur.record.seal import SealedEntry
 
 __all__ = ["Evidence", "Trust", "Verifier", "Witnesses", "verify"]
 
@@ -114,7 +114,7 @@ class Verifier:
         self._checkpoints.close(self._frontier, self._ring)
         return self._results.verification(self._frontier.size - self._evidence.start.size, self._frontier)
 
-    def _check_entry(self, sealed: Sealed, index: int) -> None:
+    def _check_entry(self, sealed: SealedEntry, index: int) -> None:
         kind = seal_fault(sealed, self._ring)
         if kind is FaultKind.UNSIGNED and self._trust.allow_unsigned:
             self._results.unchecked(Check.SIGNATURE, "stamped as unsigned")

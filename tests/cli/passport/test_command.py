@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from demur.record.store.growth import StoredRow
+    from demur.record.store.entries import StoredEntry
     from demur.record.store.location import LogPlace
 
 Capture = pytest.CaptureFixture[str]
@@ -62,11 +62,11 @@ def alter(place: LogPlace, *statements: str) -> None:
     db.close()
 
 
-def rows_of(place: LogPlace) -> list[StoredRow]:
+def rows_of(place: LogPlace) -> list[StoredEntry]:
     """Every row of a log."""
     store = place.open(read_only=True)
     try:
-        return list(store.rows(0, 2**62))
+        return list(store.entries(0, 2**62))
     finally:
         store.close()
 

@@ -31,7 +31,7 @@ def committed_log(folder: Path) -> list[tuple[int, str]]:
             writer.submit(replace(decided(gate), request=texts[0], response=texts[1])).receipt.result(timeout=30)
             found += [(number, text.digest) for text in texts]
     with opened(place) as store:
-        return found + [(row.place, leaf_hash(row.envelope).hex()) for row in store.rows(0, None)]
+        return found + [(row.index, leaf_hash(row.envelope).hex()) for row in store.entries(0, None)]
 
 
 def test_every_digest_leads_to_its_record(capsys: Capture, tmp_path: Path) -> None:

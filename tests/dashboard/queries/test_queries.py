@@ -78,8 +78,8 @@ def test_what_the_engine_sorts_out_would_not_have_fitted(place: LogPlace, asked:
     """A filter finds the sessions that reading every record finds, whatever the engine looked for beforehand."""
     with DashboardReader(place).opened() as store:
         found = [
-            row_of_payload(PayloadRow(r.place, payload_of(r.envelope), r.at, r.session or "", r.seq or 0))
-            for r in store.rows(0, EXCHANGES)
+            row_of_payload(PayloadRow(r.index, payload_of(r.envelope), r.at, r.session or "", r.seq or 0))
+            for r in store.entries(0, EXCHANGES)
         ]
     fitting = {
         row.session

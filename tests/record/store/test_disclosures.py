@@ -33,7 +33,7 @@ def test_a_text_is_found_until_it_is_erased(tmp_path: Path) -> None:
 def test_a_text_that_a_reader_holds_is_not_said_to_be_erased(tmp_path: Path) -> None:
     """While a reader keeps the write-ahead log, erasing fails; asked again after it, the text is gone and is said to be."""
     path = tmp_path / "d.db"
-    texts = SqliteDisclosures(path, clock=ticking(), patience_s=0.0)
+    texts = SqliteDisclosures(path, clock=ticking(), timeout_s=0.0)
     secret, other = committed("a text of somebody " * 500, 7), committed("another", 1)
     texts.put([secret, other])
     reader = sqlite3.connect(path, isolation_level=None)
@@ -66,7 +66,7 @@ def test_an_erased_text_is_in_no_file(tmp_path: Path) -> None:
 def test_a_full_disk_is_told(tmp_path: Path) -> None:
     """Where the file cannot grow, nothing of the batch is kept and the error says so."""
     texts = SqliteDisclosures(tmp_path / "d.db", clock=ticking())
-    texts._db.execute("PRAGMA max_page_count = 1")
+    texts.db.ask("PRAGMA max_page_count = 1")
     big = committed("x" * 100_000)
     with pytest.raises(StoreError, match="cannot grow"):
         texts.put([committed("small", 1), big])

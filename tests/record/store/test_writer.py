@@ -22,9 +22,10 @@ from demur.record.seal import open_sealed, seal
 from demur.record.store.anchor_files import AnchorFile, read_notes
 from demur.record.store.key_files import KeyFolder
 from demur.record.store.location import log_place
-from demur.record.store.sealing import issued_at
-from demur.record.store.sqlite_log import SqliteLog
-from demur.record.store.writer import Durability, LogWriter, WriterSettings
+from demur.record.store.sealing import issue_time
+from demur.record.store.sqlite import SqliteLog
+from demur.record.store.writer import Durability, LogWriter, WriterCache, WriterSettings
+from demur.record.tree import Frontier, MemoryTree, leaf_hash
 from demur.record.verify import Evidence, Trust, verify
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from demur.record.store.location import LogPlace
     from demur.record.store.receipts import Submission
 
+TAIL = SessionTail(3, "ab" * 32, "2026-01-31T12:00:00Z")
 ASYNC = WriterSettings(Durability.ASYNC, interval_s=0.0, max_unsynced=8)
 
 
@@ -76,7 +78,7 @@ def test_a_denial_waits_in_either_mode(tmp_path: Path) -> None:
         assert denial.must_wait
         receipt = denial.receipt.result(timeout=30)
         store = place.open(read_only=True)
-        row = next(store.rows(receipt.index, receipt.index + 1))
+        row = next(store.entries(receipt.index, receipt.index + 1))
         store.close()
     assert open_sealed(row.envelope).leaf.hex() == receipt.leaf
 
@@ -125,8 +127,8 @@ def test_numbers_links_and_times_are_given_by_the_writer(tmp_path: Path) -> None
 )
 def test_a_little_skew_is_evened_out_and_a_step_back_is_kept(now: str, expected: str) -> None:
     """Within two seconds a session's record takes the time of the one before; a larger step back stays visible."""
-    assert issued_at(now, SessionTail(0, "", "2026-01-01T00:00:04Z")) == expected
-    assert issued_at(now, None) == now
+    assert issue_time(now, SessionTail(0, "", "2026-01-01T00:00:04Z")) == expected
+    assert issue_time(now, None) == now
 
 
 def test_records_already_acknowledged_survive_a_store_that_fails(tmp_path: Path) -> None:
@@ -134,14 +136,14 @@ def test_records_already_acknowledged_survive_a_store_that_fails(tmp_path: Path)
     place = small_log(tmp_path, 1)
     gate = gate_in(tmp_path / "policy")
     with writing(place, settings=ASYNC) as writer:
-        db = writer._store._db  # type: ignore[attr-defined]  # this store is SQLite's
-        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        db.execute("PRAGMA max_page_count = 1")
+        db = writer._store.db
+        db.ask("PRAGMA wal_checkpoint(TRUNCATE)")
+        db.ask("PRAGMA max_page_count = 1")
         pending = [writer.submit(decided(gate, f"{n}" * 9000)) for n in range(8)]
         told = writer.submit(decided(gate, "x" * 9000), durable=True).receipt.exception(timeout=30)
         assert isinstance(told, StoreError)
         assert writer.submit(decided(gate, "y")).must_wait
-        db.execute("PRAGMA max_page_count = 1000000")
+        db.ask("PRAGMA max_page_count = 1000000")
         acknowledged = [each for each in pending if not each.must_wait]
         indices = [each.receipt.result(timeout=30).index for each in acknowledged]
     assert acknowledged
@@ -155,15 +157,15 @@ def test_a_denial_is_owed_its_record(tmp_path: Path) -> None:
     counted: list[tuple[int, int]] = []
     store = place.open(read_only=False)
     settings = WriterSettings(Durability.SYNC, interval_s=0.0, max_unsynced=1)
-    writer = LogWriter(store, None, settings=settings, told=lambda *count: counted.append(count))
+    writer = LogWriter(store, None, settings=settings, on_batch=lambda *count: counted.append(count))
     writer.start("c" * 64, "d" * 64)
     size = store.frontier().size
-    store._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # type: ignore[attr-defined]  # this store is SQLite's
-    store._db.execute("PRAGMA max_page_count = 1")  # type: ignore[attr-defined]  # this store is SQLite's
+    store.db.ask("PRAGMA wal_checkpoint(TRUNCATE)")
+    store.db.ask("PRAGMA max_page_count = 1")
     for durable in (True, False, True):
         told = writer.submit(decided(gate, "x" * 90_000), durable=durable).receipt.exception(timeout=30)
         assert isinstance(told, StoreError)
-    store._db.execute("PRAGMA max_page_count = 1000000")  # type: ignore[attr-defined]  # this store is SQLite's
+    store.db.ask("PRAGMA max_page_count = 1000000")
     writer.submit(decided(gate, "y")).receipt.result(timeout=30)
     writer.close()
     # The first denial is kept, as many as may be at stake; what else was told to fail is lost, and counted as that.
@@ -339,8 +341,8 @@ def test_records_that_had_to_be_given_up_are_counted_at_closing(tmp_path: Path) 
 
     def write_into_a_full_store() -> None:
         with writing(place, settings=ASYNC) as writer:
-            writer._store._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # type: ignore[attr-defined]  # this store is SQLite's
-            writer._store._db.execute("PRAGMA max_page_count = 1")  # type: ignore[attr-defined]  # this store is SQLite's
+            writer._store.db.ask("PRAGMA wal_checkpoint(TRUNCATE)")
+            writer._store.db.ask("PRAGMA max_page_count = 1")
             pending.append(writer.submit(decided(gate, "x" * 90_000)))
 
     with pytest.raises(StoreError, match="a record could not be written"):
@@ -431,3 +433,42 @@ def test_a_record_that_is_settled_already_is_acknowledged_at_once(tmp_path: Path
                 await first.acknowledged()
 
     asyncio.run(talk())
+
+
+def frontier_of(size: int) -> Frontier:
+    """The state of a tree of so many leaves."""
+    return MemoryTree(leaf_hash(bytes([number])) for number in range(size)).frontier
+
+
+def test_what_was_left_counts_while_the_log_stands_there() -> None:
+    """Tails and keys are known at the very state that was left, and at no other of the same or another size."""
+    cache = WriterCache()
+    cache.update({"a": TAIL, "b": None}, ["key"], before=Frontier(), after=frontier_of(2))
+    assert dict(cache.tails(frontier_of(2))) == {"a": TAIL, "b": None}
+    assert list(cache.keys(frontier_of(2))) == ["key"]
+    for other in (frontier_of(3), Frontier(2, (b"x" * 32,)), Frontier()):
+        assert dict(cache.tails(other)) == {}
+        assert list(cache.keys(other)) == []
+
+
+def test_a_record_of_another_makes_all_forgotten() -> None:
+    """Where a batch met the log in another state than it was left in, only that batch's own tails are known after it."""
+    cache = WriterCache()
+    cache.update({"a": TAIL}, ["key"], before=Frontier(), after=frontier_of(2))
+    assert cache.expected() == frontier_of(2)
+    cache.update({"b": TAIL}, ["key"], before=frontier_of(3), after=frontier_of(4))
+    assert dict(cache.tails(frontier_of(4))) == {"b": TAIL}
+    assert cache.expected() is None
+    cache.update({"c": TAIL}, ["key"], before=frontier_of(4), after=frontier_of(5))
+    assert dict(cache.tails(frontier_of(5))) == {"b": TAIL, "c": TAIL}
+    assert cache.expected() == frontier_of(5)
+
+
+def test_no_more_is_remembered_than_the_bound() -> None:
+    """What would be too much is forgotten, never the newest in favour of the older."""
+    cache = WriterCache(most=2)
+    cache.update({"a": TAIL, "b": TAIL}, [], before=Frontier(), after=frontier_of(1))
+    cache.update({"c": TAIL}, [], before=frontier_of(1), after=frontier_of(2))
+    assert dict(cache.tails(frontier_of(2))) == {"c": TAIL}
+    cache.update(dict.fromkeys("defg", TAIL), [], before=frontier_of(2), after=frontier_of(3))
+    assert dict(cache.tails(frontier_of(3))) == {}

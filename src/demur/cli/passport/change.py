@@ -19,8 +19,7 @@ from demur.record.commit import meets
 from demur.record.keys import write_keys
 from demur.record.seal import open_sealed, seal
 from demur.record.store.anchor_files import AnchorFile
-from demur.record.store.growth import line_of
-from demur.record.store.sealing import LineSealer, utc_now
+from demur.record.store.sealing import EntrySealer, utc_now
 from demur.report.diff_words import counted
 from demur.report.json_values import safe_text
 
@@ -29,9 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from demur.record.keys import Signer
-    from demur.record.store.growth import LogStore
     from demur.record.store.key_files import KeyFolder
     from demur.record.store.location import LogPlace
+    from demur.record.store.log_store import LogStore
 
 __all__ = ["run_disclose", "run_erase", "run_keys", "run_rotate"]
 
@@ -58,7 +57,7 @@ def run_disclose(args: argparse.Namespace) -> int:
         rows.append({"what": name, "digest": commitment.digest, "state": state, "salt": salt, "text": text})
     texts.close()
     if args.json:
-        print_object({"record": row.place, "disclosed": rows})
+        print_object({"record": row.index, "disclosed": rows})
     else:
         for each in rows:
             print_said(f"{each['what']} ({str(each['digest'])[:16]}…): {each['state']}")
@@ -86,7 +85,7 @@ def run_erase(args: argparse.Namespace) -> int:
     texts = place.disclosures(utc_now)
     with opened(place, read_only=False) as store:
         # Whatever keeps the erasure from being put on record is found before a text is gone.
-        sealer = LineSealer(_own_keys(place, store), utc_now)
+        sealer = EntrySealer(_own_keys(place, store), utc_now)
         with store.exclusive() as held:
             sealer.renew(held)
         erased = texts.erase(_to_erase(store, args, older=texts.kept_before))
@@ -95,7 +94,7 @@ def run_erase(args: argparse.Namespace) -> int:
             raise UsageError("nothing to erase is kept any more", hint="see `demur passport disclose`")
         with store.exclusive() as held:
             sealer.renew(held)
-            (index,) = held.append([sealer.line(Erasure(utc_now(), erased, args.reason))])
+            (index,) = held.append([sealer.seal(Erasure(utc_now(), erased, args.reason))])
     if args.json:
         print_object({"erased": erased, "record": index, "reason": args.reason})
     else:
@@ -114,7 +113,7 @@ def _to_erase(store: LogStore, args: argparse.Namespace, *, older: Callable[[str
         return digests
     last = found_row(store, args)
     numbers = range(last.seq + 1) if args.all and args.session is not None and last.seq is not None else ()
-    rows = [store.row_of(args.session, number) for number in numbers] or [last]
+    rows = [store.session_entry(args.session, number) for number in numbers] or [last]
     for row in rows:
         if row is not None:
             digests += [each.digest for each in _commitments(_passport_in(row.envelope)).values()]
@@ -132,7 +131,7 @@ def _own_keys(place: LogPlace, store: LogStore) -> KeyFolder | None:
     if place.keys().exists:
         return place.keys()
     size = store.frontier().size
-    ends = (row for place in {0, max(size - 1, 0)} for row in store.rows(place, place + 1))
+    ends = (row for place in {0, max(size - 1, 0)} for row in store.entries(place, place + 1))
     if any(open_sealed(row.envelope).key_id is not None for row in ends):
         raise UsageError(
             f"the log is signed and there is no key in `{place.folder}`", hint="give the --folder that its key is in"
@@ -154,7 +153,7 @@ def run_rotate(args: argparse.Namespace) -> int:
         with store.exclusive() as held:
             at = utc_now()
             named = replace(new.public, not_before=at)
-            (index,) = held.append([line_of(seal(KeyRotation(at, named), old))])
+            (index,) = held.append([open_sealed(seal(KeyRotation(at, named), old))])
         with store.exclusive():
             keys.renew(old.public.key_id, at)
         _sign(store, place, keys.signer(at))

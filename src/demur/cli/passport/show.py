@@ -14,9 +14,9 @@ from demur.errors import InputError, UsageError
 from demur.model.passport import Erasure, KeyRotation, Passport, Restart
 from demur.record.bundle import prove, read_bundle
 from demur.record.checkpoint import read_checkpoint
-from demur.record.seal import Sealed, open_sealed
+from demur.record.seal import SealedEntry, open_sealed
+from demur.record.store.entries import entry_kind
 from demur.record.store.exports import ExportHead, export_format, write_export
-from demur.record.store.growth import entry_kind
 from demur.record.tree import Frontier
 from demur.report.diff_words import counted
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import argparse
 
     from demur.model.passport import PhaseRecord
-    from demur.record.store.growth import LogStore
+    from demur.record.store.log_store import LogStore
 
 __all__ = ["run_export", "run_prove", "run_show"]
 
@@ -37,7 +37,7 @@ def run_show(args: argparse.Namespace) -> int:
     else:
         with opened(place_of(args)) as store:
             row = found_row(store, args)
-        envelope, index = row.envelope, row.place
+        envelope, index = row.envelope, row.index
     sealed = open_sealed(envelope)
     if args.json:
         statement = msgspec.json.decode(sealed.payload)
@@ -59,7 +59,7 @@ def _in_document(path: Path) -> tuple[bytes, int | None]:
     return bundle.envelope, bundle.index
 
 
-def _print_record(sealed: Sealed, index: int | None) -> None:
+def _print_record(sealed: SealedEntry, index: int | None) -> None:
     entry = sealed.entry
     place = "" if index is None else f"record {index:,}: "
     print_said(f"{place}{entry_kind(entry)} of {entry.at}")
@@ -114,20 +114,20 @@ def run_prove(args: argparse.Namespace) -> int:
     place = place_of(args)
     with opened(place) as store, store.snapshot():
         row = found_row(store, args)
-        notes = list(store.checkpoints(row.place + 1))
+        notes = list(store.checkpoints(row.index + 1))
         if not notes:
             hint = "gateways sign one every minute and when they stop; try again then"
-            raise UsageError(f"no checkpoint covers record {row.place} yet", hint=hint)
+            raise UsageError(f"no checkpoint covers record {row.index} yet", hint=hint)
         keys = () if place.folder is None else place.keys().public()
-        bundle = prove(row.envelope, row.place, checkpoint=notes[-1], node=store.node, keys=keys)
+        bundle = prove(row.envelope, row.index, checkpoint=notes[-1], node=store.node, keys=keys)
         size = read_checkpoint(notes[-1]).checkpoint.size
     write_bytes(args.out, bundle)
     if args.out != "-":
-        told = {"record": row.place, "checkpoint": size, "file": args.out}
+        told = {"record": row.index, "checkpoint": size, "file": args.out}
         if args.json:
             print_object(told)
         else:
-            print_said(f"record {row.place} proved against the checkpoint of {size}: {args.out}")
+            print_said(f"record {row.index} proved against the checkpoint of {size}: {args.out}")
     return 0
 
 

@@ -13,7 +13,6 @@ import msgspec
 from demur.errors import UsageError
 from demur.model.passport import Passport
 from demur.record.seal import open_sealed
-from demur.record.store.growth import parted
 from demur.record.store.location import LogPlace, log_place
 from demur.record.tree import leaf_hash
 from demur.report.columns import wrapped
@@ -23,7 +22,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-    from demur.record.store.growth import LogStore, StoredRow
+    from demur.record.store.entries import StoredEntry
+    from demur.record.store.log_store import LogStore
 
 __all__ = ["WIDTH", "found_row", "opened", "place_of", "print_object", "print_row", "print_said", "write_bytes"]
 
@@ -51,12 +51,12 @@ def opened(place: LogPlace, *, read_only: bool = True) -> Iterator[LogStore]:
         store.close()
 
 
-def found_row(store: LogStore, args: argparse.Namespace) -> StoredRow:
+def found_row(store: LogStore, args: argparse.Namespace) -> StoredEntry:
     """Return the record that a call names."""
     if (args.index is None) == (args.session is None):
         raise UsageError("which record?", hint="give its place in the log, a digest, or --session")
     if args.session is not None:
-        row = store.row_of(args.session, args.seq)
+        row = store.session_entry(args.session, args.seq)
         which = f"session `{args.session}`" + (f" of number {args.seq}" if args.seq is not None else "")
     else:
         row = _row_named(store, args.index)
@@ -66,11 +66,11 @@ def found_row(store: LogStore, args: argparse.Namespace) -> StoredRow:
     return row
 
 
-def _row_named(store: LogStore, name: str) -> StoredRow | None:
+def _row_named(store: LogStore, name: str) -> StoredEntry | None:
     """Return the record at a place, or the one that a digest begins with this name in."""
     size = store.frontier().size
     if _PLACE.fullmatch(name) and (int(name) < size or len(name) < _SHORTEST):
-        return next(store.rows(int(name), int(name) + 1), None) if 0 <= int(name) < size else None
+        return next(store.entries(int(name), int(name) + 1), None) if 0 <= int(name) < size else None
     digest = name.lower().rstrip(".…")
     if not _DIGEST.fullmatch(digest):
         raise UsageError(
@@ -80,25 +80,25 @@ def _row_named(store: LogStore, name: str) -> StoredRow | None:
     return _row_of_digest(store, digest, size)
 
 
-def _row_of_digest(store: LogStore, digest: str, size: int) -> StoredRow | None:
+def _row_of_digest(store: LogStore, digest: str, size: int) -> StoredEntry | None:
     """Return the record with this digest, the latest looked at first: people ask for what has just happened."""
-    found: StoredRow | None = None
+    found: StoredEntry | None = None
     for stop in range(size, 0, -_BLOCK):
-        for row in store.rows(max(0, stop - _BLOCK), stop):
+        for row in store.entries(max(0, stop - _BLOCK), stop):
             if _has_digest(row, digest):
                 if found is not None:
-                    raise UsageError(f"`{digest}` is in records {row.place} and {found.place}", hint="give more of it")
+                    raise UsageError(f"`{digest}` is in records {row.index} and {found.index}", hint="give more of it")
                 found = row
         if found is not None and len(digest) == _WHOLE:
             break
     return found
 
 
-def _has_digest(row: StoredRow, digest: str) -> bool:
+def _has_digest(row: StoredEntry, digest: str) -> bool:
     if leaf_hash(row.envelope).hex().startswith(digest):
         return True
     # Most records are passed over without being opened.
-    if digest.encode() not in parted(row.envelope)[0]:
+    if digest.encode() not in row.payload:
         return False
     entry = open_sealed(row.envelope).entry
     named = (entry.request, entry.response) if isinstance(entry, Passport) else ()

@@ -30,15 +30,15 @@ from demur.dashboard.queries.counts import RecordCounts, row_of_payload
 from demur.dashboard.queries.lists import PAGE, sessions_by_activity, sessions_by_name
 from demur.dashboard.queries.question import LogQuestion
 from demur.errors import EmptyInputError
-from demur.record.store.growth import RateKey
+from demur.record.store.entries import RateKey
 from demur.record.store.rates import rates_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from demur.model.estimate import Rate
-    from demur.record.store.growth import LogStore
     from demur.record.store.location import LogPlace
+    from demur.record.store.log_store import LogStore
     from demur.record.store.rates import GroupRates
 
 __all__ = ["RANGES", "DashboardReader", "period_of"]

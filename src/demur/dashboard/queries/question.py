@@ -6,14 +6,10 @@ the hours outside it are not read; what a record must hold is looked for by the 
 
 from __future__ import annotations
 
-import sqlite3
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from demur.dashboard.queries.counts import PayloadRow
-from demur.record.store.growth import RateKey, stored_bytes
-from demur.record.store.postgres.link import PostgresLink
-from demur.record.store.sqlite_files import connect_sqlite, sqlite_failure
+from demur.record.store.entries import RateKey, stored_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -53,25 +49,10 @@ class LogQuestion:
 
     def __init__(self, place: LogPlace) -> None:
         self._place = place
-        self._db = (
-            PostgresLink(place.store, read_only=True)
-            if place.is_database
-            else connect_sqlite(Path(place.store), read_only=True)
-        )
-
-    def _ask(self, query: str, *values: object) -> list[tuple[Any, ...]]:
-        """Return the rows of a query, written with `?` and the names of tables in braces."""
-        text = query.replace("{", "demur." if self._place.is_database else "").replace("}", "")
-        if isinstance(self._db, PostgresLink):
-            return self._db.ask(text, *values)
-        try:
-            rows: list[tuple[Any, ...]] = self._db.execute(text, values).fetchall()
-        except sqlite3.Error as exc:
-            raise sqlite_failure(exc, Path(self._place.store)) from exc
-        return rows
+        self._db = place.connect()
 
     def _passports(self, query: str, *values: object) -> Iterator[PayloadRow]:
-        for index, payload, at, session, seq in self._ask(query, *values):
+        for index, payload, at, session, seq in self._db.ask(query, *values):
             yield PayloadRow(index, stored_bytes(payload), str(at), str(session), int(seq))
 
     def stretch(self, start: int, stop: int) -> Iterator[PayloadRow]:
@@ -90,12 +71,12 @@ class LogQuestion:
     @property
     def size(self) -> int:
         """How many records there are."""
-        ((last,),) = self._ask(_SIZE)
+        ((last,),) = self._db.ask(_SIZE)
         return 0 if last is None else int(last) + 1
 
     def time_at(self, place: int) -> str | None:
         """Return the time of the first record from a place on; None where there is none."""
-        row = self._ask(_AT, place)
+        row = self._db.ask(_AT, place)
         return str(row[0][0]) if row else None
 
     def place_of(self, at: str) -> int:
@@ -112,37 +93,37 @@ class LogQuestion:
 
     def last_of(self, session: str) -> int | None:
         """Return the number of a session's last record; None where there is no such session."""
-        ((last,),) = self._ask(_TAIL, session)
+        ((last,),) = self._db.ask(_TAIL, session)
         return None if last is None else int(last)
 
     def named(self, prefix: str, *, after: str, most: int) -> list[tuple[str, int]]:
         """Return the sessions whose names begin so, in their order, and the number of their last record."""
         if self._place.is_database:
-            rows = self._ask(_LIKE_POSTGRES, after, prefix, prefix, most)
+            rows = self._db.ask(_LIKE_POSTGRES, after, prefix, prefix, most)
         else:
-            rows = self._ask(_LIKE, after, prefix, prefix + "\U0010ffff", most)
+            rows = self._db.ask(_LIKE, after, prefix, prefix + "\U0010ffff", most)
         return [(str(session), int(last)) for session, last in rows]
 
     def checkpoints(self) -> tuple[int, int | None]:
         """Return how many checkpoints there are, and how many records the largest covers."""
-        ((count, largest),) = self._ask(_CHECKPOINTS)
+        ((count, largest),) = self._db.ask(_CHECKPOINTS)
         return int(count), None if largest is None else int(largest)
 
     def hours(self) -> tuple[str, ...]:
         """Return the first and the last hour with an exchange; nothing where there is none."""
-        ((first, last),) = self._ask(_BOUNDS)
+        ((first, last),) = self._db.ask(_BOUNDS)
         return () if first is None else (str(first), str(last))
 
     def models(self) -> tuple[str, ...]:
         """Return the models on record, the busiest first."""
-        found = sorted(self._ask(_MODELS), key=lambda row: (-row[1], row[0]))
+        found = sorted(self._db.ask(_MODELS), key=lambda row: (-row[1], row[0]))
         return tuple(str(model) for model, _ in found)
 
     def counts(self, since: str = "", until: str = "", *, chars: int) -> list[tuple[RateKey, int]]:
         """Return the counts of a period, its first and last bucket included, with hours cut to so many characters."""
         # Bounds of the same shape as an hour sort alike in every language that a database may sort by.
         bounds = since + _FIRST_HOUR[len(since) :], until + _LAST_HOUR[len(until) :]
-        rows = self._ask(_COUNTS, chars, *bounds)
+        rows = self._db.ask(_COUNTS, chars, *bounds)
         return [
             (RateKey(hour, model, effect, causes, bool(told)), int(n)) for hour, model, effect, causes, told, n in rows
         ]

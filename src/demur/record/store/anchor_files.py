@@ -1,9 +1,7 @@
-"""Where does a checkpoint go so that the log's owner cannot take it back? Into a file, and under a second signature.
+"""The file of checkpoints: it only grows, and takes no checkpoint that contradicts the last one.
 
-Laws: the file only grows; before a checkpoint is added or countersigned, the log is shown to extend the last one in the file,
-so a log that was cut or rewritten is noticed where it is written, not only where it is verified. A file beside the log
-guards against accidents; against its owner only a copy elsewhere does. A note that could not be written whole is taken out again,
-and one that a crash has torn is left out and counted: what follows it must stay readable.
+So a log that was cut or rewritten is noticed where it is written, not only where it is verified. A file beside the log guards
+against accidents; against the log's owner only a copy elsewhere or a second signer does.
 """
 
 from __future__ import annotations
@@ -36,43 +34,53 @@ _SIGNATURE = "\u2014 "
 _DASH = _SIGNATURE.encode()
 _TORN_BODY = rb"[ -~\x80-\xff]{1,512}(?:\n(?:[0-9]*|[0-9]+\n(?:[A-Za-z0-9+/=]*|[A-Za-z0-9+/=]+\n\n?)))?"
 _TORN_LINE = rb"\n?(?:\xe2|\xe2\x80|\xe2\x80\x94[^\n]*)"
+# The beginning of a note, or of one more signature under one: what a crash leaves of a write.
 _TORN = re.compile(rb"(?:%s)?|%s|%s" % (_TORN_LINE, _TORN_BODY, _TORN_BODY + _TORN_LINE))
-"""The beginning of a note, or of one more signature under one."""
 
 
 @dataclass(frozen=True, slots=True)
 class SecondSigner:
-    """Who countersigns, and under which name."""
+    """The key that countersigns, and its name."""
 
     name: str
     signer: Signer
 
 
 class AnchorFile:
-    """A file of checkpoints, one after the other."""
+    """A file of checkpoints, one after the other; each is appended whole or not at all."""
 
     def __init__(self, path: Path, *, second: SecondSigner | None = None) -> None:
-        """Open the file; a note that a crash has torn at its end is cut off, `torn_bytes` says how much that was."""
+        """Open the file and cut off a note that a crash has left unfinished: `torn_bytes` says how much that was."""
         self._path, self._second = path, second
-        self.torn_bytes = self._mended() if path.exists() else 0
+        self.torn_bytes = self._cut_torn() if path.exists() else 0
         notes = read_notes(path) if path.exists() else ()
         self._last = notes[-1] if notes else None
 
     def add(self, note: bytes, node: NodeReader) -> bytes:
-        """Return the checkpoint, countersigned where there is a second signer, once it is in the file for good."""
-        self.refuse_contradiction(read_checkpoint(note).checkpoint, node)
+        """Return the checkpoint, countersigned where there is a second signer, once it is durable in the file."""
+        # Before the second signature: a witness vouches that the log only grew.
+        self.check_extends(read_checkpoint(note).checkpoint, node)
         if self._second is not None:
             note = countersign(note, self._second.signer, self._second.name)
-        with self._held() as handle:
-            _append_whole(handle, note)
+        with self._locked() as handle:
+            before = os.fstat(handle).st_size
+            try:
+                left = memoryview(note)
+                while left:
+                    left = left[os.write(handle, left) :]
+                os.fsync(handle)
+            except OSError:
+                # The disk is full: half a note would make those after it unreadable.
+                os.ftruncate(handle, before)
+                raise
         self._last = note
         return note
 
     @contextmanager
-    def _held(self) -> Iterator[int]:
-        """Give the file, which nobody else who holds it so can change meanwhile."""
+    def _locked(self) -> Iterator[int]:
+        """Open the file for appending, under a lock that other writers of the same log take too."""
         try:
-            # Without O_BINARY Windows would write other bytes than were signed: a carriage return before each line's end.
+            # Without O_BINARY, Windows would write a carriage return before each line's end, and the signatures would not match.
             flags = os.O_CREAT | os.O_WRONLY | os.O_APPEND | getattr(os, "O_BINARY", 0)
             handle = os.open(self._path, flags, 0o644)
             try:
@@ -85,12 +93,12 @@ class AnchorFile:
             what = (exc.strerror or "cannot be written").lower()
             raise StoreError(f"the checkpoint cannot be kept in `{self._path}`: {what}", hint="check the disk") from exc
 
-    def _mended(self) -> int:
-        """Cut off what a crash has left of a note; return how many bytes."""
+    def _cut_torn(self) -> int:
+        """Cut off an unfinished note at the end; return how many bytes it had."""
         if not _torn_bytes(_bytes_of(self._path)):
             return 0
-        with self._held() as handle:
-            # Looked at again: by now whoever was writing has finished.
+        with self._locked() as handle:
+            # Read again under the lock: it may have been unfinished because another process was writing it.
             data = _bytes_of(self._path)
             torn = _torn_bytes(data)
             if torn:
@@ -98,11 +106,11 @@ class AnchorFile:
                 os.fsync(handle)
         return torn
 
-    def refuse_contradiction(self, now: Checkpoint, node: NodeReader) -> None:
-        """Refuse a log that does not extend the last checkpoint here."""
+    def check_extends(self, now: Checkpoint, node: NodeReader) -> None:
+        """Raise where the log does not extend the last checkpoint here."""
         if self._last is None:
             return
-        # Another writer of the same log may have been faster, so either can be the larger.
+        # Another writer of the same log may have been faster, so either one can be the larger.
         old, new = sorted((read_checkpoint(self._last).checkpoint, now), key=lambda each: each.size)
         try:
             proof = consistency_proof(old.size, new.size, node)
@@ -114,34 +122,27 @@ class AnchorFile:
             raise StoreError(what, hint="it was cut or rewritten; see `demur passport verify`")
 
 
-def _append_whole(handle: int, note: bytes) -> None:
-    """Append a note durably; where that fails, leave the file as it was."""
-    before = os.fstat(handle).st_size
-    try:
-        left = memoryview(note)
-        while left:
-            left = left[os.write(handle, left) :]
-        os.fsync(handle)
-    except OSError:
-        os.ftruncate(handle, before)
-        raise
-
-
 def read_notes(path: Path) -> tuple[bytes, ...]:
-    """Return the checkpoints in a file, in its order, a torn one at the end left out; one alone is a file of one."""
+    """Return the checkpoints in a file, in its order; an unfinished one at the end is left out."""
     data = _bytes_of(path)
     whole = data[: len(data) - _torn_bytes(data)]
     try:
-        notes = tuple(_notes(whole.decode()))
+        lines = whole.decode().splitlines(keepends=True)
     except UnicodeDecodeError as exc:
         raise ShapeError("no checkpoints in it", source=str(path), hint="expected signed notes") from exc
+    notes: list[str] = []
+    # A note ends with its signatures, so the first line after one begins the next note.
+    for number, line in enumerate(lines):
+        if number == 0 or (lines[number - 1].startswith(_SIGNATURE) and not line.startswith(_SIGNATURE)):
+            notes.append("")
+        notes[-1] += line
     if data and not notes:
         raise ShapeError("no checkpoints in it", source=str(path), hint="expected signed notes")
-    return notes
+    return tuple(note.encode() for note in notes)
 
 
 def is_torn(path: Path) -> bool:
-    """Whether the last note in a file was left unfinished, and so is none of its checkpoints."""
+    """Whether the last note in a file is unfinished, and so left out of its checkpoints."""
     return _torn_bytes(_bytes_of(path)) > 0
 
 
@@ -153,7 +154,8 @@ def _bytes_of(path: Path) -> bytes:
 
 
 def _torn_bytes(data: bytes) -> int:
-    """Return how many bytes at the end are the beginning of a note and no more; what is of another form is damage, and stays."""
+    """Return how many bytes at the end are the beginning of a note and no more."""
+    # Anything of another form is damage, not a torn write: it stays, and reading it is an error.
     lines = data.splitlines(keepends=True)
     tail: list[bytes] = []
     while lines and not (lines[-1].startswith(_DASH) and lines[-1].endswith(b"\n")):
@@ -162,21 +164,8 @@ def _torn_bytes(data: bytes) -> int:
     return len(torn) if _TORN.fullmatch(torn) else 0
 
 
-def _notes(text: str) -> Iterator[bytes]:
-    note: list[str] = []
-    signed = False
-    for line in text.splitlines(keepends=True):
-        if signed and not line.startswith(_SIGNATURE):
-            yield "".join(note).encode()
-            note = []
-        signed = line.startswith(_SIGNATURE)
-        note.append(line)
-    if note:
-        yield "".join(note).encode()
-
-
 def most_signed(notes: Iterable[bytes]) -> tuple[bytes, ...]:
-    """Return the notes, of those that say the same the one with the most signatures; unreadable ones stay."""
+    """Return the notes; of those with the same text, the one with the most signatures. Unreadable ones stay."""
     best: dict[bytes, bytes] = {}
     for note in notes:
         body, _, _ = note.rpartition(b"\n\n")

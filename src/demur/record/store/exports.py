@@ -1,8 +1,7 @@
-"""How does a log leave its store? As JSON lines or Parquet, whole enough to be verified where no store is.
+"""Exports of a log, as JSON lines or Parquet, complete enough to be verified without its store.
 
-Laws: every envelope is in it byte for byte, with the checkpoints that vouch for it and the tree before it; beside each envelope
-stands what it says, readable without decoding, and a reader here compares the two: every line must be the one that we would write,
-its index its place; a field or a column that is none of ours is a fault. Keys in it identify and do not vouch.
+Every envelope is in them byte for byte, with the checkpoints and the tree before the first entry. Beside each envelope is what it
+says, readable without decoding; reading compares the two.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from demur.io.config import input_limits
 from demur.io.files import bounded_lines
 from demur.model.passport import Passport
 from demur.record.seal import open_sealed
-from demur.record.store.growth import entry_kind, rate_key
+from demur.record.store.entries import entry_kind, rate_key
 from demur.record.tree import Frontier
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from demur.record.seal import Sealed
+    from demur.record.seal import SealedEntry
 
 __all__ = ["Export", "ExportHead", "export_format", "open_export", "write_export"]
 
@@ -39,20 +38,20 @@ _ENDINGS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
 
 
 class ExportHead(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What an export says before its records."""
+    """The head of an export."""
 
     origin: str
     start: int
     stop: int
     frontier: str
-    """The state of the tree before the first record, in hex."""
+    """The state of the tree before the first entry, in hex."""
     checkpoints: tuple[str, ...] = ()
     format: str = _FORMAT
     kind: str = "export"
 
     @property
     def before(self) -> Frontier:
-        """The tree before the first record."""
+        """The tree before the first entry."""
         try:
             return Frontier.from_bytes(bytes.fromhex(self.frontier))
         except ValueError as exc:
@@ -61,7 +60,7 @@ class ExportHead(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """An export, opened: what it says of itself, and its records with what is wrong with their readable part."""
+    """An open export: its head, and its envelopes with what is wrong with their readable part."""
 
     head: ExportHead
     records: Iterator[tuple[bytes, str | None]]
@@ -76,12 +75,19 @@ def export_format(name: str) -> str:
 
 
 def write_export(stream: IO[bytes], head: ExportHead, envelopes: Iterable[bytes], *, form: str) -> int:
-    """Write an export; return how many records are in it."""
-    return (_write_parquet if form == "parquet" else _write_lines)(stream, head, envelopes)
+    """Write an export; return how many entries are in it."""
+    if form == "parquet":
+        return _write_parquet(stream, head, envelopes)
+    stream.write(msgspec.json.encode(head) + b"\n")
+    count = 0
+    for index, envelope in enumerate(envelopes, start=head.start):
+        stream.write(_export_line(index, envelope) + b"\n")
+        count += 1
+    return count
 
 
 def open_export(path: Path) -> Export:
-    """Return an export, its records read as they are asked for."""
+    """Open an export; its entries are read as they are asked for."""
     if _ENDINGS.get(path.suffix.lower()) == "parquet":
         return _open_parquet(path)
     lines = _lines_of(path)
@@ -90,47 +96,31 @@ def open_export(path: Path) -> Export:
     except msgspec.MsgspecError as exc:
         hint = "expected what `demur passport export` wrote"
         raise ShapeError(f"no export ({str(exc).lower()})", source=str(path), hint=hint) from exc
-    _refuse_format(head, path)
+    _check_format(head, path)
     return Export(head, _read_lines(lines, head.start))
 
 
-def _refuse_format(head: ExportHead, path: Path) -> None:
+def _check_format(head: ExportHead, path: Path) -> None:
     if head.format != _FORMAT:
         raise ShapeError(f"an export of format `{head.format}`", source=str(path), hint=f"expected `{_FORMAT}`")
 
 
-def _write_lines(stream: IO[bytes], head: ExportHead, envelopes: Iterable[bytes]) -> int:
-    stream.write(msgspec.json.encode(head) + b"\n")
-    count = 0
-    for index, envelope in enumerate(envelopes, start=head.start):
-        stream.write(_record_line(index, envelope) + b"\n")
-        count += 1
-    return count
-
-
-def _record_line(index: int, envelope: bytes) -> bytes:
-    parts = (b'{"index":%d,"kind":"%s"' % (index, _kind_of(envelope).encode()), b',"envelope":', envelope)
-    return b"".join((*parts, b',"predicate":', _predicate_of(envelope), b"}"))
-
-
-def _kind_of(envelope: bytes) -> str:
+def _export_line(index: int, envelope: bytes) -> bytes:
+    """Return an entry's line: its index and kind, the envelope, and the predicate as it is in the envelope."""
+    # Envelopes that cannot be opened are exported too: leaving one out would hide the damage from the reader.
+    kind, predicate = "unreadable", b"null"
     with suppress(InputError):
-        return entry_kind(open_sealed(envelope).entry)
-    return "unreadable"
-
-
-def _predicate_of(envelope: bytes) -> bytes:
-    """Return what an envelope says as it stands there; null where it cannot be opened."""
-    with suppress(InputError):
-        return bytes(msgspec.json.decode(open_sealed(envelope).payload, type=_Payload).predicate)
-    return b"null"
+        sealed = open_sealed(envelope)
+        kind = entry_kind(sealed.entry)
+        predicate = bytes(msgspec.json.decode(sealed.payload, type=_Payload).predicate)
+    return b'{"index":%d,"kind":"%s","envelope":%s,"predicate":%s}' % (index, kind.encode(), envelope, predicate)
 
 
 class _Payload(msgspec.Struct):
     predicate: msgspec.Raw
 
 
-class _RecordLine(msgspec.Struct):
+class _ExportLine(msgspec.Struct):
     index: int
     envelope: msgspec.Raw
 
@@ -149,17 +139,17 @@ def _lines_of(path: Path) -> Iterator[bytes]:
 def _read_lines(lines: Iterator[bytes], start: int) -> Iterator[tuple[bytes, str | None]]:
     for index, line in enumerate(lines, start=start):
         try:
-            row = msgspec.json.decode(line, type=_RecordLine)
+            row = msgspec.json.decode(line, type=_ExportLine)
         except (msgspec.MsgspecError, UnicodeError) as exc:
-            # The line stands for a leaf all the same: the tree tells that it is not the one that was sealed.
+            # The line is a leaf all the same: the tree shows that it is not the one that was sealed.
             yield line, f"the line is no record ({str(exc).lower()})"
             continue
         envelope = bytes(row.envelope)
         if row.index != index:
             yield envelope, f"the line says that it is record {row.index}"
         else:
-            # The whole line, so that neither a field of somebody else's nor a second one of the same name can stand in it.
-            same = line.strip() == _record_line(index, envelope)
+            # Compared as a whole, so that the line can hold neither an unknown field nor the same field twice.
+            same = line.strip() == _export_line(index, envelope)
             yield envelope, None if same else "the readable part is not what the envelope says"
 
 
@@ -176,7 +166,7 @@ def _parquet_schema(head: ExportHead | None = None) -> pa.Schema:
 
 def _parquet_row(index: int, envelope: bytes) -> dict[str, object]:
     row: dict[str, object] = {"index": index, "kind": "unreadable", "envelope": envelope}
-    sealed: Sealed | None = None
+    sealed: SealedEntry | None = None
     with suppress(InputError):
         sealed = open_sealed(envelope)
     if sealed is None:
@@ -221,7 +211,7 @@ def _open_parquet(path: Path) -> Export:
         raise InputError("cannot be read as Parquet", source=str(path), hint=hint) from exc
     except msgspec.MsgspecError as exc:
         raise ShapeError("no export of a log", source=str(path), hint=hint) from exc
-    _refuse_format(head, path)
+    _check_format(head, path)
     return Export(head, _read_parquet(file, path, start=head.start))
 
 

@@ -1,12 +1,12 @@
-"""Where do a log's keys live? In a folder: the private key for its owner alone, the public ones for everybody.
+"""A log's keys in a folder: the private key for its owner alone, the public ones for everybody.
 
-Laws: a key is made on first use, never overwritten, mode 0600, and one that others can read is refused; a rotation keeps the old
-key's public half with the end of its window; every file is replaced whole, so a crash leaves the old or the new.
+A private key is created on first use and never overwritten. Every file is replaced whole, so a crash leaves the old or the new.
 """
 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import replace
 from threading import get_ident
 from typing import TYPE_CHECKING
@@ -44,10 +44,15 @@ class KeyFolder:
         return (self._folder / _PRIVATE).exists()
 
     def signer(self, now: str) -> Ed25519Signer:
-        """Return the signer in force; where there is none yet, make it, valid from `now`."""
+        """Return the signer in force; where there is none yet, create it, valid from `now`."""
         path = self._folder / _PRIVATE
         if not path.exists():
-            self._create(path, now)
+            self._folder.mkdir(parents=True, exist_ok=True)
+            private = _new_key()
+            # Of two processes that start at once, the second finds the key of the first.
+            with suppress(FileExistsError):
+                _write_private(path, private)
+                self._write_public([*self.public(), Ed25519Signer(private, not_before=now).public])
         signer = Ed25519Signer(read_private_key(path))
         known = {key.key_id: key for key in self.public()}
         if signer.public.key_id not in known:
@@ -58,11 +63,11 @@ class KeyFolder:
         return signer
 
     def public(self) -> tuple[PublicKey, ...]:
-        """Return every key there was, oldest first; nothing where no key was made yet."""
+        """Return every key there was, oldest first; nothing where no key was created yet."""
         return read_keys(self.public_file.read_bytes()) if self.public_file.exists() else ()
 
     def prepare_next(self, now: str) -> Ed25519Signer:
-        """Return the key that is to take over, on disk before anything on record speaks of it."""
+        """Return the key that is to take over; it is on disk before the log names it."""
         path = self._folder / _NEXT
         if not path.exists():
             _write_private(path, _new_key())
@@ -73,35 +78,26 @@ class KeyFolder:
         old = self.signer(at).public
         new = Ed25519Signer(read_private_key(self._folder / _NEXT), not_before=at)
         others = [key for key in self.public() if key.key_id not in (old.key_id, new.public.key_id)]
+        # The list first: after a crash between the two, the old key still signs, and `renew` finishes the rotation.
         self._write_public([*others, replace(old, not_after=at), new.public])
         (self._folder / _NEXT).replace(self._folder / _PRIVATE)
         return new
 
     def renew(self, retired_id: str, now: str) -> Ed25519Signer:
-        """Return the signer after a rotation on record has retired ours, finishing the rotation where that is left to do.
+        """Return the signer after a rotation on record has retired ours; finish the rotation where a crash interrupted it.
 
-        Called only while the log is held, so that one process at a time does.
+        Called only under the log's lock, so that one process at a time does this.
         """
         signer = self.signer(now)
         unfinished = signer.public.key_id == retired_id and (self._folder / _NEXT).exists()
         return self.promote_next(now) if unfinished else signer
-
-    def _create(self, path: Path, now: str) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True)
-        private = _new_key()
-        try:
-            _write_private(path, private)
-        except FileExistsError:
-            return
-        signer = Ed25519Signer(private, not_before=now)
-        self._write_public([*self.public(), signer.public])
 
     def _write_public(self, keys: list[PublicKey]) -> None:
         replace_file(self.public_file, write_keys(keys))
 
 
 def read_private_key(path: Path) -> Ed25519PrivateKey:
-    """Return the Ed25519 key of a PKCS8 file, which must be its owner's alone."""
+    """Return the Ed25519 key of a PKCS8 file; raise where others can read it."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
@@ -123,6 +119,7 @@ def read_private_key(path: Path) -> Ed25519PrivateKey:
 
 def replace_file(path: Path, data: bytes) -> None:
     """Put a file in place whole and durably."""
+    # A rename within a folder is atomic; syncing first keeps a crash from leaving an empty file under the new name.
     beside = _beside(path)
     with beside.open("wb") as stream:
         stream.write(data)
@@ -155,7 +152,7 @@ def _write_private(path: Path, key: Ed25519PrivateKey) -> None:
         stream.flush()
         os.fsync(stream.fileno())
     try:
-        # A link never replaces: of two processes that start at once, one makes the key and both use it, whole.
+        # A link never replaces: of two processes that start at once, one creates the key and both use it, whole.
         os.link(beside, path)
     finally:
         beside.unlink()

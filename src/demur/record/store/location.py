@@ -1,4 +1,4 @@
-"""Where is a log, and what lies beside it? A folder with a file in it, or a database and a folder for the keys.
+"""Where a log is and what is beside it: a folder with a file in it, or a database and a folder for the keys.
 
     FOLDER/log.db            the records, with their tree
     FOLDER/disclosures.db    salts and texts, erasable
@@ -7,7 +7,7 @@
     FOLDER/checkpoints.txt   every checkpoint that was signed
     FOLDER/log.db-writers    an empty database whose lock says who is writing
 
-Laws: a database's address is never shown with its password; a log that is only read is opened so that it cannot be written.
+A log that is only read is opened so that it cannot be written to.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING
 
 from demur.errors import StoreError, UsageError
 from demur.record.store.key_files import KeyFolder
-from demur.record.store.postgres.address import without_password
+from demur.record.store.postgres_address import without_password
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from demur.record.store.disclosures import PostgresDisclosures, SqliteDisclosures
-    from demur.record.store.growth import LogStore
+    from demur.record.interface import Database
+    from demur.record.store.disclosures import Disclosures
+    from demur.record.store.log_store import LogStore
 
 __all__ = ["LogPlace", "log_place"]
 
@@ -45,7 +46,7 @@ class LogPlace:
 
     @property
     def shown(self) -> str:
-        """The place for people, without a password."""
+        """The place for messages, without a password."""
         return without_password(self.store)
 
     @property
@@ -61,18 +62,27 @@ class LogPlace:
 
     def open(self, *, origin: str | None = None, read_only: bool) -> LogStore:
         """Return the log, opened."""
+        # Only the engine that is used is imported: PostgreSQL's driver is an extra.
         if self.is_database:
-            from demur.record.store.postgres.log import PostgresLog
+            from demur.record.store.postgres import PostgresLog
 
             return PostgresLog(self.store, origin=origin, read_only=read_only)
-        from demur.record.store.sqlite_log import SqliteLog
+        from demur.record.store.sqlite import SqliteLog
 
         return SqliteLog(Path(self.store), origin=origin, read_only=read_only)
 
-    def disclosures(
-        self, clock: Callable[[], str], *, create: bool = False, read_only: bool = False
-    ) -> SqliteDisclosures | PostgresDisclosures:
-        """Return the store of salts and texts; refuse where none was ever kept, unless it is to be made."""
+    def connect(self) -> Database:
+        """Return a read-only connection to the log's tables, for queries of one's own."""
+        if self.is_database:
+            from demur.record.store.postgres import PostgresConnection
+
+            return PostgresConnection(self.store, read_only=True)
+        from demur.record.store.sqlite import SqliteConnection
+
+        return SqliteConnection(Path(self.store), read_only=True)
+
+    def disclosures(self, clock: Callable[[], str], *, create: bool = False, read_only: bool = False) -> Disclosures:
+        """Return the store of salts and texts; raise where none was ever kept, unless `create`."""
         from demur.record.store.disclosures import PostgresDisclosures, SqliteDisclosures
 
         if self.is_database:

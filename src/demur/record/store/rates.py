@@ -1,8 +1,7 @@
-"""How often was the answer no, and whose no was it? Rates from a log's hourly counts, without reading a record.
+"""Rates of denials, filters and refusals from a log's hourly counts, without reading an entry.
 
-Laws: the gateway's denial, the provider's filter and the model's refusal are three rates, never one sum, and one exchange can
-count in several; the gateway's is a share of all exchanges, the other two of those that a provider answered; intervals are
-Wilson's and assume independent exchanges (n = 0: value None, interval [0, 1]). The counts are unsigned: `verify` holds them against the records.
+Intervals are Wilson's and assume independent exchanges (n = 0: value None, interval [0, 1]). The counts are not signed:
+`demur passport verify` compares them with the entries.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from demur.model.estimate import Rate
-    from demur.record.store.growth import RateKey
+    from demur.record.store.entries import RateKey
 
 __all__ = ["FIELDS", "GroupRates", "rates_of"]
 
@@ -30,7 +29,7 @@ _REFUSALS = {DeclineCause.PROVIDER_REFUSAL, DeclineCause.TEXT_REFUSAL}
 
 @dataclass(frozen=True, slots=True)
 class GroupRates:
-    """One group: its values, how many exchanges, how many failed or went unasked, and the three rates."""
+    """One group: its values, how many exchanges, how many got no response, and the three rates."""
 
     group: tuple[str, ...]
     exchanges: int
@@ -43,43 +42,35 @@ class GroupRates:
 def rates_of(
     counts: Iterable[tuple[RateKey, int]], by: Sequence[str], *, since: str = "", until: str = "~"
 ) -> tuple[GroupRates, ...]:
-    """Return the rates by these fields, groups in order; `since` and `until` are beginnings of RFC 3339, both included."""
+    """Return the rates by these fields, groups in order; `since` and `until` are prefixes of RFC 3339, both inclusive."""
     unknown = [field for field in by if field not in FIELDS]
     if unknown:
         raise UsageError(f"`{unknown[0]}` is nothing to group by", hint=f"choose from {', '.join(FIELDS)}")
     groups: dict[tuple[str, ...], Counter[str]] = {}
     for key, n in counts:
         if since <= key.hour and key.hour[: len(until)] <= until:
-            _count(groups.setdefault(tuple(_value(key, field) for field in by), Counter()), key, n)
-    return tuple(_group_rates(group, found) for group, found in sorted(groups.items()))
-
-
-def _value(key: RateKey, field: str) -> str:
-    match field:
-        case "model":
-            return key.model
-        case "decision":
-            return key.decision
-        case _:
-            return key.hour[: _DAY_CHARS if field == "day" else None]
+            values = {"model": key.model, "decision": key.decision, "hour": key.hour, "day": key.hour[:_DAY_CHARS]}
+            _count(groups.setdefault(tuple(values[field] for field in by), Counter()), key, n)
+    # Three rates and never one sum: an exchange can count in several, and their denominators differ.
+    return tuple(
+        GroupRates(
+            group,
+            found["all"],
+            found["all"] - found["answered"],
+            wilson(found["denied"], found["all"]),
+            wilson(found["filtered"], found["answered"]),
+            wilson(found["refused"], found["answered"]),
+        )
+        for group, found in sorted(groups.items())
+    )
 
 
 def _count(found: Counter[str], key: RateKey, n: int) -> None:
     causes = set(key.causes.split(",")) if key.causes else set()
     found["all"] += n
     found["denied"] += n * (DeclineCause.GATEWAY_BLOCK in causes)
+    # A model can only refuse, and a provider only filter, what reached it.
     if key.answered:
         found["answered"] += n
         found["filtered"] += n * (DeclineCause.PROVIDER_FILTER in causes)
         found["refused"] += n * bool(causes & _REFUSALS)
-
-
-def _group_rates(group: tuple[str, ...], found: Counter[str]) -> GroupRates:
-    return GroupRates(
-        group,
-        found["all"],
-        found["all"] - found["answered"],
-        wilson(found["denied"], found["all"]),
-        wilson(found["filtered"], found["answered"]),
-        wilson(found["refused"], found["answered"]),
-    )

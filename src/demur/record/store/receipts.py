@@ -1,7 +1,6 @@
-"""How does whoever submitted a record learn what became of it? By a receipt, made for who asks; on event loops, all at once.
+"""Receipts: how a submitter learns, from a thread or an event loop, that its entry is durable or cannot be kept.
 
-Laws: what became of a record is said once, and is the same whenever it is asked for; an answer that must wait goes on only
-after its record is durable, or fails as the record did; nobody is told while a lock is held.
+An outcome is set once and does not change. Nobody is notified while a lock is held.
 """
 
 from __future__ import annotations
@@ -18,101 +17,101 @@ from demur.errors import DemurError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Bell", "Receipt", "Submission"]
+__all__ = ["LoopNotifier", "Receipt", "Submission"]
 
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """Where a record stands, once it is durable."""
+    """Where an entry is in the log, once it is durable."""
 
     index: int
     leaf: str
     seq: int | None
 
 
-class Bell:
-    """Wakes those who wait on event loops, once a batch and loop: a wake-up each would cost more than the record does."""
+class LoopNotifier:
+    """Wakes those who wait on event loops, once per batch and loop: one wake-up per entry would cost more than the entry."""
 
     def __init__(self) -> None:
-        self.turn = threading.Lock()
-        """Held while a submission is settled or asked for its receipt, never while anybody is told."""
+        self.lock = threading.Lock()
+        """Held while a submission is settled or asked for its receipt."""
         self._due: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
 
-    def note(self, waiter: asyncio.Future[None]) -> None:
-        """Take note of one whose record is settled; called by whoever settles it."""
+    def add(self, waiter: asyncio.Future[None]) -> None:
+        """Add one whose entry is settled; called by the thread that settles it, or by the loop where it already is."""
         loop = waiter.get_loop()
-        if _is_running_here(loop):
+        try:
+            here = asyncio.get_running_loop() is loop
+        except RuntimeError:
+            here = False
+        if here:
             _wake([waiter])
         else:
             self._due.setdefault(loop, []).append(waiter)
 
-    def ring(self) -> None:
-        """Wake all that were noted."""
+    def flush(self) -> None:
+        """Wake all that were added."""
         due, self._due = self._due, {}
         for loop, waiters in due.items():
-            # A loop that was closed meanwhile has nobody left to wake.
+            # A loop that was closed meanwhile raises, and nobody on it is waiting any more.
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(_wake, waiters)
 
 
 class Submission:
-    """A record on its way: when it is durable, and whether the answer must wait for that."""
+    """An entry on its way into the log, and whether the response must wait for it."""
 
-    __slots__ = ("_bell", "_outcome", "_receipt", "must_wait")
+    __slots__ = ("_notifier", "_outcome", "_receipt", "must_wait")
 
-    def __init__(self, *, must_wait: bool, bell: Bell) -> None:
+    def __init__(self, *, must_wait: bool, notifier: LoopNotifier) -> None:
         self.must_wait = must_wait
-        self._bell = bell
+        self._notifier = notifier
         self._receipt: Future[Receipt] | None = None
         self._outcome: Receipt | DemurError | None = None
 
     @property
     def receipt(self) -> Future[Receipt]:
-        """Where the record stands, to be waited for from any thread; made for who asks, since for most records nobody does."""
-        with self._bell.turn:
+        """The outcome, to be waited for from any thread."""
+        # Created on request: a Future costs a lock and a condition, and for most entries nobody asks.
+        with self._notifier.lock:
             if self._receipt is None:
                 self._receipt = Future()
                 self._receipt.set_running_or_notify_cancel()
                 if self._outcome is not None:
-                    _tell(self._receipt, self._outcome)
+                    _resolve(self._receipt, self._outcome)
             return self._receipt
 
     @property
     def settled(self) -> bool:
-        """Whether the record is durable, or given up."""
+        """Whether the entry is durable, or given up."""
         return self._outcome is not None
 
     def settle(self, outcome: Receipt | DemurError) -> None:
-        """Say once what became of the record."""
-        with self._bell.turn:
+        """Set the outcome, once."""
+        with self._notifier.lock:
             self._outcome, receipt = outcome, self._receipt
+        # Outside of the lock: a callback of the future may ask for another receipt.
         if receipt is not None:
-            _tell(receipt, outcome)
+            _resolve(receipt, outcome)
 
     async def acknowledged(self) -> None:
-        """Return once the answer may be given; raise where the record cannot be kept."""
+        """Wait until the entry is durable, where the response must wait for that; raise where it cannot be kept."""
         if self.must_wait:
             waiter = asyncio.get_running_loop().create_future()
             receipt = self.receipt
-            receipt.add_done_callback(lambda _: self._bell.note(waiter))
+            receipt.add_done_callback(lambda _: self._notifier.add(waiter))
             await waiter
             receipt.result()
 
 
-def _is_running_here(loop: asyncio.AbstractEventLoop) -> bool:
-    try:
-        return asyncio.get_running_loop() is loop
-    except RuntimeError:
-        return False
-
-
 def _wake(waiters: Sequence[asyncio.Future[None]]) -> None:
     for waiter in waiters:
+        # One whose client has disconnected is cancelled by now.
         if not waiter.done():
             waiter.set_result(None)
 
 
-def _tell(receipt: Future[Receipt], outcome: Receipt | DemurError) -> None:
+def _resolve(receipt: Future[Receipt], outcome: Receipt | DemurError) -> None:
     if isinstance(outcome, DemurError):
         receipt.set_exception(outcome)
     else:

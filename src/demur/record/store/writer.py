@@ -1,10 +1,8 @@
-"""Who puts records in order, seals them and makes them durable? One thread a process, in batches.
+"""The writer: one thread per process that seals submitted entries and appends them to the log in batches.
 
-Laws: a request never waits for a lock of the log, only, where it must, for its own record; a denial, and in `sync` every record,
-is durable before it is acknowledged; in `async` a crash loses at most `max_unsynced` records, all submitted within one interval
-and two commits before it: from then on submissions must wait. A record is sealed ahead of the turn to append and sealed anew only where
-another process continued its session or rotated the key meanwhile. What the store refuses is told to those who wait, and kept to
-be tried again for those who no longer do.
+A request never waits for the log's lock, only, where it must, for its own entry. A denial, and with `sync` every entry, is
+durable before it is acknowledged; with `async` a crash loses at most `max_unsynced` entries. What the store rejects is reported
+to those who wait, and kept to be tried again for those who no longer do.
 """
 
 from __future__ import annotations
@@ -19,38 +17,37 @@ from demur.errors import DemurError, ShapeError, StoreError
 from demur.io.log import LogEvent, log_event
 from demur.model.passport import Durability, LogEntry, Passport, Restart
 from demur.record.checkpoint import Checkpoint, issue_checkpoint
-from demur.record.store.cache import LeftState
-from demur.record.store.growth import Line
-from demur.record.store.loop_sealing import sealed_on
-from demur.record.store.receipts import Bell, Receipt, Submission
-from demur.record.store.sealing import LineSealer, utc_now
+from demur.record.seal import SealedEntry
+from demur.record.store.receipts import LoopNotifier, Receipt, Submission
+from demur.record.store.sealing import EntrySealer, seal_on_loop, utc_now
+from demur.record.tree import Frontier
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from demur.record.commit import Disclosure
     from demur.record.interface import DisclosureStore, SessionTail
     from demur.record.store.anchor_files import AnchorFile
-    from demur.record.store.growth import LogStore
+    from demur.record.store.log_store import LogStore
     from demur.record.store.sealing import SignerSource
-    from demur.record.tree import Frontier
 
-__all__ = ["Durability", "LogWriter", "WriterSettings"]
+__all__ = ["Durability", "LogWriter", "WriterCache", "WriterSettings"]
 
-_PATIENT = 5
-"""How many intervals records wait that nobody waits for: a batch costs as much for one record as for many."""
+# How many intervals entries wait that nobody waits for: a commit costs as much for one entry as for many.
+_IDLE_FACTOR = 5
+# The pause after a store failed.
 _RETRY_S = 0.25
-"""How long a store that failed is left alone."""
+_MAX_TAILS = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class WriterSettings:
-    """How often is committed, how much may be at stake, how often the log is signed."""
+    """How often to commit, how much may be lost in a crash, how often to sign the log."""
 
     durability: Durability = Durability.ASYNC
     interval_s: float = 0.010
-    """Commits begin at least this far apart, and five times as far where no answer waits for them; the first after a pause
+    """Commits begin at least this far apart, and five times as far where no response waits for them; the first after a pause
     begins at once."""
     max_unsynced: int = 1000
     max_batch: int = 1000
@@ -64,11 +61,49 @@ class _Queued:
     disclosures: tuple[Disclosure, ...]
     submission: Submission
     durable: bool = False
-    """Whether it is a denial, which is tried again although its client was told."""
-    kept: bool = False
+    """Whether it is a denial, which is tried again although its client got an error."""
+    disclosed: bool = False
     """Whether the disclosures are in their store already."""
-    tried: Line | None = None
-    """What was sealed of it when a commit last failed."""
+    tried: SealedEntry | None = None
+    """What was sealed when a commit last failed."""
+
+
+class WriterCache:
+    """The log as a writer left it: the tails of the sessions that it wrote last, and the keys that were not retired.
+
+    It counts only while the log is in exactly that state: one entry of another writer makes all of it obsolete.
+    """
+
+    def __init__(self, most: int = _MAX_TAILS) -> None:
+        self._most = most
+        self._frontier = Frontier()
+        self._tails: dict[str, SessionTail | None] = {}
+        self._keys: Collection[str] = ()
+        self._ours = False
+
+    def expected(self) -> Frontier | None:
+        """Return the state in which the log is likely to be; None where others write too, so that it has to be read."""
+        return self._frontier if self._ours else None
+
+    def tails(self, frontier: Frontier) -> Mapping[str, SessionTail | None]:
+        """Return the tails that are known of the log at this state."""
+        return self._tails if frontier == self._frontier else {}
+
+    def keys(self, frontier: Frontier) -> Collection[str]:
+        """Return the keys that are known not to be retired at this state."""
+        return self._keys if frontier == self._frontier else ()
+
+    def update(
+        self, tails: Mapping[str, SessionTail | None], keys: Collection[str], *, before: Frontier, after: Frontier
+    ) -> None:
+        """Remember what is true after a batch that brought the log from one state to another."""
+        self._ours = before == self._frontier
+        # Forgetting everything at the bound is cheaper than to keep an order of use, and happens every few thousand sessions.
+        if not self._ours or len(self._tails) + len(tails) > self._most:
+            self._tails = {}
+        self._frontier, self._keys = after, keys
+        if len(tails) <= self._most:
+            self._tails |= tails
 
 
 class LogWriter:
@@ -83,24 +118,24 @@ class LogWriter:
         disclosures: DisclosureStore | None = None,
         anchor: AnchorFile | None = None,
         clock: Callable[[], str] = utc_now,
-        told: Callable[[int, int], None] | None = None,
+        on_batch: Callable[[int, int], None] | None = None,
     ) -> None:
-        """Write to a store; `keys` None means `signing: none`, stamped on each record.
+        """Write to a store; `keys` None means `signing: none`, stated in each entry.
 
-        `told` hears, in the writer's thread and before anybody who waits, how many records were written and how many lost.
+        `on_batch` is called in the writer's thread, before those who wait, with how many entries were written and lost.
         """
         self._store, self._settings = store, settings
         self._disclosures, self._anchor, self._clock = disclosures, anchor, clock
-        self._told = told or (lambda _written, _lost: None)
-        self._sealer = LineSealer(keys, clock)
+        self._on_batch = on_batch or (lambda _written, _lost: None)
+        self._sealer = EntrySealer(keys, clock)
         self._queue: deque[_Queued] = deque()
         self._unsynced = self._given_up = self._awaited = 0
         self._failure: StoreError | None = None
         self._unanchored: StoreError | None = None
         self._in_flight: list[_Queued] = []
         self._changed = threading.Condition()
-        self._bell = Bell()
-        self._left = LeftState()
+        self._notifier = LoopNotifier()
+        self._cache = WriterCache()
         self._closing = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._last_commit = self._last_checkpoint_at = time.monotonic()
@@ -109,46 +144,46 @@ class LogWriter:
         self._thread = threading.Thread(target=self._work, name="demur-log-writer", daemon=True)
 
     def start(self, config_digest: str, policy_digest: str, *, loop: asyncio.AbstractEventLoop | None = None) -> None:
-        """Join the log, put a restart on record where the log had come to rest, and begin to write.
+        """Join the log, record a restart where no other writer is alive, and begin to write.
 
-        Where most records come from an event loop, name it: sealing them there costs less than in a thread beside it.
+        Where most entries come from an event loop, give it: sealing them there costs less than in a thread beside it.
         """
         self._loop = loop
         if self._anchor is not None and self._anchor.torn_bytes:
             torn = ShapeError("an unfinished checkpoint was cut off the file of checkpoints")
             log_event(LogEvent.RECORD_FAILED, part="store", error=torn)
-        with self._store.exclusive() as held:
-            found = held.join()
-            frontier = held.frontier()
+        with self._store.exclusive() as locked:
+            found = locked.join()
+            frontier = locked.frontier()
             if self._anchor is not None:
-                self._anchor.refuse_contradiction(self._checkpoint(frontier), self._store.node)
+                self._anchor.check_extends(self._checkpoint(frontier), self._store.node)
             # Before anything is sealed or signed: the key may have been retired since it was read.
-            self._sealer.renew(held)
+            self._sealer.renew(locked)
             if found.alone and frontier.size:
                 facts = (frontier.size, frontier.root().hex(), config_digest, policy_digest)
-                held.append([self._sealer.line(Restart(self._clock(), *facts, clean=found.clean))])
-            self._frontier = held.frontier()
+                locked.append([self._sealer.seal(Restart(self._clock(), *facts, clean=found.clean))])
+            self._frontier = locked.frontier()
         self._last_commit = time.monotonic() - self._settings.interval_s
         self._thread.start()
 
     def submit(self, entry: LogEntry, *, disclosures: Sequence[Disclosure] = (), durable: bool = False) -> Submission:
-        """Queue an entry; its number, link and time are given when it is sealed. `durable` is for denials."""
+        """Queue an entry; its number, link and time are set when it is sealed. `durable` is for denials."""
         with self._changed:
             if self._closing:
                 raise StoreError("the writer is closed", hint="submit before closing it")
             at_stake = self._unsynced >= self._settings.max_unsynced or self._failure is not None
             must_wait = durable or at_stake or self._settings.durability is Durability.SYNC
-            submission = Submission(must_wait=must_wait, bell=self._bell)
+            submission = Submission(must_wait=must_wait, notifier=self._notifier)
             self._unsynced += not must_wait
             self._awaited += must_wait
             self._queue.append(_Queued(entry, tuple(disclosures), submission, durable=durable))
+            # With entries in the queue the writer wakes by its own clock; waking it for each would cost more than the entry.
             if len(self._queue) == 1 or (must_wait and self._awaited == 1):
-                # Whoever has something to write wakes by its own clock; to be woken for each record costs more than the record.
                 self._changed.notify()
         return submission
 
     def close(self) -> None:
-        """Write what is left, sign the log and leave it in order; raise where records had to be given up."""
+        """Write what is left, sign the log and leave it in order; raise where entries had to be given up."""
         with self._changed:
             self._closing = True
             self._changed.notify()
@@ -159,9 +194,17 @@ class LogWriter:
             failure = self._failure or StoreError("the writer stopped on a fault of its own")
             lost = "a record" if self._given_up == 1 else f"{self._given_up:,} records"
             raise StoreError(f"{lost} could not be written: {failure.what}", hint=failure.hint)
-        self._sign_last()
-        with self._store.exclusive() as held:
-            held.leave()
+        try:
+            # Others may have appended since, and a rotation may have retired our key for the sizes after it.
+            with self._store.exclusive() as locked:
+                self._sealer.renew(locked)
+                frontier = locked.frontier()
+        except StoreError:
+            # What we wrote ourselves was written while our key was in force.
+            frontier = self._frontier
+        self._sign_log(frontier)
+        with self._store.exclusive() as locked:
+            locked.leave()
         if self._unanchored is not None:
             raise self._unanchored
 
@@ -177,29 +220,29 @@ class LogWriter:
                 if self._in_flight:
                     self._last_commit = time.monotonic()
                     self._write(self._in_flight)
-                    self._bell.ring()
-                if self._checkpoint_due():
+                    self._notifier.flush()
+                new = self._frontier.size - self._checkpointed
+                full = new >= self._settings.checkpoint_records and self._unanchored is None
+                if full or (new > 0 and time.monotonic() >= self._checkpoint_by()):
                     self._sign_log(self._frontier)
         finally:
-            self._give_up()
-
-    def _give_up(self) -> None:
-        """Tell everybody who is left; nobody is, unless the store or the thread itself failed."""
-        with self._changed:
-            self._closing = True
-            left = {id(item): item for item in (*self._in_flight, *self._queue) if not item.submission.settled}
-        self._given_up = len(left)
-        self._told(0, len(left))
-        for item in left.values():
-            item.submission.settle(self._failure or StoreError("the writer stopped on a fault of its own"))
-        self._bell.ring()
+            # Nothing is left, unless the store or this thread itself failed; nobody may wait forever in that case.
+            with self._changed:
+                self._closing = True
+                left = {id(item): item for item in (*self._in_flight, *self._queue) if not item.submission.settled}
+            self._given_up = len(left)
+            self._on_batch(0, len(left))
+            for item in left.values():
+                item.submission.settle(self._failure or StoreError("the writer stopped on a fault of its own"))
+            self._notifier.flush()
 
     def _next_batch(self) -> list[_Queued]:
         """Wait until there is something to write and the interval has passed, or a checkpoint is due."""
         with self._changed:
             while not self._closing:
                 now = time.monotonic()
-                ready = self._last_commit + self._pause()
+                interval_s = self._settings.interval_s * (1 if self._awaited else _IDLE_FACTOR)
+                ready = self._last_commit + (interval_s if self._failure is None else _RETRY_S)
                 due = self._checkpoint_by()
                 pending = self._frontier.size > self._checkpointed
                 if self._queue and now >= ready:
@@ -212,19 +255,23 @@ class LogWriter:
             self._awaited -= sum(item.submission.must_wait for item in batch)
             return batch
 
-    def _pause(self) -> float:
-        """Return how far apart commits are to begin now."""
-        if self._failure is not None:
-            return _RETRY_S
-        return self._settings.interval_s * (1 if self._awaited else _PATIENT)
-
     def _write(self, batch: list[_Queued]) -> None:
         try:
-            self._keep_disclosures(batch)
-            before = [(item, self._found(item)) for item in batch if item.tried is not None]
-            done: list[tuple[_Queued, Receipt | DemurError]] = [(item, at) for item, at in before if at is not None]
-            there = {id(item) for item, _ in done}
-            done += self._append([item for item in batch if id(item) not in there])
+            # Texts before the entries that commit to them: a text without its entry is swept by its age.
+            new = [item for item in batch if item.disclosures and not item.disclosed]
+            if new and self._disclosures is not None:
+                self._disclosures.put([each for item in new for each in item.disclosures])
+                for item in new:
+                    item.disclosed = True
+            done: list[tuple[_Queued, Receipt | DemurError]] = []
+            for item in batch:
+                # A failure may have come after the commit: an entry that was tried before may be in the log already.
+                if item.tried is not None and isinstance(entry := item.tried.entry, Passport):
+                    there = self._store.session_entry(entry.session, entry.seq)
+                    if there is not None and there.envelope == item.tried.envelope:
+                        done.append((item, _receipt(item.tried, there.index)))
+            found = {id(item) for item, _ in done}
+            done += self._append([item for item in batch if id(item) not in found])
         except DemurError as exc:
             self._put_back(batch, exc if isinstance(exc, StoreError) else StoreError(exc.what, hint=exc.hint))
             return
@@ -232,7 +279,7 @@ class LogWriter:
         with self._changed:
             self._unsynced -= sum(not item.submission.must_wait for item in batch)
         lost = sum(isinstance(outcome, DemurError) for _, outcome in done)
-        self._told(len(done) - lost, lost)
+        self._on_batch(len(done) - lost, lost)
         for item, outcome in done:
             item.submission.settle(outcome)
 
@@ -242,85 +289,51 @@ class LogWriter:
         with self._changed:
             for item in batch:
                 if item.durable and item.submission.must_wait and self._unsynced < self._settings.max_unsynced:
-                    # Whoever was denied hears of it in any case: the record is owed, as those of answers that went on.
-                    item.submission = Submission(must_wait=False, bell=self._bell)
+                    # The client gets its error in any case, so the record of the denial must not be dropped.
+                    item.submission = Submission(must_wait=False, notifier=self._notifier)
                     self._unsynced += 1
             again = [item for item in batch if not item.submission.must_wait]
             self._queue.extendleft(reversed(again))
-        self._told(0, len(batch) - len(again))
+        self._on_batch(0, len(batch) - len(again))
         for submission in waiting:
             submission.settle(failure)
 
-    def _keep_disclosures(self, batch: Sequence[_Queued]) -> None:
-        """Keep texts before the records that speak of them: a text without its record is swept by its age."""
-        new = [item for item in batch if item.disclosures and not item.kept]
-        if new and self._disclosures is not None:
-            self._disclosures.put([each for item in new for each in item.disclosures])
-            for item in new:
-                item.kept = True
-
     def _append(self, batch: Sequence[_Queued]) -> list[tuple[_Queued, Receipt | DemurError]]:
         entries = [item.entry for item in batch]
-        before = self._left.expected() or self._store.frontier()
-        tails = self._tails_of({entry.session: None for entry in entries if isinstance(entry, Passport)}, before)
-        left = dict(tails)
-        sealed = sealed_on(self._loop, self._sealer.lines(entries, left), len(entries))
-        with self._store.exclusive() as held:
-            # Where nobody has written since, what was read then holds now, and is not looked up again.
-            found = held.frontier()
-            if found == before:
-                held.take(tails, self._left.keys(found))
-            now = held.session_tails(tails)
-            if self._sealer.renew(held) or now != tails:
-                sealed, left = list(self._sealer.lines(entries, now)), now
-            for item, line in zip(batch, sealed, strict=True):
-                item.tried = line if isinstance(line, Line) else None
-            places = iter(held.append([line for line in sealed if isinstance(line, Line)]))
-            frontier = held.frontier()
-            # A rotation in the batch retires the very key that signed it.
-            keys = [key_id for key_id in self._sealer.key_ids if not held.is_retired(key_id)]
-        self._left.leave(left, keys, before=found, after=frontier)
-        self._frontier = frontier
-        outcomes = (_receipt(line, next(places)) if isinstance(line, Line) else line for line in sealed)
-        return list(zip(batch, outcomes, strict=True))
-
-    def _tails_of(self, sessions: Collection[str], frontier: Frontier) -> dict[str, SessionTail | None]:
-        """Return the sessions' tails in the log at this state, asking only for those that we have not written ourselves."""
-        known = self._left.tails(frontier)
+        before = self._cache.expected() or self._store.frontier()
+        known = self._cache.tails(before)
+        sessions = {entry.session: None for entry in entries if isinstance(entry, Passport)}
         unknown = [session for session in sessions if session not in known]
-        found = self._store.session_tails(unknown) if unknown else {}
-        return {session: known[session] if session in known else found[session] for session in sessions}
-
-    def _found(self, item: _Queued) -> Receipt | None:
-        """Return where an entry stands that was tried before: the failure may have come after the commit."""
-        if item.tried is None or not isinstance(item.tried.entry, Passport):
-            return None
-        row = self._store.row_of(item.tried.entry.session, item.tried.entry.seq)
-        return _receipt(item.tried, row.place) if row is not None and row.envelope == item.tried.envelope else None
+        read = self._store.session_tails(unknown) if unknown else {}
+        tails = {session: known[session] if session in known else read[session] for session in sessions}
+        # Sealed before the lock is taken, which other processes wait for, and again only where one of them has continued a
+        # session or rotated the key meanwhile.
+        after = dict(tails)
+        sealed = seal_on_loop(self._loop, self._sealer.seal_all(entries, after), len(entries))
+        with self._store.exclusive() as locked:
+            found = locked.frontier()
+            if found == before:
+                locked.assume(tails, self._cache.keys(found))
+            now = locked.session_tails(tails)
+            if self._sealer.renew(locked) or now != tails:
+                sealed, after = list(self._sealer.seal_all(entries, now)), now
+            for item, each in zip(batch, sealed, strict=True):
+                item.tried = each if isinstance(each, SealedEntry) else None
+            indices = iter(locked.append([each for each in sealed if isinstance(each, SealedEntry)]))
+            frontier = locked.frontier()
+            # A rotation in the batch retires the very key that signed it.
+            keys = [key_id for key_id in self._sealer.key_ids if not locked.is_retired(key_id)]
+        self._cache.update(after, keys, before=found, after=frontier)
+        self._frontier = frontier
+        outcomes = (_receipt(each, next(indices)) if isinstance(each, SealedEntry) else each for each in sealed)
+        return list(zip(batch, outcomes, strict=True))
 
     def _checkpoint(self, frontier: Frontier) -> Checkpoint:
         return Checkpoint(self._store.origin, frontier.size, frontier.root())
 
-    def _checkpoint_due(self) -> bool:
-        new = self._frontier.size - self._checkpointed
-        late = time.monotonic() >= self._checkpoint_by()
-        full = new >= self._settings.checkpoint_records and self._unanchored is None
-        return full or (new > 0 and late)
-
     def _checkpoint_by(self) -> float:
         """Return when the log has to be signed again: soon, where that failed the last time."""
         return self._last_checkpoint_at + (self._settings.checkpoint_s if self._unanchored is None else _RETRY_S)
-
-    def _sign_last(self) -> None:
-        """Sign the log as others have left it, with the key that may: a rotation since retires ours for the sizes after it."""
-        try:
-            with self._store.exclusive() as held:
-                self._sealer.renew(held)
-                frontier = held.frontier()
-        except StoreError:
-            # What we wrote ourselves was written while our key was in force.
-            frontier = self._frontier
-        self._sign_log(frontier)
 
     def _sign_log(self, frontier: Frontier) -> None:
         """Sign a size at which our key was in force, keep the checkpoint and anchor it."""
@@ -340,5 +353,5 @@ class LogWriter:
         self._last_checkpoint_at = time.monotonic()
 
 
-def _receipt(line: Line, index: int) -> Receipt:
-    return Receipt(index, line.leaf.hex(), line.entry.seq if isinstance(line.entry, Passport) else None)
+def _receipt(sealed: SealedEntry, index: int) -> Receipt:
+    return Receipt(index, sealed.leaf.hex(), sealed.entry.seq if isinstance(sealed.entry, Passport) else None)

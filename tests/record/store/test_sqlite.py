@@ -5,25 +5,26 @@ from __future__ import annotations
 import os
 import signal
 import sqlite3
+import stat
 import subprocess
 import sys
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.record.logs import busy_log
+from tests.record.logs import Log, busy_log
 from tests.record.store.passport_logs import ORIGIN, decided, gate_in, small_log, writing
 
 from demur.errors import StoreError, UsageError
 from demur.model.passport import Restart
+from demur.record.interface import SessionTail
 from demur.record.seal import open_sealed
 from demur.record.store.checks import StoreCheck
-from demur.record.store.growth import joined, parted
 from demur.record.store.location import log_place
-from demur.record.store.schema import Migration, steps_from
-from demur.record.store.sqlite_log import SqliteLog
+from demur.record.store.log_store import Migration, missing_steps
+from demur.record.store.sqlite import SqliteConnection, SqliteLog
 from demur.record.tree import MemoryTree, inclusion_proof, is_included, leaf_hash
 from demur.record.verify import Evidence, Trust, verify
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[3]
 Child = subprocess.Popen[str]
+LOOK = "import sqlite3, sys; print(sqlite3.connect(sys.argv[1]).execute('SELECT count(*) FROM records').fetchone()[0])"
 WRITER = """
 import sys
 from collections import Counter
@@ -107,6 +109,13 @@ def sound(folder: Path) -> int:
     return found.records
 
 
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SqliteLog]:
+    """An empty log."""
+    with closing(SqliteLog(tmp_path / "log.db", origin=ORIGIN)) as opened:
+        yield opened
+
+
 def test_a_store_keeps_the_port_of_the_record_stage(tmp_path: Path) -> None:
     """What is appended is read back byte for byte, with the frontier, nodes, tails and proofs of the same tree."""
     made = busy_log(11)
@@ -124,33 +133,28 @@ def test_a_store_keeps_the_port_of_the_record_stage(tmp_path: Path) -> None:
     with_store.close()
 
 
-def test_a_checkpoint_with_more_signatures_replaces_the_earlier(tmp_path: Path) -> None:
+def test_a_checkpoint_with_more_signatures_replaces_the_earlier(store: SqliteLog) -> None:
     """Of two checkpoints of one size the one that carries more signatures is kept."""
     made = busy_log(2)
-    store = SqliteLog(tmp_path / "log.db", origin=ORIGIN)
     note = made.checkpoint()
     more = note + note.splitlines(keepends=True)[-1]
     for given in (note, more, note):
         store.add_checkpoint(2, given)
     assert list(store.checkpoints()) == [more]
     assert list(store.checkpoints(3)) == []
-    store.close()
 
 
-def test_a_batch_that_does_not_follow_is_refused_whole(tmp_path: Path) -> None:
+def test_a_batch_that_does_not_follow_is_refused_whole(store: SqliteLog) -> None:
     """A batch whose last passport continues no tail leaves the store as it was."""
     made = busy_log(4)
-    store = SqliteLog(tmp_path / "log.db", origin=ORIGIN)
     with pytest.raises(UsageError, match="does not follow"):
         store.append([*made.envelopes[:2], made.envelopes[0]])
     assert store.frontier().size == 0
-    assert list(store.rows(0, 9)) == []
-    store.close()
+    assert list(store.entries(0, 9)) == []
 
 
-def test_a_missing_record_is_an_error_to_read(tmp_path: Path) -> None:
+def test_a_missing_record_is_an_error_to_read(tmp_path: Path, store: SqliteLog) -> None:
     """Reading over a gap raises, naming the record."""
-    store = SqliteLog(tmp_path / "log.db", origin=ORIGIN)
     store.append(busy_log(4).envelopes)
     db = sqlite3.connect(tmp_path / "log.db")
     db.execute("DELETE FROM records WHERE idx = 1")
@@ -158,7 +162,6 @@ def test_a_missing_record_is_an_error_to_read(tmp_path: Path) -> None:
     db.close()
     with pytest.raises(StoreError, match="record 1 is missing"):
         list(store.read(0, 4))
-    store.close()
 
 
 def test_a_log_keeps_its_name(tmp_path: Path) -> None:
@@ -170,21 +173,13 @@ def test_a_log_keeps_its_name(tmp_path: Path) -> None:
         SqliteLog(tmp_path / "log.db", origin="other.example/log")
 
 
-@pytest.mark.parametrize(
-    "envelope", [b"", b"{}", b'{"payload":"', b'{"payload":"x"}', b'{"payload":"AA=="', b'{"payload":"AB=="}']
-)
-def test_an_envelope_of_any_form_is_kept(envelope: bytes) -> None:
-    """Parting and joining give back every sequence of bytes, canonical or not."""
-    assert joined(*parted(envelope)) == envelope
-
-
 def test_steps_are_applied_from_where_a_store_is() -> None:
     """A store gets the steps after its version; a later version than ours is refused."""
     steps = (Migration(1, "a"), Migration(2, "b"), Migration(3, "c"))
-    assert [step.version for step in steps_from(1, steps)] == [2, 3]
-    assert steps_from(3, steps) == ()
+    assert [step.version for step in missing_steps(1, steps)] == [2, 3]
+    assert missing_steps(3, steps) == ()
     with pytest.raises(StoreError, match="of version 4"):
-        steps_from(4, steps)
+        missing_steps(4, steps)
 
 
 def test_files_are_for_their_owner_alone(tmp_path: Path) -> None:
@@ -199,15 +194,15 @@ def test_a_full_disk_is_told_and_nothing_acknowledged_is_lost(tmp_path: Path) ->
     place = log_place(str(tmp_path))
     gate = gate_in(tmp_path / "policy")
     with writing(place) as writer:
-        db = writer._store._db  # type: ignore[attr-defined]  # this store is SQLite's
-        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        (pages,) = db.execute("PRAGMA page_count").fetchone()
-        db.execute(f"PRAGMA max_page_count = {pages + 2}")
+        db = writer._store.db
+        db.ask("PRAGMA wal_checkpoint(TRUNCATE)")
+        ((pages,),) = db.ask("PRAGMA page_count")
+        db.ask(f"PRAGMA max_page_count = {pages + 2}")
         outcomes = [writer.submit(decided(gate, f"{n}" * 5000)).receipt.exception(timeout=30) for n in range(8)]
         failed = [str(outcome) for outcome in outcomes if outcome is not None]
         assert "cannot grow: the disk or the file's limit is full" in failed[0]
         during = writer.failure
-        db.execute("PRAGMA max_page_count = 1000000")
+        db.ask("PRAGMA max_page_count = 1000000")
         writer.submit(decided(gate)).receipt.result(timeout=30)
     assert isinstance(during, StoreError)
     assert writer.failure is None
@@ -250,7 +245,7 @@ def test_several_processes_write_one_log(tmp_path: Path) -> None:
             assert process.wait() == 0
     size = sound(tmp_path)
     store = log_place(str(tmp_path)).open(read_only=True)
-    kinds = Counter(row.kind for row in store.rows(0, size))
+    kinds = Counter(row.kind for row in store.entries(0, size))
     shared = store.session_tail("shared")
     store.close()
     # One that was slow to start may have found the log at rest, and said so.
@@ -265,7 +260,7 @@ def test_a_restart_is_on_record_only_where_the_log_had_come_to_rest(tmp_path: Pa
     with writing(place), writing(place):
         pass
     store = place.open(read_only=True)
-    kinds = [row.kind for row in store.rows(0, 9)]
+    kinds = [row.kind for row in store.entries(0, 9)]
     entry = open_sealed(next(store.read(2, 3))).entry
     store.close()
     assert kinds == ["passport", "passport", "restart"]
@@ -274,16 +269,14 @@ def test_a_restart_is_on_record_only_where_the_log_had_come_to_rest(tmp_path: Pa
     assert entry.size == 2
 
 
-def test_a_tree_that_memory_grows_is_the_one_in_the_store(tmp_path: Path) -> None:
+def test_a_tree_that_memory_grows_is_the_one_in_the_store(store: SqliteLog) -> None:
     """Every node that the store keeps is the one of a tree in memory over the same leaves."""
     made = busy_log(9)
-    store = SqliteLog(tmp_path / "log.db", origin=ORIGIN)
     store.append(made.envelopes)
     tree = MemoryTree(leaf_hash(envelope) for envelope in made.envelopes)
     for level in range(4):
         assert all(tree.node(level, index) == digest for index, digest in store.level(level))
         assert sum(1 for _ in store.level(level)) == 9 >> level
-    store.close()
 
 
 @pytest.mark.parametrize("size", [1, 2, 5, 63, 64, 65, 150])
@@ -297,33 +290,115 @@ def test_a_batch_of_any_size_is_written_as_its_records_one_by_one(tmp_path: Path
             store.append(made.envelopes[start : start + step])
         assert list(store.read(0, size)) == made.envelopes
         names = ("records", "nodes", "rollup", "state", "retired_keys")
-        tables.append([store._db.execute(f"SELECT *, typeof(1) FROM {table}").fetchall() for table in names])  # noqa: S608 — ours
+        tables.append([store.db.ask(f"SELECT *, typeof(1) FROM {table}") for table in names])  # noqa: S608 — ours
         store.close()
     assert tables[0] == tables[1]
 
 
-def test_a_batch_that_fails_half_way_leaves_nothing(tmp_path: Path) -> None:
+def test_a_batch_that_fails_half_way_leaves_nothing(store: SqliteLog) -> None:
     """Where one row of many cannot be written, none of the batch is, and the log goes on once it can."""
     made = busy_log(9)
-    store = SqliteLog(tmp_path / "log.db", origin=ORIGIN)
     store.append(made.envelopes[:2])
     before = store.frontier()
-    store._db.execute("INSERT INTO records VALUES (6, x'00', x'00', 'restart', '', NULL, NULL)")
+    store.db.ask("INSERT INTO records VALUES (6, x'00', x'00', 'restart', '', NULL, NULL)")
     with pytest.raises(StoreError, match="do not agree"):
         store.append(made.envelopes[2:])
-    assert (store.frontier(), store._db.in_transaction) == (before, False)
-    assert [row.place for row in store.rows(0, None)] == [0, 1, 6]
-    store._db.execute("DELETE FROM records WHERE idx = 6")
+    assert isinstance(store.db, SqliteConnection)
+    assert (store.frontier(), store.db.native.in_transaction) == (before, False)
+    assert [row.index for row in store.entries(0, None)] == [0, 1, 6]
+    store.db.ask("DELETE FROM records WHERE idx = 6")
     assert store.append(made.envelopes[2:]) == range(2, 9)
     assert store.frontier() == made.tree.frontier
-    store.close()
 
 
-def test_damaged_tails_are_told(tmp_path: Path) -> None:
+def test_damaged_tails_are_told(store: SqliteLog) -> None:
     """A row that no writer of ours can have made is an error with a way out, not a guess at the session's number."""
-    store = SqliteLog(tmp_path / "log.db", origin=ORIGIN)
     store.append(busy_log(2).envelopes)
-    store._db.execute("UPDATE records SET seq = 'x' WHERE session = 'a'")
+    store.db.ask("UPDATE records SET seq = 'x' WHERE session = 'a'")
     with pytest.raises(StoreError, match="damaged"):
         store.session_tail("a")
-    store.close()
+
+
+def records_seen_elsewhere(path: str) -> int:
+    """Open, read and close the log in a process of its own, as the last to leave would."""
+    done = subprocess.run([sys.executable, "-c", LOOK, path], capture_output=True, text=True, check=True)  # noqa: S603 — ours
+    return int(done.stdout)
+
+
+def test_opening_a_log_twice_keeps_its_locks(tmp_path: Path) -> None:
+    """After a second store was opened in a process, another process that comes and goes leaves the write-ahead log alone."""
+    place = log_place(str(tmp_path))
+    gate = gate_in(tmp_path / "policy")
+    with writing(place) as writer:
+        writer.submit(decided(gate)).receipt.result(timeout=30)
+        second = place.open(origin=ORIGIN, read_only=False)
+        assert records_seen_elsewhere(place.store) == 1
+        for _ in range(3):
+            writer.submit(decided(gate)).receipt.result(timeout=30)
+        assert records_seen_elsewhere(place.store) == 4
+        second.close()
+
+
+def test_a_new_file_is_its_owners_and_an_old_one_keeps_its_mode(tmp_path: Path) -> None:
+    """A log is made for its owner alone; one that its owner has opened to others stays so."""
+    place = log_place(str(tmp_path))
+    place.open(origin=ORIGIN, read_only=False).close()
+    path = tmp_path / "log.db"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    path.chmod(0o640)
+    place.open(origin=ORIGIN, read_only=False).close()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+
+
+@pytest.mark.parametrize("version", [0, 1])
+@pytest.mark.parametrize("read_only", [True, False])
+def test_the_database_of_another_program_is_refused(tmp_path: Path, version: int, read_only: bool) -> None:  # noqa: FBT001 — a case
+    """Whatever version it says to be of, a database with other tables is no log, and nothing is put into it."""
+    path = tmp_path / "other.db"
+    db = sqlite3.connect(path)
+    db.execute("CREATE TABLE notes (text)")
+    db.execute(f"PRAGMA user_version = {version}")
+    db.commit()
+    db.close()
+    with pytest.raises(StoreError, match="no log of passports"):
+        log_place(str(path)).open(origin=ORIGIN, read_only=read_only)
+    db = sqlite3.connect(path)
+    assert db.execute("SELECT name FROM sqlite_master").fetchall() == [("notes",)]
+    db.close()
+
+
+def test_what_a_holder_appends_is_known_to_it(store: SqliteLog) -> None:
+    """Frontier and tails after an append inside a hold are those that the store gives once it is let go."""
+    made = busy_log(7)
+    with store.exclusive() as locked:
+        assert locked.session_tails(["a", "nobody"]) == {"a": None, "nobody": None}
+        assert locked.append([open_sealed(envelope) for envelope in made.envelopes[:3]]) == range(3)
+        assert locked.append([open_sealed(envelope) for envelope in made.envelopes[3:]]) == range(3, 7)
+        known = locked.frontier(), locked.session_tails(["a", "b", "nobody"])
+    assert known == (store.frontier(), store.session_tails(["a", "b", "nobody"]))
+    assert {name: (tail.seq, tail.leaf) for name, tail in known[1].items() if tail is not None} == made.tails
+
+
+def test_many_sessions_are_asked_for_at_once(store: SqliteLog) -> None:
+    """Whatever their number and their names, the tails asked for together are those asked for one by one."""
+    names = [f"session {number}" for number in range(300)] + ["", "'; --", '"', "a", "a\x00b", "é", "\U0001f600", "A"]
+    made = Log()
+    for name in (*names, *names[::3]):
+        made.exchange(name)
+    store.append(made.envelopes)
+    asked = [*names, "a\x00", "nobody"]
+    found = store.session_tails(asked)
+    assert list(found) == asked
+    assert found == {name: store.session_tail(name) for name in asked}
+    assert {name: (tail.seq, tail.leaf) for name, tail in found.items() if tail is not None} == made.tails
+    assert store.session_tails([]) == {}
+
+
+def test_tails_that_were_taken_are_not_asked_for(store: SqliteLog) -> None:
+    """A holder believes what it is told of the state that it holds: it does not look again."""
+    store.append(busy_log(2).envelopes)
+    with store.exclusive() as locked:
+        tail = SessionTail(99, "ab" * 32, "2026-01-31T12:00:00Z")
+        locked.assume({"a": tail}, ["key"])
+        assert locked.session_tails(["a"]) == {"a": tail}
+        assert not locked.is_retired("key")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from demur.record.store.postgres.address import without_password
+from demur.record.store.postgres_address import without_password
 
 
 @pytest.mark.parametrize(
