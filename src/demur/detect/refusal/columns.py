@@ -1,10 +1,7 @@
 """The features of a whole column of passages at once: one automaton call, then arrays.
 
-This is `refusal_cues.py` for many texts: the same definitions, without a Python step for each hit. All texts stand in one
-string, parted by NUL, and every position is counted in its characters; `rows` and `sentences` say whose it is.
-
-Laws: row i of the result is what `Reader.read` finds in passage i; a test holds the two to it. The automaton runs without the
-GIL, so threads scale.
+All texts are in one string, separated by NUL, and every position is counted in its characters. Row i of the result is what
+`Reader.read` finds in passage i: the cues come from the same table, and a test compares the quantities they are computed from.
 """
 
 from __future__ import annotations
@@ -13,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from demur.detect.refusal.cues import LABEL_FROM, LENGTHS, OPENING_CHARS, OPENING_SENTENCES, OPINION_REACH
+from demur.detect.refusal.cues import LABEL_FROM, NEVER, OPENING_CHARS, OPENING_SENTENCES, OPINION_REACH, cues
 from demur.detect.refusal.pack import CUES, Zone
 from demur.detect.refusal.passage import MIN_SENTENCE, quotation_limit, quotations
 
@@ -31,7 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = ["read_columns"]
 
-_NEVER = 1 << 40
 _FIRST_BYTE = -64
 """Bytes 0x80 to 0xbf, which continue a character in UTF-8, are below this as signed numbers."""
 _CUE = {name: i for i, name in enumerate(CUES)}
@@ -101,20 +97,23 @@ class _Columns:
         self.count = len(rows.passages)
         self.values = np.zeros((self.count, len(self.pack.feature_names)))
         self.cue_base = 4 * len(self.pack.classes)
+        self.size = rows.chars * rows.density
+        self.speakers = np.array([p.speakers for p in rows.passages])
+        self.asks_back = np.array([p.text.endswith("?") for p in rows.passages])
         before = [bool(p.before) and reader.strong_in(p.before) for p in rows.passages]
-        self._cue("refused_before", np.array(before))
+        self.values[:, self.cue_base + _CUE["refused_before"]] = before
 
     def features(self) -> Floats:
-        """Return the features, a row a passage."""
+        """Return the features, one row per passage."""
         self._sentences()
         self._guard()
         self._zones()
-        self._alternatives()
-        self._cues()
+        self._measure_sentences()
+        self._find_items()
+        self._measure_order()
+        for name, holds in cues(self).items():
+            self.values[:, self.cue_base + _CUE[name]] = holds
         return self.values
-
-    def _cue(self, name: str, holds: Bools) -> None:
-        self.values[:, self.cue_base + _CUE[name]] = holds
 
     def _sentences(self) -> None:
         """Find all sentence starts, whose they are and how long the sentences."""
@@ -132,8 +131,8 @@ class _Columns:
         self.row_of = self.rows.of(self.starts)
         self.first = np.searchsorted(self.starts, self.rows.starts)
         self.within = np.arange(len(self.starts)) - self.first[self.row_of]
-        self.sentences = np.diff(np.append(self.first, len(self.starts)))
-        self.last = self.first + self.sentences - 1
+        self.sentence_count = np.diff(np.append(self.first, len(self.starts)))
+        self.last = self.first + self.sentence_count - 1
         ends = np.append(self.starts[1:], 0)
         ends[self.last] = self.rows.ends
         self.lengths = ends - self.starts
@@ -147,7 +146,7 @@ class _Columns:
         gone |= roles["apology"][kinds] & _overlap(starts, ends, roles["kindly"][kinds])
         guarded = roles["guarded"][kinds] & ~gone
         in_idiom = guarded & _overlap(starts, ends, roles["idiom"][kinds])
-        opinions = np.append(np.sort(starts[roles["opinion"][kinds]]), _NEVER)
+        opinions = np.append(np.sort(starts[roles["opinion"][kinds]]), NEVER)
         nearest = opinions[np.searchsorted(opinions, starts)]
         near = (nearest <= ends + OPINION_REACH) & (nearest < self.rows.ends[row])
         disclaimed = guarded & ~in_idiom & near
@@ -172,13 +171,13 @@ class _Columns:
         """Return which hits stand inside a quotation or code."""
         spans = sorted(quotations(self.rows.joined))
         fences = np.array([start for start, _ in spans if self.rows.joined[start] == "`"], dtype=np.int64)
-        self._cue("code", self._any_row(self.rows.of(fences)))
+        self.code = self._any_row(self.rows.of(fences))
         if not spans:
             return np.zeros(len(self.kinds), dtype=np.bool_)
         limits = np.array([quotation_limit(p) for p in self.passages])
         starts, ends = np.array(spans, dtype=np.int64).T
         real = ends - starts < limits[self.rows.of(starts)]
-        starts, ends = np.append(starts[real], _NEVER), np.maximum.accumulate(np.append(ends[real], _NEVER))
+        starts, ends = np.append(starts[real], NEVER), np.maximum.accumulate(np.append(ends[real], NEVER))
         at = np.searchsorted(starts, self.at_start, side="right") - 1
         return (at >= 0) & (self.at_start < ends[at])
 
@@ -199,21 +198,48 @@ class _Columns:
         )
         refusing = said & roles["refusing"][kinds]
         self.first_refusal = self._least(row[refusing], self.local[refusing], self.chars)
+        self.helped = self._has("unplain", Zone.ANY) | self._has("unplain_opening", Zone.OPENING)
+        self.cannot = self._has("cannot", Zone.ANY)
+        self.incapable = self._has("incapable", Zone.OPENING) & ~self._has("need_input", Zone.ANY)
+
+    def _has(self, role: str, zone: Zone) -> Bools:
+        columns = 4 * np.flatnonzero(self.roles[role]) + zone
+        return np.asarray(self.values[:, columns].any(axis=1))
 
     def _sentences_with(self, holds: Bools) -> Bools:
         found = np.zeros(len(self.starts), dtype=np.bool_)
         found[self.sentence[holds]] = True
         return found
 
-    def _alternatives(self) -> None:
+    def _measure_sentences(self) -> None:
+        """Measure what the sentences do, and how much of each answer does it."""
         instead = self.roles["instead"][self.kinds]
-        first = self._least(self.row[instead], self.within[self.sentence[instead]], _NEVER)
+        first = self._least(self.row[instead], self.within[self.sentence[instead]], NEVER)
         opening = self.within < OPENING_SENTENCES
         self.strong_opening = self._any_row(self.row_of[self.strong & opening])
         self.moral_opening = self._any_row(self.row_of[self.moral & opening])
-        self.alternative = (first < _NEVER) & (self.strong_opening | self.moral_opening)
+        self.alternative = (first < NEVER) & (self.strong_opening | self.moral_opening)
         self.moral |= self.strong_opening[self.row_of] & (self.within >= first[self.row_of])
         self.declining = self.refusing | self.moral
+        total = np.maximum(self.chars, 1)
+        self.refusing_share = self._sum(self.lengths * self.refusing) / total
+        self.share = self._sum(self.lengths * self.declining) / total
+        self.declining_count = self._sum(self.declining)
+        self.refused = self._any_row(self.row_of[self.refusing])
+        self.ends_refusing, self.ends_helping = self.refusing[self.last], self.helping[self.last]
+        near_end = self.within >= (self.sentence_count - 2)[self.row_of]
+        self.strong_end = self._any_row(self.row_of[self.direct & near_end])
+        self.content = self._content(np.zeros(self.count, dtype=np.int64))
+        self.log_content = np.log1p(self.content) / 5 - 1
+
+    def _measure_order(self) -> None:
+        """Measure where refusals and turns are, and how much follows them."""
+        last = np.full(self.count, -1)
+        last[self.row_of[self.refusing]] = self.within[self.refusing]
+        self.content_after_refusal = self._content(last + 1)
+        turns = self.roles["turn"][self.kinds] & (self.local > self.first_refusal[self.row])
+        self.turn_sentence = self._least(self.row[turns], self.within[self.sentence[turns]], NEVER)
+        self.content_after_turn = self._content(self.turn_sentence)
 
     def _sum(self, per_sentence: NDArray[np.generic]) -> Floats:
         return np.asarray(np.bincount(self.row_of, weights=per_sentence, minlength=self.count), dtype=np.float64)
@@ -221,15 +247,6 @@ class _Columns:
     def _content(self, from_sentence: Ints) -> Floats:
         counted = ~self.declining & (self.within >= from_sentence[self.row_of])
         return np.asarray(self._sum(self.lengths * counted) * self.rows.density)
-
-    def _cues(self) -> None:
-        self._find_items()
-        self._cue("speakers>=2", np.array([p.speakers > 1 for p in self.passages]))
-        self._cues_of_length()
-        self._cues_of_sentences()
-        self._cues_of_order()
-        self._cues_of_short()
-        self._cues_of_disclaimer()
 
     def _find_items(self) -> None:
         """Count the list items of each row and find its last: a line that starts with a hyphen or a number."""
@@ -247,77 +264,6 @@ class _Columns:
         self.items = np.bincount(row, minlength=self.count)
         self.last_item = np.full(self.count, -1)
         self.last_item[row] = positions - self.rows.starts[row]
-
-    def _cues_of_length(self) -> None:
-        self.size = self.chars * self.rows.density
-        bucket = np.searchsorted(LENGTHS, self.size, side="right")
-        self.values[np.arange(self.count), self.cue_base + _CUE["chars<60"] + bucket] = 1.0
-        self._cue("sentences<=3", self.sentences <= 3)  # noqa: PLR2004 — the number in the cue's name, as below
-        self._cue("list>=2", self.items >= 2)  # noqa: PLR2004
-        self._cue("list>=4", self.items >= 4)  # noqa: PLR2004
-        self._cue("asks_back", np.array([p.text.endswith("?") for p in self.passages]))
-
-    def _cues_of_sentences(self) -> None:
-        total = np.maximum(self.chars, 1)
-        self.share = self._sum(self.lengths * self.declining) / total
-        count = self._sum(self.declining)
-        self.content = self._content(np.zeros(self.count, dtype=np.int64))
-        self.refused = self._any_row(self.row_of[self.refusing])
-        self._cue("nothing_refusing", count == 0)
-        self._cue("refusing>=.25", self._sum(self.lengths * self.refusing) / total >= 0.25)  # noqa: PLR2004
-        self._cue("declining>=.5", self.share >= 0.5)  # noqa: PLR2004
-        self.values[:, self.cue_base + _CUE["declining_share"]] = self.share
-        self._cue("declining_sentences>=2", count >= 2)  # noqa: PLR2004
-        self._cue("declining_sentences>=4", count >= 4)  # noqa: PLR2004
-        self._cue("ends_refusing", self.refusing[self.last])
-        self._cue("ends_helping", self.helping[self.last])
-        self._cue("moral_opening", self.moral_opening & ~self.refused)
-        self._cue("content<150", self.content < 150)  # noqa: PLR2004
-        self._cue("content>300", self.content > 300)  # noqa: PLR2004
-        self._cue("content>800", self.content > 800)  # noqa: PLR2004
-        self.values[:, self.cue_base + _CUE["log_content"]] = np.log1p(self.content) / 5 - 1
-
-    def _cues_of_order(self) -> None:
-        last = np.full(self.count, -1)
-        last[self.row_of[self.refusing]] = self.within[self.refusing]
-        listed = self.items >= 2  # noqa: PLR2004
-        self._cue("content_after_refusal>200", self.refused & (self._content(last + 1) > 200))  # noqa: PLR2004
-        self._cue("list_after_refusal", self.refused & listed & (self.last_item > self.first_refusal))
-        self._cue("turn_after_refusal", (self.first_refusal < self.turn) & (self.turn < self.chars))
-        turns = self.roles["turn"][self.kinds] & (self.local > self.first_refusal[self.row])
-        sentence = self._least(self.row[turns], self.within[self.sentence[turns]], _NEVER)
-        after = self._content(sentence)
-        self._cue("turn_near", sentence <= 2)  # noqa: PLR2004
-        self._cue("content_after_turn>100", after > 100)  # noqa: PLR2004
-        self._cue("content_after_turn>300", after > 300)  # noqa: PLR2004
-        self._cue("strong_opening&list", self.strong_opening & listed)
-        near_end = self.within >= (self.sentences - 2)[self.row_of]
-        late = self._any_row(self.row_of[self.direct & near_end])
-        self._cue("strong_late", late & ~self.strong_opening)
-        self._cue("alternative_without_refusal", self.alternative & ~self.strong_opening)
-        self._cue("alternative_list", self.alternative & listed)
-
-    def _cues_of_short(self) -> None:
-        helped = self._has("unplain", Zone.ANY) | self._has("unplain_opening", Zone.OPENING)
-        plain = (self.items < 2) & ~helped  # noqa: PLR2004
-        cannot = self._has("cannot", Zone.ANY)
-        self._cue("strong_short", plain & (self.size < 200) & self.strong_opening)  # noqa: PLR2004
-        self._cue("cannot_short", plain & (self.size < 260) & cannot)  # noqa: PLR2004
-        self._cue("cannot_very_short", plain & (self.size < 130) & cannot)  # noqa: PLR2004
-        incapable = self._has("incapable", Zone.OPENING) & ~self._has("need_input", Zone.ANY)
-        short = plain & (self.size < 220) & incapable  # noqa: PLR2004
-        self._cue("incapable_short", short & (self.turn > self.chars))
-
-    def _has(self, role: str, zone: Zone) -> Bools:
-        columns = 4 * np.flatnonzero(self.roles[role]) + zone
-        return np.asarray(self.values[:, columns].any(axis=1))
-
-    def _cues_of_disclaimer(self) -> None:
-        without_turn = self.turn > self.chars
-        self._cue("disclaimed", self.disclaimed & without_turn)
-        self._cue("disclaimed_short", self.disclaimed & without_turn & (self.content < 250))  # noqa: PLR2004
-        self._cue("disclaimed_then_turn", self.disclaimed & ~without_turn)
-        self._cue("disclaimed_moral", self.disclaimed & (self.share >= 0.4))  # noqa: PLR2004
 
 
 def _overlap(starts: Ints, ends: Ints, chosen: Bools) -> Bools:

@@ -1,12 +1,10 @@
-"""What does the shape of an answer say? Phrases and passage in, one row of features out.
+"""The features of one passage: which phrases it holds where, and what the shape of the answer says.
 
-A *refusing* sentence holds a phrase by which a model declines, a *declining* one that or moralising; what is neither is
-content. A *turn* is "but here is…". An idiom ("can't wait") cancels the negation inside it, a kind apology ("sorry to hear")
-an apology, an opinion disclaimer ("I can't have opinions") the negation that introduces it: it is counted as `disclaimed`.
+A *refusing* sentence holds a phrase by which a model declines, a *declining* one that or moralising; what is neither is content.
+A *turn* is "but here is…". An idiom ("can't wait") cancels the negation inside it, a kind apology ("sorry to hear") an
+apology, an opinion disclaimer ("I can't have opinions") the negation that introduces it.
 
-Laws: a passage without a single declining phrase has one feature, `nothing_refusing`, whatever else is in it;
-a feature depends on the passage and the hits alone; quoted phrases count in the zone `quoted` only; this file and
-`refusal_columns.py` compute the same features, and a test holds them to it.
+`cues` is the one table of cues: it is evaluated on numbers here and on arrays in `columns.py`.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, compress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from demur.detect.refusal.pack import CUES, Zone
 from demur.detect.refusal.passage import items as list_items
@@ -30,23 +28,142 @@ if TYPE_CHECKING:
     from demur.detect.refusal.pack import RefusalPack
     from demur.detect.refusal.passage import Passage
 
-__all__ = ["LABEL_FROM", "LENGTHS", "OPENING_CHARS", "OPENING_SENTENCES", "OPINION_REACH", "Features", "Reader"]
+__all__ = ["LABEL_FROM", "NEVER", "OPENING_CHARS", "OPENING_SENTENCES", "OPINION_REACH", "Features", "Reader", "cues"]
 
 OPENING_CHARS = 250
 OPENING_SENTENCES = 2
 OPINION_REACH = 40
 LABEL_FROM = 40
 """A speaker's label this far in is a turn of its own."""
-LENGTHS = (60, 150, 300, 600, 1200)
+NEVER = 1 << 40
+"""A position behind every text: where a phrase would be that is not there."""
 _CUE = {name: i for i, name in enumerate(CUES)}
 _ROLES = (
-    *("apology", "core", "declining", "direct", "gated", "guarded", "helping", "idiom"),
-    *("instead", "kindly", "label", "moral", "opinion", "refusing", "strong", "turn"),
+    *("apology", "core", "declining", "direct", "gated", "guarded", "helping", "idiom", "instead", "kindly", "label"),
+    *(
+        "moral",
+        "opinion",
+        "refusing",
+        "strong",
+        "turn",
+        "unplain",
+        "unplain_opening",
+        "cannot",
+        "incapable",
+        "need_input",
+    ),
 )
-_APOLOGY, _CORE, _DECLINING, _DIRECT, _GATED, _GUARDED, _HELPING, _IDIOM = (1 << bit for bit in range(8))
-_INSTEAD, _KINDLY, _LABEL, _MORAL, _OPINION, _REFUSING, _STRONG, _TURN = (1 << bit for bit in range(8, 16))
+# A bit for each role: all that a class, a sentence or a passage plays is one number.
+_BIT = {role: 1 << bit for bit, role in enumerate(_ROLES)}
+_APOLOGY, _CORE, _DECLINING, _DIRECT, _GATED, _GUARDED, _HELPING, _IDIOM, _INSTEAD, _KINDLY, _LABEL = (
+    _BIT[role] for role in _ROLES[:11]
+)
+_MORAL, _OPINION, _REFUSING, _STRONG, _TURN, _UNPLAIN, _UNPLAIN_OPENING, _CANNOT, _INCAPABLE, _NEED_INPUT = (
+    _BIT[role] for role in _ROLES[11:]
+)
 _ANY, _OPENING, _AFTER_TURN, _QUOTED = map(int, Zone)
-"""A bit for each role, in the order of `_ROLES`: all that a class, a sentence or a passage plays is one number."""
+
+Quantity: TypeAlias = Any
+"""A number or a truth value of one passage, or an array with one for each passage of a column."""
+
+
+class Quantities(Protocol):
+    """What the cues are computed from."""
+
+    chars: Quantity
+    """Characters of the passage."""
+    size: Quantity
+    """Characters, where one of a dense script counts for several."""
+    speakers: Quantity
+    sentence_count: Quantity
+    items: Quantity
+    """How many list items there are."""
+    last_item: Quantity
+    code: Quantity
+    asks_back: Quantity
+    refusing_share: Quantity
+    share: Quantity
+    """The declining sentences' share of the characters."""
+    declining_count: Quantity
+    refused: Quantity
+    """Whether any sentence refuses."""
+    ends_refusing: Quantity
+    ends_helping: Quantity
+    strong_opening: Quantity
+    moral_opening: Quantity
+    strong_end: Quantity
+    """Whether one of the last two sentences declines outright."""
+    content: Quantity
+    """Size of the sentences that do not decline."""
+    log_content: Quantity
+    content_after_refusal: Quantity
+    content_after_turn: Quantity
+    first_refusal: Quantity
+    turn: Quantity
+    """Where the first turn starts; beyond `chars` where there is none."""
+    turn_sentence: Quantity
+    alternative: Quantity
+    helped: Quantity
+    cannot: Quantity
+    incapable: Quantity
+    disclaimed: Quantity
+
+
+def cues(q: Quantities) -> dict[str, Quantity]:
+    """Return every cue but `refused_before`, by its name in `CUES`.
+
+    Only operators that mean the same for truth values and for arrays are used: `&`, `|`, comparisons, and `^ True` for "not".
+    """
+    listed = q.items >= 2
+    turns = q.turn <= q.chars
+    plain = (listed | q.helped) ^ True
+    return {
+        "speakers>=2": q.speakers > 1,
+        "chars<60": q.size < 60,
+        "chars<150": (q.size >= 60) & (q.size < 150),
+        "chars<300": (q.size >= 150) & (q.size < 300),
+        "chars<600": (q.size >= 300) & (q.size < 600),
+        "chars<1200": (q.size >= 600) & (q.size < 1200),
+        "chars>=1200": q.size >= 1200,
+        "sentences<=3": q.sentence_count <= 3,
+        "list>=2": listed,
+        "list>=4": q.items >= 4,
+        "code": q.code,
+        "asks_back": q.asks_back,
+        "nothing_refusing": q.declining_count == 0,
+        "refusing>=.25": q.refusing_share >= 0.25,
+        "declining>=.5": q.share >= 0.5,
+        "declining_share": q.share,
+        "declining_sentences>=2": q.declining_count >= 2,
+        "declining_sentences>=4": q.declining_count >= 4,
+        "ends_refusing": q.ends_refusing,
+        "ends_helping": q.ends_helping,
+        "moral_opening": q.moral_opening & (q.refused ^ True),
+        "content<150": q.content < 150,
+        "content>300": q.content > 300,
+        "content>800": q.content > 800,
+        "log_content": q.log_content,
+        # What follows what: content behind the last refusal, a list behind the first, a turn and what comes of it.
+        "content_after_refusal>200": q.refused & (q.content_after_refusal > 200),
+        "list_after_refusal": q.refused & listed & (q.last_item > q.first_refusal),
+        "turn_after_refusal": (q.first_refusal < q.turn) & (q.turn < q.chars),
+        "turn_near": q.turn_sentence <= 2,
+        "content_after_turn>100": q.content_after_turn > 100,
+        "content_after_turn>300": q.content_after_turn > 300,
+        "strong_opening&list": q.strong_opening & listed,
+        "strong_late": q.strong_end & (q.strong_opening ^ True),
+        "alternative_without_refusal": q.alternative & (q.strong_opening ^ True),
+        "alternative_list": q.alternative & listed,
+        # A short answer without a sign of help in it.
+        "strong_short": plain & (q.size < 200) & q.strong_opening,
+        "cannot_short": plain & (q.size < 260) & q.cannot,
+        "cannot_very_short": plain & (q.size < 130) & q.cannot,
+        "incapable_short": plain & (q.size < 220) & q.incapable & (turns ^ True),
+        "disclaimed": q.disclaimed & (turns ^ True),
+        "disclaimed_short": q.disclaimed & (turns ^ True) & (q.content < 250),
+        "disclaimed_then_turn": q.disclaimed & turns,
+        "disclaimed_moral": q.disclaimed & (q.share >= 0.4),
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,25 +201,21 @@ class Reader:
         names = {role for c in self.pack.classes for role in c.roles}
         return {role: np.array(self.pack.having(role)) for role in names}
 
-    @cached_property
-    def members(self) -> dict[str, tuple[int, ...]]:
-        """The first feature of each class that plays a role."""
-        names = {role for c in self.pack.classes for role in c.roles}
-        return {role: tuple(4 * i for i, has in enumerate(self.pack.having(role)) if has) for role in names}
-
 
 class _Reading:
-    """One passage on its way to features; each method adds what the next ones need."""
+    """One passage on its way to features; the quantities of its cues."""
 
     def __init__(self, reader: Reader, passage: Passage) -> None:
-        self.pack, self.masks, self.members, self.passage = reader.pack, reader.masks, reader.members, passage
+        self.pack, self.masks, self.passage = reader.pack, reader.masks, passage
         self.text = passage.text
         self.chars = len(self.text)
+        self.size = self.chars * passage.density
+        self.speakers = passage.speakers
         self.values: dict[int, float] = {}
         self.set_by: dict[int, ClassHit] = {}
         self.cue_base = 4 * len(self.pack.classes)
         if passage.before and reader.strong_in(passage.before):
-            self._cue("refused_before", holds=True)
+            self.values[self.cue_base + _CUE["refused_before"]] = 1.0
 
     def features(self) -> Features:
         """Return the features of the passage."""
@@ -110,35 +223,30 @@ class _Reading:
         self.played = 0
         for hit in found:
             self.played |= self.masks[hit[2]]
+        # Whatever else is in it, a passage without a declining phrase has this one feature: nearly all answers end here.
         if not self.played & _DECLINING:
             return Features({self.cue_base + _CUE["nothing_refusing"]: 1.0}, {})
-        self._sentences()
+        self.starts = sentence_starts(self.text)
+        self.lengths = [b - a for a, b in zip(self.starts, [*self.starts[1:], self.chars], strict=True)]
+        self.sentence_count = len(self.starts)
         self._guard(found)
         self._zones()
-        self._alternatives()
-        self._cues()
+        self._measure_sentences()
+        self._measure_order()
+        for name, value in cues(self).items():
+            if value:
+                self.values[self.cue_base + _CUE[name]] = float(value)
         return Features(self.values, self.set_by)
 
-    def _cue(self, name: str, *, holds: bool) -> None:
-        if holds:
-            self.values[self.cue_base + _CUE[name]] = 1.0
-
-    def _sentences(self) -> None:
-        """Find where sentences start and how long they are."""
-        starts = sentence_starts(self.text)
-        self.starts = starts
-        self.lengths = [b - a for a, b in zip(starts, [*starts[1:], self.chars], strict=True)]
-
-    def _playing(self, role: int, hits: list[ClassHit]) -> list[ClassHit]:
-        """Return the hits of the classes that play a role."""
+    def _hits_with_role(self, role: int, hits: list[ClassHit]) -> list[ClassHit]:
         return [hit for hit in hits if self.masks[hit[2]] & role] if self.played & role else []
 
     def _guard(self, found: list[ClassHit]) -> None:
         """Keep the hits that mean what they say."""
         core = self.played & _CORE
-        idioms = [(start, end) for start, end, _ in self._playing(_IDIOM, found)]
-        kindly = [(start, end) for start, end, _ in self._playing(_KINDLY, found)]
-        opinions = [start for start, _, _ in self._playing(_OPINION, found)]
+        idioms = [(start, end) for start, end, _ in self._hits_with_role(_IDIOM, found)]
+        kindly = [(start, end) for start, end, _ in self._hits_with_role(_KINDLY, found)]
+        opinions = [start for start, _, _ in self._hits_with_role(_OPINION, found)]
         self.disclaimed = False
         self.hits: list[ClassHit] = []
         for hit in found:
@@ -163,134 +271,80 @@ class _Reading:
         limit = quotation_limit(self.passage)
         quoted = sorted([(a, b) for a, b in quotations(self.text) if b - a < limit])
         quote_starts, quote_ends = [a for a, _ in quoted], list(accumulate([b for _, b in quoted], max))
-        turns = [start for start, _, _ in self._playing(_TURN, self.hits)]
-        turns += [start for start, _, _ in self._playing(_LABEL, self.hits) if start > LABEL_FROM]
+        turns = [start for start, _, _ in self._hits_with_role(_TURN, self.hits)]
+        turns += [start for start, _, _ in self._hits_with_role(_LABEL, self.hits) if start > LABEL_FROM]
         self.turn = min(turns, default=self.chars + 1)
         self.sentences = [0] * len(self.starts)
         self.first_refusal = self.chars
+        said = opening = 0
         for hit in self.hits:
             start, _, c = hit
             at = bisect_right(quote_starts, start) - 1
+            # What is quoted is not said: a model that cites a refusal does not refuse.
             if at >= 0 and start < quote_ends[at]:
                 self._set(4 * c + _QUOTED, hit)
                 continue
-            sentence = self._sentence_of(start)
+            mask, sentence = self.masks[c], self._sentence_of(start)
+            said |= mask
             self._set(4 * c + _ANY, hit)
             if start < OPENING_CHARS and sentence < OPENING_SENTENCES:
+                opening |= mask
                 self._set(4 * c + _OPENING, hit)
             if start > self.turn:
                 self._set(4 * c + _AFTER_TURN, hit)
-            self.sentences[sentence] |= self.masks[c]
-            if self.masks[c] & _REFUSING and start < self.first_refusal:
+            self.sentences[sentence] |= mask
+            if mask & _REFUSING and start < self.first_refusal:
                 self.first_refusal = start
+        self.helped = bool(said & _UNPLAIN or opening & _UNPLAIN_OPENING)
+        self.cannot = bool(said & _CANNOT)
+        self.incapable = bool(opening & _INCAPABLE) and not said & _NEED_INPUT
 
     def _set(self, feature: int, hit: ClassHit) -> None:
         if feature not in self.values:
             self.values[feature] = 1.0
             self.set_by[feature] = hit
 
-    def _alternatives(self) -> None:
-        """See what "instead, …" stands for: after a refusing opening, what follows it is no help with the request."""
+    def _measure_sentences(self) -> None:
+        """Measure what the sentences do, and how much of the answer does it."""
         opening = 0
         for mask in self.sentences[:OPENING_SENTENCES]:
             opening |= mask
         self.strong_opening, self.moral_opening = bool(opening & _STRONG), bool(opening & _MORAL)
-        instead = [self._sentence_of(start) for start, _, _ in self._playing(_INSTEAD, self.hits)]
+        instead = [self._sentence_of(start) for start, _, _ in self._hits_with_role(_INSTEAD, self.hits)]
         self.alternative = bool(instead) and (self.strong_opening or self.moral_opening)
         self.refusing = [mask & _REFUSING > 0 for mask in self.sentences]
         self.declining = [mask & (_REFUSING | _MORAL) > 0 for mask in self.sentences]
         if instead and self.strong_opening:
+            # After a refusing opening, what follows "instead, …" is no help with the request.
             first = min(instead)
             self.declining[first:] = [True] * (len(self.declining) - first)
+        total = max(self.chars, 1)
+        self.refusing_share = sum(compress(self.lengths, self.refusing)) / total
+        self.share = sum(compress(self.lengths, self.declining)) / total
+        self.declining_count = sum(self.declining)
+        self.refused = any(self.refusing)
+        self.ends_refusing = self.refusing[-1]
+        self.ends_helping = self.sentences[-1] & _HELPING > 0
+        self.strong_end = any(mask & _DIRECT for mask in self.sentences[-2:])
+        self.content = self._content(0)
+        self.log_content = math.log1p(self.content) / 5 - 1
+
+    def _measure_order(self) -> None:
+        """Measure where lists, refusals and turns are, and how much follows them."""
+        items = list_items(self.text)
+        self.items, self.last_item = len(items), items[-1] if items else -1
+        self.code, self.asks_back = "```" in self.text, self.text.endswith("?")
+        last = max((i for i, refuses in enumerate(self.refusing) if refuses), default=-1)
+        self.content_after_refusal = self._content(last + 1) if self.refused else 0.0
+        turns = [start for start, _, _ in self._hits_with_role(_TURN, self.hits) if start > self.first_refusal]
+        self.turn_sentence, self.content_after_turn = NEVER, 0.0
+        if turns:
+            self.turn_sentence = self._sentence_of(min(turns))
+            self.content_after_turn = self._content(self.turn_sentence)
 
     def _content(self, from_sentence: int) -> float:
         pairs = zip(self.lengths[from_sentence:], self.declining[from_sentence:], strict=True)
         return sum([size for size, declining in pairs if not declining]) * self.passage.density
-
-    def _cues(self) -> None:
-        items = list_items(self.text)
-        self._cue("speakers>=2", holds=self.passage.speakers > 1)
-        self._cues_of_length(len(items))
-        self._cues_of_sentences()
-        self._cues_of_order(items)
-        self._cues_of_short(len(items))
-        self._cues_of_disclaimer()
-
-    def _cues_of_length(self, items: int) -> None:
-        size = self.chars * self.passage.density
-        bucket = bisect_right(LENGTHS, size)
-        self.values[self.cue_base + _CUE["chars<60"] + bucket] = 1.0
-        self._cue("sentences<=3", holds=len(self.starts) <= 3)  # noqa: PLR2004 — the number in the cue's name, as below
-        self._cue("list>=2", holds=items >= 2)  # noqa: PLR2004
-        self._cue("list>=4", holds=items >= 4)  # noqa: PLR2004
-        self._cue("code", holds="```" in self.text)
-        self._cue("asks_back", holds=self.text.endswith("?"))
-
-    def _cues_of_sentences(self) -> None:
-        total = max(self.chars, 1)
-        refusing = sum(compress(self.lengths, self.refusing)) / total
-        declining = sum(compress(self.lengths, self.declining)) / total
-        count = sum(self.declining)
-        self.share, self.content = declining, self._content(0)
-        self._cue("nothing_refusing", holds=not count)
-        self._cue("refusing>=.25", holds=refusing >= 0.25)  # noqa: PLR2004
-        self._cue("declining>=.5", holds=declining >= 0.5)  # noqa: PLR2004
-        self.values[self.cue_base + _CUE["declining_share"]] = declining
-        self._cue("declining_sentences>=2", holds=count >= 2)  # noqa: PLR2004
-        self._cue("declining_sentences>=4", holds=count >= 4)  # noqa: PLR2004
-        self._cue("ends_refusing", holds=self.refusing[-1])
-        self._cue("ends_helping", holds=self.sentences[-1] & _HELPING > 0)
-        self._cue("moral_opening", holds=self.moral_opening and not any(self.refusing))
-        self._cue("content<150", holds=self.content < 150)  # noqa: PLR2004
-        self._cue("content>300", holds=self.content > 300)  # noqa: PLR2004
-        self._cue("content>800", holds=self.content > 800)  # noqa: PLR2004
-        self.values[self.cue_base + _CUE["log_content"]] = math.log1p(self.content) / 5 - 1
-
-    def _cues_of_order(self, items: list[int]) -> None:
-        """What follows what: content behind the last refusal, a list behind the first, a turn and what comes of it."""
-        refused = any(self.refusing)
-        last = max((i for i, r in enumerate(self.refusing) if r), default=-1)
-        self._cue("content_after_refusal>200", holds=refused and self._content(last + 1) > 200)  # noqa: PLR2004
-        self._cue("list_after_refusal", holds=refused and len(items) >= 2 and items[-1] > self.first_refusal)  # noqa: PLR2004
-        self._cue("turn_after_refusal", holds=self.first_refusal < self.turn < self.chars)
-        turns = [start for start, _, _ in self._playing(_TURN, self.hits) if start > self.first_refusal]
-        turn = min(turns, default=None)
-        if turn is not None:
-            sentence = self._sentence_of(turn)
-            self._cue("turn_near", holds=sentence <= 2)  # noqa: PLR2004
-            after = self._content(sentence)
-            self._cue("content_after_turn>100", holds=after > 100)  # noqa: PLR2004
-            self._cue("content_after_turn>300", holds=after > 300)  # noqa: PLR2004
-        self._cue("strong_opening&list", holds=self.strong_opening and len(items) >= 2)  # noqa: PLR2004
-        late = any(mask & _DIRECT for mask in self.sentences[-2:])
-        self._cue("strong_late", holds=late and not self.strong_opening)
-        self._cue("alternative_without_refusal", holds=self.alternative and not self.strong_opening)
-        self._cue("alternative_list", holds=self.alternative and len(items) >= 2)  # noqa: PLR2004
-
-    def _cues_of_short(self, items: int) -> None:
-        """A short answer without a sign of help in it."""
-        size = self.chars * self.passage.density
-        if size >= 260 or items >= 2:  # noqa: PLR2004 — the longest of the cues
-            return
-        if self._has("unplain", _ANY) or self._has("unplain_opening", _OPENING):
-            return
-        cannot = self._has("cannot", _ANY)
-        self._cue("strong_short", holds=size < 200 and self.strong_opening)  # noqa: PLR2004
-        self._cue("cannot_short", holds=cannot)
-        self._cue("cannot_very_short", holds=size < 130 and cannot)  # noqa: PLR2004
-        incapable = self._has("incapable", _OPENING) and not self._has("need_input", _ANY)
-        self._cue("incapable_short", holds=size < 220 and incapable and self.turn > self.chars)  # noqa: PLR2004
-
-    def _has(self, role: str, zone: int) -> bool:
-        return any(feature + zone in self.values for feature in self.members[role])
-
-    def _cues_of_disclaimer(self) -> None:
-        if self.disclaimed:
-            without_turn = self.turn > self.chars
-            self._cue("disclaimed", holds=without_turn)
-            self._cue("disclaimed_short", holds=without_turn and self.content < 250)  # noqa: PLR2004
-            self._cue("disclaimed_then_turn", holds=not without_turn)
-            self._cue("disclaimed_moral", holds=self.share >= 0.4)  # noqa: PLR2004
 
 
 def _overlaps(intervals: list[tuple[int, int]], start: int, end: int) -> bool:
