@@ -11,7 +11,7 @@ from tests.formats import examples_tools as made
 from tests.formats.example import QUESTION, REFUSAL
 
 from demur.detect.check import classify
-from demur.formats.spans import otel
+from demur.formats.otel import OTEL
 from demur.model.run import Skipped, Traced
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ def exported() -> Iterator[dict[str, Any]]:
 def test_the_sdks_spans_are_read() -> None:
     """A refusal, a failure with its exception and a span that is no call come back as such."""
     records = list(exported())
-    assert all(otel.sniffs(record) for record in records)
-    refused, failed, other = [row for record in records for row in otel.open_reader().feed(record)]
+    assert all(OTEL.sniffs(record) for record in records)
+    refused, failed, other = [row for record in records for row in OTEL.open_reader().feed(record)]
     assert isinstance(refused, Traced)
     assert isinstance(failed, Traced)
     assert other == Skipped("a span that is no model call")

@@ -22,13 +22,13 @@ from demur.formats import (
     deepeval,
     inspect,
     langfuse,
-    langfuse_export,
     langsmith,
     lm_eval,
     openai_evals,
     promptfoo,
 )
-from demur.formats.spans import openinference, openllmetry, otel, vercel
+from demur.formats.langfuse import LANGFUSE_EXPORT
+from demur.formats.otel import OPENINFERENCE, OPENLLMETRY, OTEL, VERCEL
 from demur.model.run import Skipped, Traced
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from demur.formats.interface import TraceFormat
 
 MODULES: tuple[TraceFormat, ...] = (
-    *(langfuse, langfuse_export, otel, openllmetry, openinference, vercel),
+    *(langfuse, LANGFUSE_EXPORT, OTEL, OPENLLMETRY, OPENINFERENCE, VERCEL),
     *(inspect, promptfoo, lm_eval, openai_evals, deepeval, braintrust, langsmith),
 )
 BY_NAME = {module.NAME: module for module in MODULES}

@@ -10,10 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from demur.errors import ShapeError
-from demur.formats.answers import object_at
-from demur.formats.interface import stateless
-from demur.formats.kinds import Kind
-from demur.formats.scalars import fields_of, key_of, request_of
+from demur.formats.fields import fields_of, key_of, object_at, request_of
+from demur.formats.interface import Kind, stateless
 from demur.model.exchange import Exchange, ProviderError, Response, Shape, Signal, SignalKind
 from demur.model.run import Skipped, Traced
 from demur.wire.anthropic import messages as anthropic

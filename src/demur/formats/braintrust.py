@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from demur.errors import ShapeError
-from demur.formats.answers import a_kind, answer_in, failure_of, object_at, pair_key_in, text_at
-from demur.formats.scalars import fields_of, request_of
+from demur.formats.fields import fields_of, object_at, pair_key_in, request_of, text_at
+from demur.formats.responses import describe_kind, failure_of, response_in
 from demur.model.exchange import Exchange
 from demur.model.run import Skipped, Traced
 
@@ -58,7 +58,7 @@ class _Traces:
         elif kind is None or (kind in _ROOTS and not record.get("span_parents")):
             self._waiting.append((trace, _logged(record)))
         else:
-            yield Skipped(a_kind(kind, "span"))
+            yield Skipped(describe_kind(kind, "span"))
 
     def close(self) -> Iterator[Traced | Skipped]:
         """Yield the roots whose trace has no call of its own."""
@@ -70,7 +70,7 @@ class _Traces:
 def _logged(row: JsonObject) -> Traced:
     metadata, origin = object_at(row, "metadata"), object_at(row, "origin")
     model = text_at(metadata, "model") or ""
-    response = answer_in(row.get("output"), model=model)
+    response = response_in(row.get("output"), model=model)
     if response is None and row.get("error"):
         response = failure_of(row["error"], model=model)
     dataset = text_at(origin, "id") if origin.get("object_type") == "dataset" else None

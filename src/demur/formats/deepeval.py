@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from demur.errors import ShapeError
-from demur.formats.answers import answer_in, answer_of_text, each_readable, object_at, text_at
+from demur.formats.fields import fields_of, object_at, request_of, text_at
 from demur.formats.interface import stateless
-from demur.formats.scalars import fields_of, request_of
+from demur.formats.responses import read_each, response_in, response_of_text
 from demur.model.exchange import Exchange
 from demur.model.run import Skipped, Traced
 
@@ -45,7 +45,7 @@ def _read_test_run(record: JsonObject) -> Iterator[Traced | Skipped]:
         cases = run.get(name)
         listed = cases if isinstance(cases, list) else []
         rows = ({"model": model, **case} if isinstance(case, dict) else case for case in listed)
-        yield from each_readable(rows, _read_case)
+        yield from read_each(rows, _read_case)
 
 
 def _read_case(case: JsonObject) -> Iterator[Traced | Skipped]:
@@ -58,14 +58,14 @@ def _read_case(case: JsonObject) -> Iterator[Traced | Skipped]:
             yield Skipped("a conversation without an answer")
             return
         asked: object = said[:last]
-        response = answer_in(said[last], model=model, path=f"turns[{last}]")
+        response = response_in(said[last], model=model, path=f"turns[{last}]")
     else:
         asked, output = case.get("input"), case.get("actualOutput")
         # A text is the answer as it was given, even where it reads as JSON.
         response = (
-            answer_of_text(output, model=model)
+            response_of_text(output, model=model)
             if isinstance(output, str)
-            else answer_in(output, model=model, path="actualOutput")
+            else response_in(output, model=model, path="actualOutput")
         )
     row = {"model": model, **{name: case.get(name) for name in _FIELDS}, "metadata": case.get("metadata")}
     yield Traced(Exchange(None, response, request_of(asked, model), text_at(case, "name")), fields_of(row))

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from demur.formats.fields import HOLDERS, MAX_LABEL_CHARS, fields_of, label_of, other_spellings, request_of
 from demur.formats.interface import stateless
-from demur.formats.scalars import HOLDERS, MAX_LABEL_CHARS, fields_of, label_of, other_spellings, request_of
 from demur.model.exchange import Response, Signal, SignalKind
 from demur.model.run import Skipped, Traced
 from demur.wire.flat import PROMPT_FIELDS, RESPONSE_FIELDS, read_flat, reads_flat

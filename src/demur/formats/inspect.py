@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from demur.errors import ShapeError
-from demur.formats.answers import answer_of_choices, each_readable, failure_of, object_at, text_at
-from demur.formats.scalars import fields_of, label_of, request_of
-from demur.formats.turns import message_of
+from demur.formats.fields import fields_of, label_of, message_of, object_at, request_of, text_at
+from demur.formats.responses import failure_of, read_each, response_of_choices
 from demur.model.exchange import Exchange, Finish, SignalKind
 from demur.model.run import Skipped, Traced
 
@@ -52,7 +51,7 @@ class _Samples:
             self._header = object_at(record, "eval")
             samples = record.get("samples")
             if isinstance(samples, list):
-                yield from each_readable(samples, self._read_sample)
+                yield from read_each(samples, self._read_sample)
             else:
                 yield Skipped("the header of a log")
         elif _is_sample(record):
@@ -94,7 +93,7 @@ def _sampled(sample: JsonObject, output: JsonObject, model: str) -> Response | N
     choices = [choice for choice in listed if isinstance(choice, dict)] if isinstance(listed, list) else []
     if choices:
         told = [(_parts_sampled(choice), choice.get("stop_reason")) for choice in choices]
-        response = answer_of_choices(told, model=model, path="stop_reason")
+        response = response_of_choices(told, model=model, path="stop_reason")
         return msgspec.structs.replace(
             response, signals=tuple(_detailed(signal, choices) for signal in response.signals)
         )

@@ -1,13 +1,12 @@
-"""What is a trace format? A name, a way to recognise a record, and a reader that takes records one by one.
+"""What a trace format is: a name, a way to recognise a record, and a reader that takes records one by one.
 
-A record is one line of a JSON-lines file, or a whole JSON document. Laws: `sniffs` looks at fields that only this format has
-and never raises; a reader yields exchanges and skipped rows in the order of the file; a record that it cannot read is a
-`ShapeError` that names the field, and the reader goes on with the next; what needs other records (an answer that names
-its question by id) is kept in the reader and given out at the latest by `close`.
+A record is one line of a JSON-lines file, or a whole JSON document. A reader yields exchanges and skipped rows in the order
+of the file; a record that it cannot read is a `ShapeError` that names the field, and the reader goes on with the next.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from demur.model.run import Skipped, Traced
     from demur.wire.interface import JsonObject
 
-__all__ = ["TraceFormat", "TraceReader", "stands_alone", "stateless"]
+__all__ = ["Kind", "TraceFormat", "TraceReader", "stands_alone", "stateless"]
 
 
 class TraceReader(Protocol):
@@ -34,8 +33,10 @@ class TraceReader(Protocol):
 class TraceFormat(Protocol):
     """A module of this package."""
 
-    NAME: str
-    """What `--format` calls it."""
+    @property
+    def NAME(self) -> str:  # noqa: N802 — a constant of the module
+        """What `--format` calls it."""
+        ...
 
     def sniffs(self, record: JsonObject) -> bool:
         """Return whether a record is of this format."""
@@ -62,3 +63,12 @@ def stateless(read: Callable[[JsonObject], Iterator[Traced | Skipped]]) -> Calla
 def stands_alone(reader: TraceReader) -> bool:
     """Return whether a reader keeps nothing between records, so that the lines of a file can be read in pieces."""
     return isinstance(reader, _Stateless)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A trace format that is a value, for modules that hold several."""
+
+    NAME: str
+    sniffs: Callable[[JsonObject], bool]
+    open_reader: Callable[[], TraceReader]

@@ -10,18 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from demur.errors import ShapeError
-from demur.formats.answers import (
-    a_kind,
-    answer_in,
-    each_readable,
-    failure_of,
-    object_at,
-    pair_key_in,
-    text_at,
-    unwrapped_json,
-)
-from demur.formats.interface import stateless
-from demur.formats.scalars import fields_of, request_of
+from demur.formats.fields import fields_of, object_at, pair_key_in, request_of, text_at, unwrapped_json
+from demur.formats.interface import Kind, stateless
+from demur.formats.responses import describe_kind, failure_of, read_each, response_in
 from demur.model.exchange import Exchange
 from demur.model.run import Skipped, Traced
 
@@ -31,10 +22,10 @@ if TYPE_CHECKING:
     from demur.model.exchange import Response
     from demur.wire.interface import JsonObject
 
-__all__ = ["KINDS", "NAME", "open_reader", "read_observation", "sniffs"]
+__all__ = ["LANGFUSE_EXPORT", "NAME", "open_reader", "sniffs"]
 
 NAME = "langfuse"
-KINDS = frozenset(
+_KINDS = frozenset(
     {"GENERATION", "SPAN", "EVENT", "AGENT", "TOOL", "CHAIN", "RETRIEVER", "EVALUATOR", "EMBEDDING", "GUARDRAIL"}
 )
 _NO_FIELDS = frozenset({"input", "output", "statusMessage", "status_message", "body"})
@@ -44,10 +35,10 @@ def sniffs(record: JsonObject) -> bool:
     """Return whether this is an observation, a page of them, or a trace that holds them."""
     listed = record.get("observations", record.get("data"))
     first = listed[0] if isinstance(listed, list) and listed else record
-    return isinstance(first, dict) and "traceId" in first and _kind_of_observation(first) in KINDS
+    return isinstance(first, dict) and "traceId" in first and _kind_of_observation(first) in _KINDS
 
 
-def read_observation(row: JsonObject) -> Iterator[Traced | Skipped]:
+def _read_observation(row: JsonObject) -> Iterator[Traced | Skipped]:
     """Yield the call that an observation tells of, in camel case or in snake case."""
     kind = _kind_of_observation(row)
     if kind is None:
@@ -56,7 +47,7 @@ def read_observation(row: JsonObject) -> Iterator[Traced | Skipped]:
             raise ShapeError("`type`: expected a kind of observation, got nothing", hint="scores and traces have none")
         yield Skipped("a score")
     elif kind != "GENERATION":
-        yield Skipped(a_kind(kind, "observation"))
+        yield Skipped(describe_kind(kind, "observation"))
     else:
         yield _generation(row)
 
@@ -74,7 +65,7 @@ def _generation(row: JsonObject) -> Traced:
 def _observed(row: JsonObject, metadata: JsonObject, model: str) -> Response | None:
     # The integration notes why a streamed answer ended in the metadata, and nowhere else.
     stop = text_at(metadata, "finish_reason")
-    response = answer_in(row.get("output"), model=model, stop=stop)
+    response = response_in(row.get("output"), model=model, stop=stop)
     if response is None and row.get("level") == "ERROR":
         return failure_of(text_at(row, "statusMessage", "status_message") or "error", model=model, path="statusMessage")
     return response
@@ -86,7 +77,7 @@ def _read_langfuse(record: JsonObject) -> Iterator[Traced | Skipped]:
         if "observations" in record or (_kind_of_observation(record) is None and "htmlPath" in record):
             yield Skipped("a trace without observations")
         else:
-            yield from read_observation(record)
+            yield from _read_observation(record)
         return
     above = {name: record[name] for name in ("sessionId", "userId", "release") if record.get(name) is not None}
     shared = object_at(record, "metadata")
@@ -94,7 +85,7 @@ def _read_langfuse(record: JsonObject) -> Iterator[Traced | Skipped]:
         {**above, **row, "metadata": {**shared, **object_at(row, "metadata")}} if isinstance(row, dict) else row
         for row in listed
     )
-    yield from each_readable(rows, read_observation)
+    yield from read_each(rows, _read_observation)
 
 
 def _kind_of_observation(row: JsonObject) -> str | None:
@@ -103,3 +94,14 @@ def _kind_of_observation(row: JsonObject) -> str | None:
 
 
 open_reader = stateless(_read_langfuse)
+
+
+def _sniffs_export(record: JsonObject) -> bool:
+    """Return whether this is an exported observation."""
+    kind = record.get("type")
+    ours = record.keys() & {"start_time", "status_message", "provided_model_name", "parent_observation_id"}
+    return isinstance(kind, str) and kind.upper() in _KINDS and "trace_id" in record and bool(ours)
+
+
+LANGFUSE_EXPORT = Kind("langfuse-export", _sniffs_export, stateless(_read_observation))
+"""The export to blob storage: observations in snake case, whose input, output and metadata may be JSON strings."""

@@ -10,19 +10,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from demur.errors import ShapeError
-from demur.formats.answers import (
-    a_kind,
-    answer_in,
-    answer_of_choices,
-    each_readable,
-    failure_of,
-    object_at,
-    pair_key_in,
-    parts_and_stop,
-    text_at,
-)
+from demur.formats.fields import fields_of, object_at, pair_key_in, request_of, text_at
 from demur.formats.interface import stateless
-from demur.formats.scalars import fields_of, request_of
+from demur.formats.responses import (
+    describe_kind,
+    failure_of,
+    parts_and_stop,
+    read_each,
+    response_in,
+    response_of_choices,
+)
 from demur.model.exchange import Exchange
 from demur.model.run import Skipped, Traced
 
@@ -50,7 +47,7 @@ def _read_runs(record: JsonObject) -> Iterator[Traced | Skipped]:
     if not isinstance(record.get("run_type"), str):
         raise ShapeError("`run_type`: expected a string, got something else")
     yield from _read_run(record)
-    yield from each_readable(_descendants(record), _read_run)
+    yield from read_each(_descendants(record), _read_run)
 
 
 def _descendants(record: JsonObject) -> Iterator[JsonObject]:
@@ -70,7 +67,7 @@ def _descendants(record: JsonObject) -> Iterator[JsonObject]:
 def _read_run(run: JsonObject) -> Iterator[Traced | Skipped]:
     kind = run.get("run_type")
     if kind != "llm":
-        yield Skipped(a_kind(kind, "run"))
+        yield Skipped(describe_kind(kind, "run"))
         return
     extra = object_at(run, "extra")
     metadata, settings = object_at(extra, "metadata"), object_at(extra, "invocation_params")
@@ -98,9 +95,9 @@ def _run_answer(run: JsonObject, model: str) -> Response | None:
     if isinstance(generations, list) and generations:
         told = [_generation_parts(item) for item in generations if isinstance(item, dict)]
         name = text_at(object_at(outputs, "llm_output"), "model_name") or model
-        return answer_of_choices(told, model=name, path="generation_info.finish_reason")
+        return response_of_choices(told, model=name, path="generation_info.finish_reason")
     if outputs:
-        return answer_in(outputs, model=model, path="outputs")
+        return response_in(outputs, model=model, path="outputs")
     return failure_of(run["error"], model=model) if run.get("error") else None
 
 

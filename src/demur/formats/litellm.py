@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from demur.errors import ShapeError
-from demur.formats.answers import answer_of_parts, finish_of, object_at, pair_key_in, text_at
+from demur.formats.fields import fields_of, object_at, pair_key_in, request_of, text_at
 from demur.formats.interface import stateless
-from demur.formats.scalars import fields_of, request_of
+from demur.formats.responses import finish_of, response_of_parts
 from demur.model.exchange import Choice, Exchange, Finish, ProviderError, Response, Signal, SignalKind, TextPart
 from demur.model.run import Skipped, Traced
 from demur.wire.shapes import CODECS, shape_of_response
@@ -78,7 +78,7 @@ def _answered_call(record: JsonObject, model: str) -> Response | None:
     if not answer:
         return None
     if isinstance(answer, str):
-        return answer_of_parts((TextPart(answer),), model=model)
+        return response_of_parts((TextPart(answer),), model=model)
     shape = shape_of_response(answer) if isinstance(answer, dict) else None
     if shape is None:
         raise ShapeError("`response`: expected a provider's response, got something else")

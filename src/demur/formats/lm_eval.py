@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from demur.errors import ShapeError
-from demur.formats.answers import answer_of_choices, object_at, text_at, unwrapped_json
-from demur.formats.scalars import fields_of, label_of, request_of
+from demur.formats.fields import fields_of, label_of, object_at, request_of, text_at, unwrapped_json
+from demur.formats.responses import response_of_choices
 from demur.model.exchange import Exchange, TextPart
 from demur.model.run import Skipped, Traced
 
@@ -65,7 +65,7 @@ class _Documents:
 
 
 def _sample_row(record: JsonObject, texts: list[str], *, asked: Request | None, key: str | None) -> Traced:
-    response = answer_of_choices([((TextPart(text),) if text else (), None) for text in texts]) if texts else None
+    response = response_of_choices([((TextPart(text),) if text else (), None) for text in texts]) if texts else None
     # The document's own columns are what its set is cut by.
     fields = fields_of({**record, "metadata": record.get("doc")}, skip=_NO_FIELDS)
     return Traced(Exchange(None, response, asked, key, label_of(record.get("doc_id"))), fields)

@@ -7,15 +7,18 @@ what stands before it the request; a conversation in which the assistant says no
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from demur.errors import ShapeError
-from demur.formats.answers import answer_of_parts, text_at
-from demur.formats.interface import stateless
-from demur.formats.scalars import fields_of, key_of, request_of
-from demur.formats.turns import message_of, role_of
+from demur.formats.fields import fields_of, key_of, message_of, request_of, role_of, text_at
+from demur.formats.interface import Kind, stateless
+from demur.formats.responses import response_of_parts
 from demur.model.exchange import Exchange
 from demur.model.run import Skipped, Traced
+from demur.wire.fields import root
 from demur.wire.flat import RESPONSE_FIELDS
 
 if TYPE_CHECKING:
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
 
     from demur.wire.interface import JsonObject
 
-__all__ = ["NAME", "open_reader", "read_conversation", "sniffs"]
+__all__ = ["NAME", "SHAREGPT", "open_reader", "sniffs"]
 
 NAME = "messages"
 _ANSWERS = frozenset(RESPONSE_FIELDS) - {"text"}
@@ -40,7 +43,7 @@ def sniffs(record: JsonObject) -> bool:
     return _are_turns(turns) and _ANSWERS.isdisjoint(record)
 
 
-def read_conversation(record: JsonObject, turns: list[Any]) -> Traced:
+def _read_conversation(record: JsonObject, turns: list[Any]) -> Traced:
     """Return the exchange in a conversation: the assistant's last turn, and all before it."""
     spoken = [turn for turn in turns if isinstance(turn, dict)]
     last = next((at for at in reversed(range(len(spoken))) if role_of(spoken[at]) == "assistant"), None)
@@ -50,7 +53,7 @@ def read_conversation(record: JsonObject, turns: list[Any]) -> Traced:
     stop = text_at(record, "finish_reason", "stop_reason")
     # An assistant's turn whose content is null was never recorded.
     answer = (
-        answer_of_parts(parts, model=model, stop=stop)
+        response_of_parts(parts, model=model, stop=stop)
         if parts or (last is not None and _is_said(spoken[last]))
         else None
     )
@@ -62,9 +65,9 @@ def read_conversation(record: JsonObject, turns: list[Any]) -> Traced:
 def _read_messages(record: JsonObject) -> Iterator[Traced | Skipped]:
     turns, asked, said = record.get("messages"), record.get("prompt"), record.get("completion")
     if isinstance(turns, list) and turns:
-        yield read_conversation(record, turns)
+        yield _read_conversation(record, turns)
     elif isinstance(asked, list) and isinstance(said, list):
-        yield read_conversation(record, asked + said)
+        yield _read_conversation(record, asked + said)
     else:
         raise ShapeError("`messages`: expected a list of messages, got nothing")
 
@@ -82,3 +85,27 @@ def _are_turns(value: object) -> bool:
 
 def _is_said(turn: JsonObject) -> bool:
     return any(turn.get(name) is not None for name in ("content", "value", "text", "parts"))
+
+
+def _sniffs_sharegpt(record: JsonObject) -> bool:
+    """Return whether a record is a list of turns, each with a speaker and a text."""
+    turns = record.get("conversations")
+    return isinstance(turns, list) and bool(turns) and all(_is_sharegpt_turn(turn) for turn in turns)
+
+
+def _read_sharegpt(record: JsonObject) -> Iterator[Traced | Skipped]:
+    read = _read_conversation(record, root(record).need("conversations").list())
+    # What was cut from one long conversation shares its id.
+    yield replace(
+        read, exchange=msgspec.structs.replace(read.exchange, session=read.exchange.session or read.exchange.id)
+    )
+
+
+def _is_sharegpt_turn(turn: object) -> bool:
+    return isinstance(turn, dict) and any(
+        isinstance(turn.get(speaker), str) and said in turn
+        for speaker, said in (("from", "value"), ("role", "content"))
+    )
+
+
+SHAREGPT = Kind("sharegpt", _sniffs_sharegpt, stateless(_read_sharegpt))

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from demur.errors import ShapeError
-from demur.formats.answers import answer_in, answer_of_choices, answer_of_text, object_at, text_at
-from demur.formats.scalars import fields_of, label_of, request_of
+from demur.formats.fields import fields_of, label_of, object_at, request_of, text_at
+from demur.formats.responses import response_in, response_of_choices, response_of_text
 from demur.model.exchange import Exchange, TextPart
 from demur.model.run import Skipped, Traced
 
@@ -78,8 +78,8 @@ class _Events:
 def _sampled_text(data: JsonObject, model: str) -> Response | None:
     sampled = data.get("sampled")
     if isinstance(sampled, str):
-        return answer_of_text(sampled, model=model)
+        return response_of_text(sampled, model=model)
     if isinstance(sampled, list) and sampled and all(isinstance(text, str) for text in sampled):
-        return answer_of_choices([((TextPart(text),) if text else (), None) for text in sampled], model=model)
+        return response_of_choices([((TextPart(text),) if text else (), None) for text in sampled], model=model)
     # An empty list is a call that brought nothing back.
-    return answer_in(sampled or None, model=model, path="data.sampled")
+    return response_in(sampled or None, model=model, path="data.sampled")

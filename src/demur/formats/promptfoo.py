@@ -13,18 +13,9 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from demur.errors import ShapeError
-from demur.formats.answers import (
-    answer_in,
-    answer_of_parts,
-    answer_of_text,
-    each_readable,
-    failure_of,
-    object_at,
-    text_at,
-    unwrapped_json,
-)
+from demur.formats.fields import fields_of, label_of, object_at, request_of, text_at, unwrapped_json
 from demur.formats.interface import stateless
-from demur.formats.scalars import fields_of, label_of, request_of
+from demur.formats.responses import failure_of, read_each, response_in, response_of_parts, response_of_text
 from demur.model.exchange import Exchange, Signal, SignalKind
 from demur.model.run import Traced
 from demur.wire.fields import canonical
@@ -53,7 +44,7 @@ def _read_results(record: JsonObject) -> Iterator[Traced | Skipped]:
         # Only the summary has a time; each result is dated by it.
         time = {"timestamp": summary.get("timestamp")}
         rows = ({**time, **row} if isinstance(row, dict) else row for row in summary["results"])
-        yield from each_readable(rows, _read_result)
+        yield from read_each(rows, _read_result)
     elif _is_result(record):
         yield from _read_result(record)
     else:
@@ -104,13 +95,13 @@ def _result_answer(row: JsonObject, model: str) -> Response | None:
     output, stop = response.get("output"), response.get("finishReason")
     signals = tuple(_flags_of(response))
     if isinstance(output, str):
-        answer = answer_of_text(output, model=model, stop=stop, path="response.finishReason")
+        answer = response_of_text(output, model=model, stop=stop, path="response.finishReason")
     else:
-        read = answer_in(output, model=model, stop=stop, path="response.output")
+        read = response_in(output, model=model, stop=stop, path="response.output")
         error = response.get("error") or row.get("error")
         if read is None and not signals:
             return failure_of(error, model=model) if error else None
-        answer = read or answer_of_parts((), model=model)
+        answer = read or response_of_parts((), model=model)
     return replace(answer, signals=answer.signals + signals)
 
 

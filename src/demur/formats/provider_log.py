@@ -11,10 +11,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from demur.errors import ShapeError
-from demur.formats.answers import failure_of, object_at, pair_key_in
-from demur.formats.interface import stateless
-from demur.formats.kinds import Kind
-from demur.formats.scalars import fields_of, key_of, request_of
+from demur.formats.fields import fields_of, key_of, object_at, pair_key_in, request_of
+from demur.formats.interface import Kind, stateless
+from demur.formats.responses import failure_of
 from demur.model.exchange import Exchange, Shape
 from demur.model.run import Skipped, Traced
 from demur.wire.flat import PROMPT_FIELDS, RESPONSE_FIELDS

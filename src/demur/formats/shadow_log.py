@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from demur.errors import ShapeError
-from demur.formats.answers import answer_of_parts, failure_of, object_at, text_at
-from demur.formats.scalars import fields_of, request_of
-from demur.formats.turns import parts_of
+from demur.formats.fields import fields_of, object_at, parts_of, request_of, text_at
+from demur.formats.responses import failure_of, response_of_parts
 from demur.model.exchange import Exchange
 from demur.model.run import Skipped, Traced
 from demur.wire.fields import root
@@ -77,7 +76,7 @@ class _AgentlogReader:
             payload = top.need("payload").object()
             parts = parts_of(payload.get("content"))
             stop, model = payload.get("stop_reason"), text_at(payload, "model") or ""
-            answer = answer_of_parts(parts, model=model, stop=stop, path="payload.stop_reason")
+            answer = response_of_parts(parts, model=model, stop=stop, path="payload.stop_reason")
             yield self._answered(record, answer)
         elif kind == "error":
             yield self._failed(record)

@@ -12,8 +12,8 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
 from demur.errors import InputError
+from demur.formats.fields import MAX_LABEL_CHARS
 from demur.formats.flat_rows import flat_layout
-from demur.formats.scalars import MAX_LABEL_CHARS
 from demur.io.sources import Kind, head_of
 from demur.runs.sql import DUCKDB, literal
 

@@ -10,8 +10,8 @@ from tests.formats import examples_tools as made
 from tests.formats.example import ANSWER, QUESTION, REFUSAL
 
 from demur.detect.check import classify
-from demur.formats.spans import openinference, otel, vercel
-from demur.formats.spans.span import indexed, spans_in
+from demur.formats.otel import OPENINFERENCE, OTEL, VERCEL
+from demur.formats.spans import indexed, spans_in
 from demur.model.run import Skipped, Traced
 
 OLD_EVENTS = [
@@ -36,7 +36,7 @@ DETAILS = [
 
 def read(record: dict[str, Any]) -> list[Traced | Skipped]:
     """Return what the common reader makes of a record."""
-    return list(otel.open_reader().feed(record))
+    return list(OTEL.open_reader().feed(record))
 
 
 def events_of(told: list[tuple[str, dict[str, Any]]]) -> list[dict[str, Any]]:
@@ -56,9 +56,9 @@ def test_each_span_is_read_by_its_own_convention() -> None:
         made.span(made.traceloop(content=REFUSAL)),
         made.span(made.genai(REFUSAL)),
     )
-    assert openinference.sniffs(document)
-    assert not vercel.sniffs(document)
-    rows = [row for row in openinference.open_reader().feed(document) if isinstance(row, Traced)]
+    assert OPENINFERENCE.sniffs(document)
+    assert not VERCEL.sniffs(document)
+    rows = [row for row in OPENINFERENCE.open_reader().feed(document) if isinstance(row, Traced)]
     assert [classify(row.exchange.response).outcome for row in rows] == ["refused"] * 4
 
 
@@ -105,7 +105,7 @@ def test_phoenixs_spellings_are_one() -> None:
         {"context.trace_id": "t", "context.span_id": "s", **columns},
     )
     rows = [read(record)[0] for record in records]
-    assert all(openinference.sniffs(record) for record in records)
+    assert all(OPENINFERENCE.sniffs(record) for record in records)
     assert len({row.exchange for row in rows if isinstance(row, Traced)}) == 1
     assert [dict(row.fields)["category"] for row in rows if isinstance(row, Traced)] == ["science"] * 3
 

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from demur.errors import ShapeError
-from demur.formats.scalars import label_of
-from demur.formats.turns import message_of
+from demur.formats.fields import message_of, object_at, text_at, unwrapped_json
 from demur.model.exchange import Choice, Finish, RefusalPart, Response, Signal, SignalKind, TextPart
 from demur.model.run import Skipped
-from demur.wire.fields import decode, encode
+from demur.wire.fields import encode
 from demur.wire.flat import FILTER_WORDS, MAX_ERROR_CHARS, POLICY_ERROR
 from demur.wire.shapes import CODECS, shape_of_response
 
@@ -30,19 +29,15 @@ if TYPE_CHECKING:
     from demur.wire.interface import JsonObject
 
 __all__ = [
-    "a_kind",
-    "answer_in",
-    "answer_of_choices",
-    "answer_of_parts",
-    "answer_of_text",
-    "each_readable",
+    "describe_kind",
     "failure_of",
     "finish_of",
-    "object_at",
-    "pair_key_in",
     "parts_and_stop",
-    "text_at",
-    "unwrapped_json",
+    "read_each",
+    "response_in",
+    "response_of_choices",
+    "response_of_parts",
+    "response_of_text",
 ]
 
 _FINISHES = {
@@ -65,10 +60,9 @@ _WRAPPERS = ("message", "messages", "output", "response", "completion", "answer"
 _MAX_WRAPPERS = 4
 _MAX_KIND_CHARS = 40
 _STOP_NAMES = ("finish_reason", "stop_reason", "finishReason", "stopReason")
-_PAIR_KEYS = ("custom_id", "dataset_item_id", "example_id", "sample_id", "question_id", "item_id", "prompt_id")
 
 
-def answer_in(output: object, *, model: str = "", stop: object = None, path: str = "output") -> Response | None:
+def response_in(output: object, *, model: str = "", stop: object = None, path: str = "output") -> Response | None:
     """Return the answer in what a tool logged as output; None where nothing was.
 
     `stop` is why it ended, where the tool keeps that beside the output; `path` is where signals are said to stand.
@@ -77,19 +71,19 @@ def answer_in(output: object, *, model: str = "", stop: object = None, path: str
     if read is None:
         # A filter's stop without any output is all there is to know, and enough.
         finish = finish_of(stop)
-        return answer_of_parts((), model=model, stop=stop) if finish in _STOPS else None
+        return response_of_parts((), model=model, stop=stop) if finish in _STOPS else None
     read = replace(read, model=read.model or model)
     return read if finish_of(stop) is None else _with_stop(read, stop)
 
 
-def answer_of_parts(
+def response_of_parts(
     parts: tuple[Part, ...], *, model: str = "", stop: object = None, path: str = "finish_reason"
 ) -> Response:
     """Return the response with one choice of these parts; refusals among them and the stop word are its signals."""
-    return answer_of_choices([(parts, stop)], model=model, path=path)
+    return response_of_choices([(parts, stop)], model=model, path=path)
 
 
-def answer_of_choices(
+def response_of_choices(
     choices: Sequence[tuple[tuple[Part, ...], object]], *, model: str = "", path: str = "finish_reason"
 ) -> Response:
     """Return the response with these choices, each its parts and its stop word."""
@@ -109,9 +103,9 @@ def _signals_in(choice: Choice, path: str) -> Iterator[Signal]:
         yield Signal(kind, path, choice.finish_raw, choice.index)
 
 
-def answer_of_text(text: str, *, model: str = "", stop: object = None, path: str = "finish_reason") -> Response:
+def response_of_text(text: str, *, model: str = "", stop: object = None, path: str = "finish_reason") -> Response:
     """Return the response with one choice of this text, taken as it is."""
-    return answer_of_parts((TextPart(text),) if text else (), model=model, stop=stop, path=path)
+    return response_of_parts((TextPart(text),) if text else (), model=model, stop=stop, path=path)
 
 
 def failure_of(error: object, *, model: str = "", path: str = "error") -> Response:
@@ -121,7 +115,7 @@ def failure_of(error: object, *, model: str = "", path: str = "error") -> Respon
     return Response(model, (), (Signal(kind, path, text[:MAX_ERROR_CHARS]),))
 
 
-def a_kind(kind: object, noun: str) -> str:
+def describe_kind(kind: object, noun: str) -> str:
     """Return why a row of this kind is no call, as in `a tool span`."""
     name = " ".join(kind.lower()[:_MAX_KIND_CHARS].split()) if isinstance(kind, str) else ""
     name = name or "nameless"
@@ -137,17 +131,7 @@ def finish_of(stop: object) -> Finish | None:
     return _FINISHES.get(word, Finish.UNKNOWN)
 
 
-def unwrapped_json(value: object) -> object:
-    """Return the object or list in a JSON string, and anything else as it is."""
-    if not isinstance(value, str) or value.lstrip()[:1] not in ("{", "["):
-        return value
-    try:
-        return decode(value)
-    except ShapeError:
-        return value
-
-
-def each_readable(
+def read_each(
     rows: Iterable[object], read: Callable[[JsonObject], Iterator[Traced | Skipped]]
 ) -> Iterator[Traced | Skipped]:
     """Yield what is read of each row of a document; one that cannot be read is skipped, and the next is not lost."""
@@ -162,24 +146,6 @@ def each_readable(
         yield from found
 
 
-def pair_key_in(holder: object) -> str | None:
-    """Return the identity that a user gave the question in a row's metadata; None where there is none."""
-    if not isinstance(holder, dict):
-        return None
-    return next((label for name in _PAIR_KEYS if (label := label_of(holder.get(name))) is not None), None)
-
-
-def text_at(holder: JsonObject, *names: str) -> str | None:
-    """Return the first of these fields that is a text with something in it."""
-    return next((holder[name] for name in names if isinstance(holder.get(name), str) and holder[name]), None)
-
-
-def object_at(holder: JsonObject, name: str) -> JsonObject:
-    """Return the object in a field, an empty one where there is none."""
-    value = holder.get(name)
-    return value if isinstance(value, dict) else {}
-
-
 def _read_output(output: object, path: str, wrappers: int) -> Response | None:
     value = unwrapped_json(output)
     if isinstance(value, dict):
@@ -187,12 +153,12 @@ def _read_output(output: object, path: str, wrappers: int) -> Response | None:
     elif isinstance(value, list):
         read = _read_list_output(value, path)
     else:
-        return None if value is None else answer_of_text(_scalar_text(value))
+        return None if value is None else response_of_text(_scalar_text(value))
     # A JSON string that is no message is the answer as the model wrote it.
     return (
-        answer_of_text(output)
+        response_of_text(output)
         if read is None and isinstance(output, str)
-        else read or answer_of_text(encode(value).decode())
+        else read or response_of_text(encode(value).decode())
     )
 
 
@@ -220,7 +186,7 @@ def _read_list_output(value: list[Any], path: str) -> Response | None:
     spoken = [item for item in objects if "role" in item or "kwargs" in item]
     if len(spoken) > 1 and all(item.get("role") == "assistant" for item in value if isinstance(item, dict)):
         # Several answers in a row are the choices of one response.
-        return answer_of_choices([parts_and_stop(item) for item in spoken], path=f"{path}.finish_reason")
+        return response_of_choices([parts_and_stop(item) for item in spoken], path=f"{path}.finish_reason")
     if spoken:
         return _of_message(spoken[-1], path)
     return _of_message({"content": value}, path) if _are_parts(value) else None
@@ -236,7 +202,7 @@ def _of_message(message: JsonObject, path: str) -> Response:
     parts, stop = parts_and_stop(message)
     about = object_at(object_at(message, "kwargs") or message, "response_metadata")
     model = text_at(about, "model_name", "model") or ""
-    return answer_of_parts(parts, model=model, stop=stop, path=f"{path}.finish_reason")
+    return response_of_parts(parts, model=model, stop=stop, path=f"{path}.finish_reason")
 
 
 def parts_and_stop(message: JsonObject) -> tuple[tuple[Part, ...], str | None]:
@@ -253,6 +219,6 @@ def _with_stop(read: Response, stop: object) -> Response:
     """Return the response with a stop word that stood beside it, unless its choices say their own."""
     if not read.choices or any(choice.finish for choice in read.choices):
         return read
-    beside = answer_of_parts((), stop=stop)
+    beside = response_of_parts((), stop=stop)
     first = replace(read.choices[0], finish=beside.choices[0].finish, finish_raw=beside.choices[0].finish_raw)
     return replace(read, choices=(first, *read.choices[1:]), signals=read.signals + beside.signals)

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from tests.wire import laws
 
 from demur.errors import ShapeError
-from demur.formats.scalars import day_of, fields_of, key_of, request_of, text_of
-from demur.formats.turns import parts_of
+from demur.formats.fields import day_of, fields_of, key_of, parts_of, request_of, text_of
 from demur.model.exchange import OpaquePart, RefusalPart, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
 
 KEYS = st.text(max_size=8) | st.sampled_from(["metadata", "model", "created", "tags", "lang"])

@@ -1,9 +1,8 @@
-"""What spans does a record hold, whoever exported it?
+"""The spans in a record, whoever exported it, and the row of a run that a model call in a span becomes.
 
-OTLP/JSON documents nest them as `resourceSpans[*].scopeSpans[*].spans[*]` with attributes as lists of typed pairs (and in
-snake case where a protobuf library wrote them); SDK console exporters write one span an object with plain attributes; Phoenix
-nests attributes by their dots, or flattens them into columns `attributes.…`. Laws: all of these become the same
-`Span`; attributes of a kind that OTLP does not have are left out; nothing here raises, whatever the JSON.
+OTLP/JSON documents nest spans as `resourceSpans[*].scopeSpans[*].spans[*]`, with attributes as lists of typed pairs; SDK
+console exporters write one span per object with plain attributes; Phoenix nests attributes by their dots, or flattens them
+into columns `attributes.…`. All of these become the same `Span`, and nothing here raises, whatever the JSON.
 """
 
 from __future__ import annotations
@@ -11,14 +10,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from demur.formats.answers import object_at, text_at, unwrapped_json
+from demur.formats.fields import fields_of, label_of, object_at, pair_key_in, text_at, unwrapped_json
+from demur.model.exchange import Exchange
+from demur.model.run import Traced
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from demur.model.exchange import Request, Response
     from demur.wire.interface import JsonObject
 
-__all__ = ["Span", "SpanEvent", "holds_spans", "indexed", "spans_in"]
+__all__ = ["Span", "SpanEvent", "holds_spans", "indexed", "spans_in", "traced_span"]
 
 _MAX_DEPTH = 16
 _MAX_INDEX = 10_000
@@ -173,3 +175,35 @@ def _objects(value: object) -> Iterator[JsonObject]:
 
 def _first_field(holder: JsonObject, *names: str) -> object:
     return next((holder[name] for name in names if holder.get(name) is not None), None)
+
+
+_SESSIONS = ("gen_ai.conversation.id", "session.id", "langfuse.session.id", "thread.id")
+_METADATA_SESSIONS = ("session_id", "sessionId", "conversation_id", "conversationId", "thread_id", "chat_id")
+_CONTENT = (
+    *("gen_ai.prompt", "gen_ai.completion", "gen_ai.input", "gen_ai.output", "gen_ai.system_instructions"),
+    *("llm.input_messages", "llm.output_messages", "llm.tools", "input.", "output.", "metadata"),
+    *(
+        "ai.prompt",
+        "ai.response.text",
+        "ai.response.object",
+        "ai.response.toolCalls",
+        "ai.result",
+        "ai.telemetry.metadata",
+    ),
+    *("traceloop.association.properties", "traceloop.entity.", "llm.prompts", "llm.choices"),
+)
+
+
+def traced_span(span: Span, request: Request | None, response: Response | None, *, metadata: JsonObject) -> Traced:
+    """Return the row of one call; `metadata` is what the user put into the span."""
+    model = (response.model if response else "") or (request.model if request else "")
+    session = span.text(*_SESSIONS) or text_at(metadata, *_METADATA_SESSIONS) or span.trace
+    key = pair_key_in(metadata) or pair_key_in(dict(span.attributes))
+    row = {
+        "model": model,
+        "start_time": span.start,
+        "service": span.service,
+        "metadata": metadata,
+        "attributes": {name: value for name, value in span.attributes.items() if not name.startswith(_CONTENT)},
+    }
+    return Traced(Exchange(None, response, request, key, label_of(session)), fields_of(row, skip={"start_time"}))

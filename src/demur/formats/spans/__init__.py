@@ -1,1 +1,0 @@
-"""OpenTelemetry spans, in the attribute conventions that tools use."""
