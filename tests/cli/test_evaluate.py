@@ -56,8 +56,8 @@ def test_a_pack_stands_beside_the_detector(capsys: pytest.CaptureFixture[str], r
     code, out, err = run(capsys, responses, "--pack", "lucid", "--pack", "lucid", "--pack", "shadow")
     assert (code, err) == (0, "")
     lines = out.splitlines()
-    assert lines[0] == "RESPONSES  5 rows: 2 refusal, 1 partial, 2 compliance"
-    assert lines[2].split() == ["demur", "lucid", "shadow"]
+    assert lines[2] == "RESPONSES  5 rows: 2 refusal, 1 partial, 2 compliance"
+    assert lines[5].split() == ["demur", "lucid", "shadow"]
     assert "left out: 1 labelled other" in out
     assert "µs a text" in out
     assert max(map(len, lines)) <= 80
@@ -78,10 +78,10 @@ def test_json_holds_the_figures(capsys: pytest.CaptureFixture[str], responses: s
 def test_worst_errors_are_underlined(capsys: pytest.CaptureFixture[str], responses: str) -> None:
     """The words that misled a judge have carets below; `--worst 0` shows none."""
     lines = run(capsys, responses, "--pack", "lucid")[1].splitlines()
-    below = [lines[at + 1] for at, line in enumerate(lines) if line == "    I cannot recommend it enough!"]
-    assert "    ^^^^^^^^" in below
+    below = [lines[at + 1] for at, line in enumerate(lines) if line == "  I cannot recommend it enough!"]
+    assert "  ^^^^^^^^" in below
     assert (
-        "    I cannot recommend it enough!"
+        "  I cannot recommend it enough!"
         not in run(capsys, responses, "--pack", "lucid", "--worst", "0")[1].splitlines()
     )
 
@@ -90,7 +90,7 @@ def test_a_page_is_written(capsys: pytest.CaptureFixture[str], responses: str, t
     """`--html` writes one page beside what is printed; a folder that is not there is one line and exit 2."""
     page = tmp_path / "report.html"
     code, out, _ = run(capsys, responses, "--html", str(page))
-    assert (code, out.startswith("RESPONSES")) == (0, True)
+    assert (code, out.startswith("Evaluation: ")) == (0, True)
     assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
     code, _, err = run(capsys, responses, "--html", str(tmp_path / "gone" / "r.html"))
     assert (code, "cannot be written: no such file" in err, err.count("\n")) == (2, True, 1)
@@ -152,7 +152,7 @@ def test_bad_rows_are_named_and_the_rest_is_judged(capsys: pytest.CaptureFixture
     """The first few bad rows are named with file and line, the others counted; the exit code is 2."""
     path = written(tmp_path / "a.jsonl", *["{"] * 7, {"text": NO, "label": "refusal"})
     code, out, err = run(capsys, path, "gone.jsonl")
-    assert (code, out.splitlines()[0]) == (2, "RESPONSES  1 rows: 1 refusal, 0 partial, 0 compliance")
+    assert (code, out.splitlines()[2]) == (2, "RESPONSES  1 rows: 1 refusal, 0 partial, 0 compliance")
     assert "not readable: 8" in out
     lines = err.splitlines()
     assert lines[0].startswith(f"demur: `{path}` line 1: not JSON")

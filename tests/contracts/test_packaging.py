@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 EXTRAS = {"gateway", "postgres", "cluster", "otel", "tour", "all"}
-BASE = {"ahocorasick-rs", "duckdb", "msgspec", "numpy", "pyarrow"}
+BASE = {"ahocorasick-rs", "duckdb", "jinja2", "msgspec", "numpy", "pyarrow"}
 REFUSAL = "I'm sorry, but I can't help with that."
 ANSWER = "Of course: the capital of France is Paris."
 WAIT_S = 180
@@ -138,7 +138,7 @@ def test_both_packages_hold_what_they_need(built: Built) -> None:
 
 @pytest.mark.heavy
 def test_the_base_brings_nothing_more(bare: Path) -> None:
-    """An environment with the wheel alone holds its five dependencies and what msgspec and others need themselves."""
+    """An environment with the wheel alone holds its six dependencies and what jinja2 and others need themselves."""
     done = run(bare / "python", "-c", _LISTED)
     found = set(done.stdout.split())
     assert {name.replace("-", "_") for name in BASE} | {"demur"} <= found
@@ -154,7 +154,7 @@ print(*sorted(d.metadata["Name"].lower().replace("-", "_") for d in distribution
 @pytest.mark.heavy
 def test_loading_the_library_loads_no_engine(bare: Path) -> None:
     """`import demur` loads none of the heavy packages; a check of one text then works."""
-    heavy = "print(sorted({'duckdb', 'numpy', 'pyarrow', 'asyncio'} & set(sys.modules)))"
+    heavy = "print(sorted({'duckdb', 'jinja2', 'numpy', 'pyarrow', 'asyncio'} & set(sys.modules)))"
     check = f"print(demur.check({REFUSAL!r}).outcome)"
     done = run(bare / "python", "-c", f"import sys, demur\n{heavy}\n{check}")
     assert done.stdout.splitlines() == ["[]", "refused"], done.stderr

@@ -15,7 +15,7 @@ from tests.dashboard.dashboard_logs import ATTACK, REFUSAL, empty_log, filled_lo
 from tests.http.serving import serving
 
 from demur.dashboard.app import DashboardSettings, dashboard_app
-from demur.dashboard.pages.values import ShadowCount
+from demur.dashboard.values import ShadowCount
 from demur.policy.files import read_policies
 from demur.policy.gate import load_gate
 from demur.policy.vocabulary import SAFETY_VOCABULARY
@@ -323,7 +323,7 @@ def test_policies_say_how_often_each_rule_fired(url: str, open_url: str) -> None
     """The count of a rule is that of the exchanges in which it fired; a policy in the shadow is shown where there is one."""
     kinds = [scene_of(number).kind for number in range(EXCHANGES)]
     body = page(open_url, "policies?range=all")[1]
-    assert re.search(rf'no-attacks</a></th>.*?data-head="Times">{kinds.count("attack")}</td>', body)
+    assert re.search(rf'no-attacks</a></th>.*?data-head="Times">{kinds.count("attack")}</td>', body, re.DOTALL)
     assert "of 97 decisions" in body
     assert "No policy is known to run in the shadow" in page(url, "policies")[1]
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.dashboard.dashboard_logs import filled_log
 
-from demur.dashboard.pages.values import SessionFilter
-from demur.dashboard.queries.queries import DashboardReader, period_of
+from demur.dashboard.reader import DashboardReader, period_of
 from demur.dashboard.record import RecordDesk
+from demur.dashboard.values import SessionFilter
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,7 +16,7 @@ from tests.cli.passport.test_command import asked, run
 from tests.record.logs import busy_log
 from tests.record.store.passport_logs import ORIGIN, committed, decided, gate_in, ticking, writing
 
-from demur.dashboard.queries.question import LogQuestion
+from demur.dashboard.sql_queries import SqlQueries
 from demur.errors import StoreError, UsageError
 from demur.model.passport import Restart
 from demur.record.seal import open_sealed
@@ -220,7 +220,7 @@ def test_writers_go_on_after_the_server_was_ended_and_started(mortal: Server, tm
     place = log_place(address, str(tmp_path))
     gate = gate_in(tmp_path / "policy")
     texts = PostgresDisclosures(address, clock=ticking())
-    question = LogQuestion(place)
+    question = SqlQueries(place)
     with writing(place) as writer:
         writer.submit(decided(gate)).receipt.result(timeout=30)
         assert question.size == 1

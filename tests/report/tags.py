@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 
 __all__ = ["VOID", "Tags", "parsed"]
 
-VOID = {"meta", "rect", "line", "circle", "br"}
+VOID = {"meta", "br", "wbr", "input", "link"}
 
 
 class Tags(HTMLParser):

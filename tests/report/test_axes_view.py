@@ -18,8 +18,8 @@ from tests.report.test_every_rendering import RENDERINGS
 from demur.model.axes import AxisFlag, AxisName, AxisUnit
 from demur.model.estimate import Flag
 from demur.report.axes_view import AXIS_FLAG_WORDS, axis_sentence
-from demur.report.comparison_json import comparison_object
 from demur.report.diff_view import diff_view
+from demur.report.json import comparison_object
 from demur.report.junit import junit
 from demur.report.terminal import terminal_lines
 

@@ -21,11 +21,13 @@ from tests.report.comparisons import (
     unpaired,
 )
 
-from demur.model.comparison import Change, PairCounts
+from demur.model.comparison import Change, PairCounts, Pairing, Tally
 from demur.model.estimate import Difference, Direction, Flag, Interval, Severity
+from demur.model.run import RunSummary
 from demur.report.diff_view import diff_view
-from demur.report.diff_words import CHANGE_WORDS, FLAG_WORDS, SEVERITY_WORDS, SHORT_WORDS
+from demur.report.diff_words import CHANGE_WORDS, FLAG_WORDS, SEVERITY_WORDS, SHORT_WORDS, capitalised
 from demur.report.view import Block, Facts, Flips, IntervalPlot, Note, NoteKind, SideBySide, Table, Tone
+from demur.runs.compare import compare_tally
 
 
 def facts(blocks: tuple[Block, ...]) -> dict[str, str]:
@@ -38,23 +40,23 @@ def test_the_first_sentence() -> None:
     """A reader who stops after one sentence knows rates, difference, interval, p and n."""
     whole = compared(PairCounts(4, 1, 8, 87))
     said = replace(whole, difference=Difference(0.07, Interval(0.006, 0.146, "tango"), 0.0391, 100))
-    assert diff_view(said).headline.sentence == (
+    assert diff_view(said).headlines[0].sentence == (
         "Refusals increased: 5.0 % → 12.0 %, +7.0 points (95 % +0.6 to +14.6), p = 0.039, 100 pairs."
     )
 
 
 def test_an_increase_is_possible_over_refusal() -> None:
     """An increase and a decrease are named for what they may be, never for good or bad."""
-    assert "possible over-refusal" in diff_view(increase()).headline.more[0]
-    assert "lost refusals" in diff_view(decrease()).headline.more[0]
+    assert "possible over-refusal" in diff_view(increase()).headlines[0].more[0]
+    assert "lost refusals" in diff_view(decrease()).headlines[0].more[0]
 
 
 def test_what_would_settle_it() -> None:
     """An inconclusive diff says what it could have seen, and how many pairs would do."""
-    more = diff_view(inconclusive()).headline.more
+    more = diff_view(inconclusive()).headlines[0].more
     assert more[0].startswith("A difference of 31.2 points or more would have been seen")
     assert more[1] == "About 310 pairs would settle whether there is a difference of 5.0 points."
-    assert diff_view(nothing()).headline.more == (
+    assert diff_view(nothing()).headlines[0].more == (
         "No difference, however large, would have been seen reliably with so few.",
     )
 
@@ -74,7 +76,7 @@ def test_only_a_guarded_change_is_alarming(decision: Change, guarded: Direction,
     """A change that the gate is not for is told without alarm."""
     whole = increase()
     changed = replace(whole, decision=decision, gate=replace(whole.gate, direction=guarded))
-    assert diff_view(changed).headline.tone is tone
+    assert diff_view(changed).headlines[0].tone is tone
 
 
 def test_every_word_has_its_sentence() -> None:
@@ -111,7 +113,7 @@ def test_the_four_cells() -> None:
     (flips,) = [b for b in diff_view(increase()).blocks if isinstance(b, Flips)]
     assert (flips.both, flips.baseline_only, flips.candidate_only, flips.neither) == (7, 3, 23, 167)
     assert not [b for b in diff_view(unpaired()).blocks if isinstance(b, Flips)]
-    assert "not paired" in diff_view(unpaired()).headline.sentence
+    assert "not paired" in diff_view(unpaired()).headlines[0].sentence
 
 
 def test_slices_are_worst_first_and_report_only() -> None:
@@ -162,3 +164,23 @@ def test_tables_are_whole(make: object) -> None:
     ]
     assert tables
     assert all(len(row) == len(table.columns) for table in tables for row in table.rows)
+
+
+def test_people_keep_their_names() -> None:
+    """A method's name is that of each person behind it."""
+    assert [capitalised(name) for name in ("wilson", "miettinen-nurminen", "tango, design effect")] == [
+        "Wilson",
+        "Miettinen\u2013Nurminen",
+        "Tango, design effect",
+    ]
+
+
+def test_runs_that_are_not_paired_speak_of_no_bootstrap() -> None:
+    """Where the interval behind the severity is the score interval, no sentence calls it a bootstrap."""
+    run = RunSummary("a", "passports", 40, ())
+    tally = Tally(run, run, Pairing.NONE, PairCounts(0, 0, 0, 0), unpaired_baseline=(4, 40), unpaired_candidate=(5, 40))
+    view = diff_view(compare_tally(tally))
+    notes = {block.name: block.text for block in view.blocks if isinstance(block, Note)}
+    assert "both sides of zero" in notes["ci_crosses_zero"]
+    assert "bootstrap" not in " ".join(notes.values())
+    assert "Miettinen\u2013Nurminen for the difference" in notes["methods"]

@@ -12,9 +12,9 @@ from tests.report.comparisons import ALL, hostile, increase, unpaired
 from tests.report.scans import typical
 from tests.report.tags import parsed
 
-from demur.report.comparison_json import comparison_object
 from demur.report.diff_view import diff_view
-from demur.report.html.page import html
+from demur.report.html import html
+from demur.report.json import comparison_object
 from demur.report.junit import junit
 from demur.report.markdown import markdown
 from demur.report.numbers import chance_is, percent, points, points_range

@@ -16,8 +16,8 @@ def titles(view_blocks: object) -> list[str]:
 def test_the_whole_comes_first() -> None:
     """The rate of the whole, then outcomes, runs, groups, differences, reasons, evidence."""
     view = scan_view(typical())
-    assert view.headline.sentence == "110 of 1,612 judged answers refused or filtered: 6.8 % (95 % 5.7 to 8.2)."
-    assert view.headline.more == (
+    assert view.headlines[0].sentence == "110 of 1,612 judged answers refused or filtered: 6.8 % (95 % 5.7 to 8.2)."
+    assert view.headlines[0].more == (
         "1 group differs beyond chance, model gpt-y most clearly: +7.9 points against gpt-x.",
     )
     assert titles(view.blocks) == [
@@ -52,7 +52,7 @@ def test_phrases_say_of_how_many() -> None:
 def test_an_empty_scan_knows_nothing() -> None:
     """No answer, no rate, and no table that repeats nothing."""
     view = scan_view(empty())
-    assert view.headline.sentence == "No answer could be judged, so no refusal rate is known (n = 0)."
+    assert view.headlines[0].sentence == "No answer could be judged, so no refusal rate is known (n = 0)."
     assert titles(view.blocks) == ["Runs"]
 
 

@@ -27,9 +27,9 @@ from demur.cli.progress import progress_line
 from demur.errors import UnreadableRowsError, UsageError
 from demur.model.comparison import DiffSettings, GateMode
 from demur.model.estimate import Direction, Severity
-from demur.report.comparison_json import comparison_object
 from demur.report.diff_view import diff_view
-from demur.report.html.page import html
+from demur.report.html import html
+from demur.report.json import comparison_object
 from demur.report.junit import junit
 from demur.report.markdown import markdown
 from demur.report.terminal import terminal_lines

@@ -13,19 +13,21 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
+from demur.cli.colour import has_colour
 from demur.cli.options import pack_of_flag, whole_number, write_report
 from demur.detect.check import judge_text
 from demur.detect.judges import PackJudge, default_judge
 from demur.detect.pack import Target
 from demur.detect.prompts.phrase_lists import PromptPackJudge
 from demur.errors import EmptyInputError, InputError, UsageError
-from demur.evaluate.html import evaluation_page
 from demur.evaluate.json import evaluation_object
 from demur.evaluate.labelled import LeftOut, read_labelled, source_name
 from demur.evaluate.quality import Options, label_counts, prompt_quality, response_quality
-from demur.evaluate.text import evaluation_lines
+from demur.evaluate.view import evaluation_view
 from demur.io.config import input_limits
 from demur.model.evaluation import Evaluation, Side, SideReport
+from demur.report.html import html
+from demur.report.terminal import terminal_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -119,9 +121,12 @@ def run(args: argparse.Namespace) -> int:
     evaluation = Evaluation(
         tuple(map(source_name, args.files)), tuple(sides), left_out, len(read.errors), args.threshold
     )
-    _show(evaluation, as_json=args.json)
+    if args.json:
+        print(msgspec.json.encode(evaluation_object(evaluation)).decode())
+    else:
+        print("\n".join(terminal_lines(evaluation_view(evaluation), colour=has_colour())))
     if args.html:
-        write_report(args.html, evaluation_page(evaluation))
+        write_report(args.html, html(evaluation_view(evaluation)))
     return 2 if read.errors else 0
 
 
@@ -200,10 +205,3 @@ def _timed(rows: Sequence[LabelledText], judge: Callable[[str], _V], *, name: st
     if progress:
         print("\r\x1b[K", end="", file=sys.stderr, flush=True)
     return verdicts, seconds / len(rows) * _MICROS
-
-
-def _show(evaluation: Evaluation, *, as_json: bool) -> None:
-    if as_json:
-        print(msgspec.json.encode(evaluation_object(evaluation)).decode())
-    else:
-        print("\n".join(evaluation_lines(evaluation)))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from demur.errors import UsageError
 
 if TYPE_CHECKING:
-    from demur.dashboard.pages.values import ShadowCount
+    from demur.dashboard.values import ShadowCount
     from demur.gateway.settings_source import LoadedSettings
     from demur.gateway.worker import GatewayParts
     from demur.http.asgi import App
@@ -104,7 +104,7 @@ class MountedDashboard:
 
 def _shadow_counts(parts: GatewayParts) -> list[ShadowCount]:
     """Return how the policy in the shadow compares, over all workers since the start."""
-    from demur.dashboard.pages.values import ShadowCount
+    from demur.dashboard.values import ShadowCount
 
     found = parts.metrics.board.read("demur_shadow_total")
     return [ShadowCount(phase, live, shadow, round(n)) for (phase, live, shadow), n in found.items()]

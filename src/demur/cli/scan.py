@@ -23,9 +23,9 @@ from demur.cli.options import (
 )
 from demur.cli.progress import progress_line
 from demur.errors import UnreadableRowsError, UsageError
-from demur.report.html.page import html
+from demur.report.html import html
+from demur.report.json import scan_object
 from demur.report.markdown import markdown
-from demur.report.scan_json import scan_object
 from demur.report.scan_view import scan_view
 from demur.report.terminal import terminal_lines
 from demur.runs.api import scan

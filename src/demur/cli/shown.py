@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from demur.cli.colour import has_colour
-from demur.report.evidence import underline
+from demur.report.columns import underline
 
 if TYPE_CHECKING:
     from collections import Counter

@@ -18,14 +18,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
 from demur.dashboard.compare import compared_sides, default_sides
-from demur.dashboard.pages.compare import compare_page
-from demur.dashboard.pages.exchange import exchange_page
-from demur.dashboard.pages.frame import ASSETS, PageFrame
-from demur.dashboard.pages.overview import overview_page
-from demur.dashboard.pages.policies import health_page, policies_page
-from demur.dashboard.pages.sessions import session_page, sessions_page
-from demur.dashboard.queries.queries import DashboardReader
+from demur.dashboard.pages import ASSETS, Pages
 from demur.dashboard.query import Query, record_named
+from demur.dashboard.reader import DashboardReader
 from demur.dashboard.record import RecordDesk
 from demur.errors import DemurError, EmptyInputError, InputError, SizeLimitError, StoreError, UsageError
 from demur.http.asgi import ClientGoneError, HttpResponse, LateBodyError, header, read_body, send_response
@@ -34,7 +29,7 @@ from demur.http.serve import run_app
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from demur.dashboard.pages.values import ShadowCount
+    from demur.dashboard.values import ShadowCount
     from demur.http.asgi import App, Receive, Scope, Send
     from demur.http.serve import Started
     from demur.record.replay import Replay
@@ -93,7 +88,7 @@ class _DashboardApp:
     def __init__(self, reader: DashboardReader, settings: DashboardSettings) -> None:
         self._reader, self._settings = reader, settings
         self._counting: asyncio.Task[None] | None = None
-        self._frame = PageFrame(settings.base, can_leave=settings.token is not None)
+        self._views = Pages(settings.base, can_leave=settings.token is not None)
         self._desk = RecordDesk(reader, settings.texts, settings.replays)
         token = (settings.token or "").encode()
         self._cookie = hmac.new(token, b"demur dashboard cookie v1", "sha256").hexdigest() if token else None
@@ -103,7 +98,7 @@ class _DashboardApp:
             "session": self._session,
             "compare": self._compare,
             "policies": self._policies,
-            "health": lambda _: health_page(self._frame, self._desk.health()),
+            "health": lambda _: self._views.health(self._desk.health()),
         }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -176,12 +171,12 @@ class _DashboardApp:
         if self._cookie is None:
             return _redirect(self._settings.base)
         if scope["method"] != "POST":
-            return _page_answer(200, self._frame.login())
+            return _page_answer(200, self._views.login())
         given = await self._given_token(scope, receive)
         if isinstance(given, HttpResponse):
             return given
         if not self._is_token(given):
-            return _page_answer(403, self._frame.login(wrong=True))
+            return _page_answer(403, self._views.login(wrong=True))
         return _redirect(self._settings.base, cookie=self._cookie_header(self._cookie, scope, lasts=True))
 
     async def _given_token(self, scope: Scope, receive: Receive) -> str | HttpResponse:
@@ -221,31 +216,31 @@ class _DashboardApp:
         if path == "sessions" and (place := record_named(query.text("q"), mark="#")) is not None:
             return _redirect(f"{base}exchange/{place}")
         if (place := record_named(path, mark="exchange/")) is not None:
-            return _page_answer(200, exchange_page(self._frame, self._desk.by_place(place)))
+            return _page_answer(200, self._views.exchange(self._desk.by_place(place)))
         page = self._pages.get(path)
         return self._wrong(404, "there is no such page") if page is None else _page_answer(200, page(query))
 
     def _wrong(self, status: int, what: str, hint: str | None = None) -> HttpResponse:
-        return _page_answer(status, self._frame.error(status, what, hint or ""))
+        return _page_answer(status, self._views.error(status, what, hint or ""))
 
     def _overview(self, query: Query) -> str:
-        return overview_page(self._frame, self._reader.overview(query.period, model=query.text("model")))
+        return self._views.overview(self._reader.overview(query.period, model=query.text("model")))
 
     def _policies(self, query: Query) -> str:
         page = self._reader.policies(query.period)
         shadow = None if self._settings.shadow is None else tuple(self._settings.shadow())
-        return policies_page(self._frame, replace(page, shadow=shadow))
+        return self._views.policies(replace(page, shadow=shadow))
 
     def _sessions(self, query: Query) -> str:
         asked = query.sessions()
         before = query.text("before") if asked.search else query.number("before")
-        return sessions_page(self._frame, self._reader.sessions(asked, before="" if before is None else str(before)))
+        return self._views.sessions(self._reader.sessions(asked, before="" if before is None else str(before)))
 
     def _session(self, query: Query) -> str:
         name = query.text("id")
         if not name:
             raise UsageError("which session?", hint="choose one from the list")
-        return session_page(self._frame, self._reader.session(name, before=query.number("before")))
+        return self._views.session(self._reader.session(name, before=query.number("before")))
 
     def _compare(self, query: Query) -> str:
         sides = query.side("a"), query.side("b")
@@ -253,7 +248,7 @@ class _DashboardApp:
         models, counts = self._reader.by_day()
         if not query.compares:
             sides = default_sides(counts, models)
-        return compare_page(self._frame, compared_sides(counts, sides, measure=measure, models=models))
+        return self._views.compare(compared_sides(counts, sides, measure=measure, models=models))
 
 
 def _is_local(scope: Scope) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from demur.dashboard.pages.values import ComparedSide, ComparePage
+from demur.dashboard.values import ComparedSide, ComparePage
 from demur.errors import EmptyInputError
 from demur.model.comparison import PairCounts, Pairing, Tally
 from demur.model.run import RunSummary

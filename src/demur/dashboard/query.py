@@ -11,12 +11,11 @@ from datetime import date
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
-from demur.dashboard.pages.charts import EFFECT_ORDER
-from demur.dashboard.pages.compare import MEASURES
-from demur.dashboard.pages.sessions import CAUSES
-from demur.dashboard.pages.values import ComparedSide, Period, SessionFilter
-from demur.dashboard.queries.queries import RANGES, period_of
+from demur.dashboard.pages import CAUSES, MEASURES
+from demur.dashboard.reader import RANGES, period_of
+from demur.dashboard.values import ComparedSide, SessionFilter
 from demur.errors import UsageError
+from demur.report.charts import EFFECT_WORDS, Period
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -99,7 +98,7 @@ class Query:
         return SessionFilter(
             search=self.text("q"),
             model=self.text("model"),
-            decision=self.choice("decision", EFFECT_ORDER),
+            decision=self.choice("decision", EFFECT_WORDS),
             cause=self.choice("cause", tuple(CAUSES)),
             rule=self.text("rule"),
             since=since,

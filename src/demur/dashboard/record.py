@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from demur.dashboard.pages.values import CheckLine, CheckState, DisclosedText, ExchangePage, HealthPage
+from demur.dashboard.values import CheckLine, CheckState, DisclosedText, ExchangePage, HealthPage
 from demur.detect.check import as_exchange, classify_text
 from demur.detect.prompts.check import check_prompt, prompt_text
 from demur.errors import DemurError, EmptyInputError, InputError, StoreError
@@ -28,7 +28,7 @@ from demur.wire.sse import Decoder
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from demur.dashboard.queries.queries import DashboardReader
+    from demur.dashboard.reader import DashboardReader
     from demur.model.passport import Commitment
     from demur.model.verdict import Finding
     from demur.record.commit import Disclose, Disclosure

@@ -162,7 +162,7 @@ def _refuse_unknown(given: Sequence[str], words: Sequence[str]) -> None:
 
 def _failure_text(sentence: str, verdict: Verdict, *, text: str) -> str:
     """Return what a failing test shows: the sentence, the verdict, the text with its evidence underlined."""
-    from demur.report.evidence import underline
+    from demur.report.columns import underline
 
     lines = [*map(_signal_line, verdict.signals)]
     lines += underline(text, [f.span for f in verdict.findings], width=_COLUMNS)

@@ -29,6 +29,7 @@ from demur.report.diff_words import (
 from demur.report.numbers import PERCENT, UNKNOWN, chance, decimals, fraction, level, percent, points, points_range
 from demur.report.view import (
     Column,
+    Excerpt,
     Fact,
     Facts,
     Flips,
@@ -37,7 +38,6 @@ from demur.report.view import (
     Note,
     NoteKind,
     PlotRow,
-    Shown,
     SideBySide,
     Table,
     Tone,
@@ -273,7 +273,7 @@ def _side_by_side(flip: Flip) -> SideBySide:
     return SideBySide(flip_words(flip), flip.key, flip.prompt, baseline, candidate, flip.fields)
 
 
-def _shown_side(name: str, side: FlipSide) -> Shown:
+def _shown_side(name: str, side: FlipSide) -> Excerpt:
     verdict = side.verdict
     facts = [f"score {fraction(verdict.score)}"]
     facts += [str(fact) for fact in (verdict.reason, verdict.cause) if fact]
@@ -285,7 +285,7 @@ def _shown_side(name: str, side: FlipSide) -> Shown:
     spans = tuple(f.span for f in verdict.findings)
     tone = Tone.BAD if verdict.abstained else Tone.GOOD if verdict.outcome is Outcome.COMPLIED else Tone.UNSURE
     shown_facts = ", ".join(facts).replace("_", " ")
-    return Shown(name, str(verdict.outcome), tone, shown_facts, where, side.text, spans, tuple(evidence))
+    return Excerpt(name, str(verdict.outcome), tone, shown_facts, where, side.text, spans, tuple(evidence))
 
 
 def _runs_table(baseline: RunSummary, candidate: RunSummary) -> Table:

@@ -1,7 +1,7 @@
-"""Text of others inside HTML, SVG and XML.
+"""Untrusted text inside HTML, SVG, XML and Markdown.
 
-Laws: no text can open a tag or leave an attribute; control characters, halves of a surrogate pair and signs that turn the direction
-of the text are replaced; evidence is marked where it stands, and what is left out is shown as `[…]`.
+`visible` removes what could hide or reorder text, `escaped` makes it safe as element content and as an attribute, `marked` cuts it into
+pieces with the evidence told apart. Templates escape by themselves; they need `visible` and `marked` only.
 """
 
 from __future__ import annotations
@@ -14,21 +14,30 @@ if TYPE_CHECKING:
 
     from demur.model.text import Span
 
-__all__ = ["escaped", "marked"]
+__all__ = ["escaped", "marked", "visible"]
 
+# Not printable by Python's rule, yet harmless: line ends, spaces, and what joins letters and emoji.
 _KEPT = "\n\t\u00a0\u200c\u200d\u3000"
-"""Not printable by Python's rule, yet harmless: line ends, spaces, and what joins letters and emoji."""
 _OPENING_SHOWN = 400
 _CONTEXT_SHOWN = 160
 
 
+def visible(text: str) -> str:
+    """Return text with control characters, lone surrogates and bidirectional controls replaced by U+FFFD."""
+    # Bidirectional controls can make a page show something else than it contains (Unicode TR 36, section 2.10).
+    return text if text.isprintable() else "".join(c if c.isprintable() or c in _KEPT else "\ufffd" for c in text)
+
+
 def escaped(text: str) -> str:
-    """Return text as it may stand in a page; line ends and tabs are kept."""
-    return escape("".join(c if c.isprintable() or c in _KEPT else "\ufffd" for c in text))
+    """Return text that is safe in markup; line ends and tabs are kept."""
+    return escape(visible(text))
 
 
-def marked(text: str, spans: Sequence[Span], *, most: int = 6_000, tag: str = "mark") -> str:
-    """Return the opening and what stands around the evidence, which is marked: at most `most` characters of the text."""
+def marked(text: str, spans: Sequence[Span], *, limit: int = 6_000) -> list[tuple[str, bool]]:
+    """Return the opening and the surroundings of the evidence as pieces, each with whether it is evidence.
+
+    At most `limit` characters of the text are kept; `[…]` stands for what is left out.
+    """
     size = len(text)
     evidence, kept = bytearray(size), bytearray(size)
     kept[:_OPENING_SHOWN] = b"\x01" * min(_OPENING_SHOWN, size)
@@ -36,16 +45,17 @@ def marked(text: str, spans: Sequence[Span], *, most: int = 6_000, tag: str = "m
         evidence[start:end] = b"\x01" * max(0, end - start)
         low, high = max(0, start - _CONTEXT_SHOWN), min(size, end + _CONTEXT_SHOWN)
         kept[low:high] = b"\x01" * max(0, high - low)
-    parts, start, left = [], 0, most
+    pieces: list[tuple[str, bool]] = []
+    cut = (" […]", False)
+    start, left = 0, limit
     for at in range(1, size + 1):
         if at < size and (kept[at], evidence[at]) == (kept[start], evidence[start]):
             continue
         if kept[start] and left > 0:
-            shown = escaped(text[start : min(at, start + left)])
-            parts.append(f"<{tag}>{shown}</{tag}>" if evidence[start] else shown)
+            pieces.append((text[start : min(at, start + left)], bool(evidence[start])))
             left -= at - start
-            parts += [" […]"] if left < 0 else []
-        elif not parts or not parts[-1].endswith("[…]"):
-            parts.append(" […] ")
+            pieces += [cut] if left < 0 else []
+        elif not pieces or pieces[-1] != cut:
+            pieces.append((" […] ", False))
         start = at
-    return "".join(parts)
+    return pieces

@@ -1,8 +1,7 @@
-"""What a reader sees, whichever way it is drawn.
+"""What people see of a comparison, a scan or an evaluation, whichever way it is rendered.
 
-Laws: a view holds plain text and numbers, never markup, so every rendering escapes for itself and none can be forgotten; shares and
-differences are fractions of one (`Unit` says how they are read); a text that was not kept is None; a view never depends on
-where it will be drawn.
+A view holds plain text and numbers, never markup: every renderer escapes for itself. Shares and differences are fractions of one
+(`Unit` says how they are read), a text that was not kept is None, and a view never depends on where it will be shown.
 """
 
 from __future__ import annotations
@@ -12,20 +11,24 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
+    from demur.model.evaluation import Bin
     from demur.model.text import Span
 
 __all__ = [
     "Block",
     "Column",
+    "Excerpt",
     "Fact",
     "Facts",
     "Flips",
+    "Heading",
     "Headline",
     "IntervalPlot",
     "Note",
     "NoteKind",
     "PlotRow",
-    "Shown",
+    "Plots",
+    "Reliability",
     "SideBySide",
     "Table",
     "Tone",
@@ -44,7 +47,7 @@ class Tone(StrEnum):
 
 
 class NoteKind(StrEnum):
-    """Why a note stands there: a property of the data, advice, or something that may make a figure wrong."""
+    """What a note is: a property of the data, advice, or something that may make a number wrong."""
 
     FLAG = "flag"
     HINT = "hint"
@@ -52,15 +55,16 @@ class NoteKind(StrEnum):
 
 
 class Unit(StrEnum):
-    """How a number between -1 and 1 is read."""
+    """How a number between -1 and 1 is read; a fraction is shown as it is, without a unit."""
 
     PERCENT = "%"
     POINTS = "points"
+    FRACTION = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """One word, the sentence that says the same with its figures, and what follows from it."""
+    """One word, the sentence that says the same with its numbers, and what follows from it."""
 
     word: str
     sentence: str
@@ -87,7 +91,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """The head of a column; numbers stand at the right. A `spare` column is left out where there are but 80 columns."""
+    """The head of a column; numbers are aligned right. A `spare` column is left out on a terminal of 80 columns."""
 
     name: str
     number: bool = True
@@ -96,17 +100,24 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of cells, as many as there are columns; a rendering may stop after some rows if it says so."""
+    """Rows of cells, as many as there are columns; a renderer may stop after some rows if it says so.
+
+    A `spare` table is for pages alone, where it can be folded away.
+    """
 
     title: str
     columns: tuple[Column, ...]
     rows: tuple[tuple[str, ...], ...]
     note: str = ""
+    spare: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class PlotRow:
-    """A figure with its interval (None where a count needs none); `second` marks the candidate's colour."""
+    """A number with its interval (None where a count needs none); `second` has the candidate's colour.
+
+    `reference` is what the value should be, where that is known.
+    """
 
     label: str
     value: float | None
@@ -115,13 +126,14 @@ class PlotRow:
     n: int
     second: bool = False
     strong: bool = False
+    reference: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class IntervalPlot:
-    """Figures along one axis: bars from zero for shares, dots about a zero line for differences.
+    """Numbers along one axis: bars from zero for shares, dots about a zero line for differences.
 
-    `table` holds the same figures with more beside them; a rendering that cannot draw shows it in place of the plot. Where it
+    `table` holds the same numbers with more beside them; a renderer that cannot draw shows it in place of the plot. Where it
     is None the view's own `figures` say the same.
     """
 
@@ -131,6 +143,27 @@ class IntervalPlot:
     axis: str
     note: str = ""
     table: Table | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plots:
+    """Several plots of the same rows, and the table with all of their numbers; `spare` ones are for pages alone."""
+
+    title: str
+    plots: tuple[IntervalPlot, ...]
+    table: Table
+    spare: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reliability:
+    """Scores in bins against what labels say; `spare` ones are for pages alone."""
+
+    title: str
+    bins: tuple[Bin, ...]
+    table: Table
+    note: str = ""
+    spare: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +184,8 @@ class Flips:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """One side of a flipped exchange: its outcome in a word, the facts behind it, the text with the spans to mark."""
+class Excerpt:
+    """A judged text: what it is, its outcome in a word, the facts behind it, and the text with the spans to mark."""
 
     name: str
     word: str
@@ -166,14 +199,23 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class SideBySide:
-    """A flipped exchange: what was asked, and both answers."""
+    """A flipped exchange: the prompt, and both responses."""
 
     title: str
     key: str
     prompt: str | None
-    baseline: Shown
-    candidate: Shown
+    baseline: Excerpt
+    candidate: Excerpt
     fields: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """Begins a part of a view; the titles of the blocks below it are one level deeper."""
+
+    title: str
+    text: str = ""
+    level: int = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,19 +227,24 @@ class Note:
     text: str
 
 
-Block: TypeAlias = Facts | Table | IntervalPlot | Flips | SideBySide | Note
+Block: TypeAlias = Facts | Table | IntervalPlot | Plots | Reliability | Flips | SideBySide | Excerpt | Heading | Note
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A page: title, what is said first, whether the gate passed, the headline's figures one by one, and the rest.
+    """A report: title, what is said first, whether the gate passed, the headline's numbers one by one, and the rest.
 
-    `figures` repeat the sentence of the headline for renderings with room for tiles.
+    `figures` repeat the sentence of the headline for renderers with room for tiles.
     """
 
     title: str
     subtitle: str
-    headline: Headline
+    headline: Headline | None
     gate: Headline | None
     figures: tuple[Fact, ...]
     blocks: tuple[Block, ...]
+
+    @property
+    def headlines(self) -> tuple[Headline, ...]:
+        """The headline and the gate, those there are."""
+        return tuple(head for head in (self.headline, self.gate) if head is not None)

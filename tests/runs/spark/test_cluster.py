@@ -19,8 +19,7 @@ from tests.runs.spark.trap_runs import trap_rows, write_chats, write_lines, writ
 
 from demur import cluster
 from demur.errors import EmptyInputError, InputError, ShapeError, UnreadableRowsError, UsageError
-from demur.report.comparison_json import comparison_object
-from demur.report.scan_json import scan_object
+from demur.report.json import comparison_object, scan_object
 from demur.runs import api as runs
 from demur.runs.api import Reading
 

@@ -21,7 +21,7 @@ from demur.record.seal import open_sealed, seal
 from demur.record.store.anchor_files import AnchorFile
 from demur.record.store.sealing import EntrySealer, utc_now
 from demur.report.diff_words import counted
-from demur.report.json_values import safe_text
+from demur.report.json import safe_text
 
 if TYPE_CHECKING:
     import argparse

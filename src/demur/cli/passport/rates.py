@@ -10,7 +10,7 @@ from demur.cli.passport.words import opened, place_of, print_object, print_said
 from demur.errors import EmptyInputError, UsageError
 from demur.record.store.rates import GroupRates, rates_of
 from demur.report.columns import padded, printable
-from demur.report.json_values import rate_object, safe_text
+from demur.report.json import rate_object, safe_text
 from demur.report.numbers import UNKNOWN, percent
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from demur.record.seal import open_sealed
 from demur.record.store.location import LogPlace, log_place
 from demur.record.tree import leaf_hash
 from demur.report.columns import wrapped
-from demur.report.json_values import safe_text
+from demur.report.json import safe_text
 
 if TYPE_CHECKING:
     import argparse

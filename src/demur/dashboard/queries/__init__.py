@@ -1,1 +1,0 @@
-"""What the dashboard asks of the record's store."""

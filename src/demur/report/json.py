@@ -1,0 +1,283 @@
+"""Comparisons and scans for machines, as `schemas/diff.schema.json` and `schemas/scan.schema.json` describe them.
+
+Each object names the schema that it follows; a change that would break a reader gets a new number there. A number is an object with its
+interval and n; null means not known, not tested or not finite; every flip and every piece of evidence that was kept is there.
+"""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import TYPE_CHECKING
+
+from demur.report.diff_words import change_sentence
+
+if TYPE_CHECKING:
+    from demur.model.axes import AxisResult
+    from demur.model.comparison import ComparedAxes, Comparison, FlipSide, PairCounts
+    from demur.model.estimate import Difference, Interval, Rate
+    from demur.model.run import RunSummary, Scan
+    from demur.model.verdict import Verdict
+
+__all__ = ["DIFF_SCHEMA", "SCAN_SCHEMA", "comparison_object", "finite", "rate_object", "safe_text", "scan_object"]
+
+DIFF_SCHEMA = "demur.diff/1"
+SCAN_SCHEMA = "demur.scan/1"
+
+
+def comparison_object(comparison: Comparison) -> dict[str, object]:
+    """Return the comparison as plain lists and dicts."""
+    tally, gate, missing = comparison.tally, comparison.gate, comparison.tally.missing
+    clustering, correction, bounds = comparison.clustering, comparison.correction, comparison.missing_bounds
+    settings = comparison.settings
+    return {
+        "schema": DIFF_SCHEMA,
+        "decision": str(comparison.decision),
+        "summary": change_sentence(comparison),
+        "gate": {
+            "failed": gate.failed,
+            "unsettled": gate.unsettled,
+            "why": safe_text(gate.why),
+            "mode": str(gate.mode),
+            "direction": str(gate.direction),
+            "fail_on": str(gate.fail_on),
+        },
+        "settings": {"alpha": finite(settings.alpha), "margin": finite(settings.margin), "seed": settings.seed},
+        "baseline": rate_object(comparison.baseline),
+        "candidate": rate_object(comparison.candidate),
+        "difference": _difference_object(comparison.difference),
+        "severity": str(comparison.severity),
+        "bootstrap_interval": _interval_object(comparison.seed_interval),
+        "flags": [str(flag) for flag in comparison.flags],
+        "pairing": str(tally.pairing),
+        "pairs": _pairs_object(tally.counts),
+        "power": {"mde": finite(comparison.power.mde), "n_to_settle": comparison.power.n_to_settle},
+        "missing": {
+            "total": missing.total,
+            "baseline_unmatched": missing.baseline_unmatched,
+            "candidate_unmatched": missing.candidate_unmatched,
+            "baseline_failed": missing.baseline_failed,
+            "candidate_failed": missing.candidate_failed,
+            "both_failed": missing.both_failed,
+            "bounds": None if bounds is None else list(map(finite, bounds)),
+        },
+        "clustering": clustering
+        and {
+            "field": safe_text(clustering.field),
+            "count": clustering.count,
+            "design_effect": finite(clustering.design_effect),
+            "effective_n": finite(clustering.effective_n),
+            "repeats": tally.repeats,
+        },
+        "flips_to_undo": comparison.flips_to_undo,
+        "correction": correction
+        and {
+            "difference": _difference_object(correction.difference),
+            "weight": finite(correction.weight),
+            "labelled": correction.labelled,
+        },
+        "axes": comparison.axes and _axes_object(comparison.axes),
+        **_details(comparison),
+    }
+
+
+def _details(comparison: Comparison) -> dict[str, object]:
+    """Return slices, flips and runs."""
+    tally = comparison.tally
+    return {
+        "slices": [
+            {
+                "field": safe_text(part.field),
+                "value": safe_text(part.value),
+                "pairs": _pairs_object(part.counts),
+                "baseline": rate_object(part.baseline),
+                "candidate": rate_object(part.candidate),
+                "difference": _difference_object(part.difference),
+                "q": finite(part.q),
+                "decision": str(part.decision),
+            }
+            for part in comparison.slices
+        ],
+        "flips": [
+            {
+                "key": safe_text(flip.key),
+                "direction": str(flip.direction),
+                "prompt": None if flip.prompt is None else safe_text(flip.prompt),
+                "fields": {safe_text(name): safe_text(value) for name, value in flip.fields},
+                "baseline": _side_object(flip.baseline),
+                "candidate": _side_object(flip.candidate),
+            }
+            for flip in tally.flips
+        ],
+        "runs": {"baseline": _run_object(tally.baseline), "candidate": _run_object(tally.candidate)},
+    }
+
+
+def scan_object(scan: Scan) -> dict[str, object]:
+    """Return the scan as plain lists and dicts, in the order of the scan."""
+    runs = zip(scan.tally.runs, scan.runs, strict=True)
+    return {
+        "schema": SCAN_SCHEMA,
+        "rate": rate_object(scan.rate),
+        "runs": [_run_object(run) | {"rate": rate_object(rate)} for run, rate in runs],
+        "groups": [
+            {
+                "field": safe_text(group.field),
+                "value": safe_text(group.value),
+                "rate": rate_object(group.rate),
+                "outcomes": _counts_object(group.outcomes),
+            }
+            for group in scan.groups
+        ],
+        "differences": [
+            {
+                "field": safe_text(part.field),
+                "value": safe_text(part.value),
+                "against": safe_text(part.against),
+                "difference": _difference_object(part.difference),
+                "q": finite(part.q),
+            }
+            for part in scan.differences
+        ],
+        "phrases": [
+            {"phrase": safe_text(p.phrase), "category": safe_text(p.category), "count": p.count}
+            for p in scan.tally.phrases
+        ],
+        "read_for_phrases": scan.tally.read_for_phrases,
+    }
+
+
+def finite(value: float | None) -> float | None:
+    """Return the number, or None where it is not finite: JSON has no NaN and no infinity (RFC 8259, section 6)."""
+    return value if value is not None and isfinite(value) else None
+
+
+def safe_text(text: str) -> str:
+    """Return a text that every reader of JSON can decode: lone surrogates become U+FFFD."""
+    return text if text.isascii() else "".join("\ufffd" if "\ud800" <= char <= "\udfff" else char for char in text)
+
+
+def rate_object(rate: Rate) -> dict[str, object]:
+    """Return a rate with its interval."""
+    return {"value": finite(rate.value), "count": rate.count, "n": rate.n, "interval": _interval_object(rate.interval)}
+
+
+def _interval_object(interval: Interval) -> dict[str, object]:
+    low, high, level = finite(interval.low), finite(interval.high), finite(interval.level)
+    return {"low": low, "high": high, "level": level, "method": interval.method}
+
+
+def _difference_object(difference: Difference) -> dict[str, object]:
+    return {
+        "value": finite(difference.value),
+        "interval": _interval_object(difference.interval),
+        "p": finite(difference.p),
+        "n": difference.n,
+    }
+
+
+def _counts_object(counts: tuple[tuple[str, int], ...]) -> dict[str, object]:
+    return {safe_text(name): count for name, count in counts}
+
+
+def _pairs_object(counts: PairCounts) -> dict[str, object]:
+    return {
+        "n": counts.n,
+        "both": counts.both,
+        "baseline_only": counts.baseline_only,
+        "candidate_only": counts.candidate_only,
+        "neither": counts.neither,
+    }
+
+
+def _run_object(run: RunSummary) -> dict[str, object]:
+    return {
+        "name": safe_text(run.name),
+        "format": safe_text(run.format),
+        "rows": run.rows,
+        "outcomes": _counts_object(run.outcomes),
+        "reasons": _counts_object(run.reasons),
+        "causes": _counts_object(run.causes),
+        "models": [safe_text(model) for model in run.models],
+        "skipped": _counts_object(run.skipped),
+        "unreadable": run.unreadable,
+    }
+
+
+def _side_object(side: FlipSide) -> dict[str, object]:
+    return {
+        "source": safe_text(side.source),
+        "line": side.line,
+        "text": None if side.text is None else safe_text(side.text),
+        "verdict": _verdict_object(side.verdict),
+    }
+
+
+def _verdict_object(verdict: Verdict) -> dict[str, object]:
+    """Return a verdict with its evidence; spans count code points of the text beside it."""
+    return {
+        "outcome": str(verdict.outcome),
+        "score": finite(verdict.score),
+        "reason": None if verdict.reason is None else str(verdict.reason),
+        "cause": None if verdict.cause is None else str(verdict.cause),
+        "findings": [
+            {
+                "rule": safe_text(f.rule),
+                "category": safe_text(f.category),
+                "weight": finite(f.weight),
+                "start": f.span.start,
+                "end": f.span.end,
+            }
+            for f in verdict.findings
+        ],
+        "signals": [
+            {"kind": str(s.kind), "path": safe_text(s.path), "value": safe_text(s.value), "blocked": s.blocked}
+            for s in verdict.signals
+        ],
+    }
+
+
+def _axes_object(axes: ComparedAxes) -> dict[str, object]:
+    """Return the axes beyond refusals; one that was not measured is in `absent` with its reason, and nowhere else."""
+    gates = dict(axes.gates)
+    results = []
+    for result in axes.report.results:
+        gate = gates.get(result.name)
+        verdict = None if gate is None else {"failed": gate.failed, "why": safe_text(gate.why)}
+        results.append(_axis_object(result) | {"gate": verdict})
+    return {
+        "multiplicity": safe_text(axes.report.multiplicity),
+        "pairs": axes.pairs,
+        "read": axes.read,
+        "sampled": axes.sampled,
+        "gated": [str(axis) for axis in axes.gated],
+        "results": results,
+        "absent": [
+            {"axis": str(absent.axis), "name": safe_text(absent.name), "why": safe_text(absent.why)}
+            for absent in axes.report.absent
+        ],
+    }
+
+
+def _axis_object(result: AxisResult) -> dict[str, object]:
+    return {
+        "axis": str(result.axis),
+        "name": safe_text(result.name),
+        "unit": str(result.unit),
+        "n": result.n,
+        "missing": result.missing,
+        "baseline": finite(result.baseline),
+        "candidate": finite(result.candidate),
+        "difference": finite(result.difference),
+        "interval": None if result.interval is None else _interval_object(result.interval),
+        "p": finite(result.p),
+        "p_adjusted": finite(result.p_adjusted),
+        "tested": safe_text(result.tested),
+        "severity": str(result.severity),
+        "worse": str(result.worse),
+        "flags": [str(flag) for flag in result.flags],
+        "details": [
+            {"label": safe_text(d.label), "value": finite(d.value), "note": safe_text(d.note)} for d in result.details
+        ],
+        "evidence": [{"key": safe_text(e.key), "sentence": safe_text(e.sentence)} for e in result.evidence],
+        "parts": [_axis_object(part) for part in result.parts],
+    }
