@@ -16,7 +16,7 @@ from demur.axes.rubric import parse_rubric
 from demur.axes.rules.files import parse_rules
 from demur.detect.pack import parse_pack
 from demur.gateway.keys import hash_key, parse_client_keys
-from demur.gateway.settings_source import load_settings
+from demur.gateway.settings import GATEWAY_SETTINGS
 from demur.policy.files import read_cases
 from demur.policy.gate import load_gate
 from demur.policy.tokens import PolicySource
@@ -35,7 +35,7 @@ def read_toml(text: str, folder: Path) -> str:
     given = tomllib.loads(text)
     if given.keys() & {"gateway", "simulator"}:
         (folder / "demur.toml").write_text(text, encoding="utf-8")
-        load_settings(str(folder / "demur.toml"), environ={})
+        GATEWAY_SETTINGS.load(str(folder / "demur.toml"), environ={})
         return "settings"
     if "key" in given:
         # A digest is shortened on the page: nobody could show a key that fits it anyway.

@@ -25,7 +25,7 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 
-from demur.gateway.settings_source import load_settings
+from demur.gateway.settings import GATEWAY_SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -247,7 +247,7 @@ def test_the_image_runs_as_nobody_in_particular() -> None:
     assert found["VOLUME"] == '["/data"]'
     names = dict(re.findall(r"([A-Z_]+)=(\S+)", found["ENV"]))
     known = {name: value for name, value in names.items() if name.startswith("DEMUR_")}
-    settings = load_settings(environ=known).settings
+    settings = GATEWAY_SETTINGS.load(environ=known).settings
     assert (str(settings.listen.port), settings.store.url) == (found["EXPOSE"], "/data")
     assert {"gateway", "postgres", "otel"} <= EXTRAS
     assert any("'.[gateway,postgres,otel]'" in rest for name, rest in instructions() if name == "RUN")
@@ -284,7 +284,7 @@ def test_the_compose_file_publishes_on_loopback_alone() -> None:
 def test_the_gateway_takes_what_the_compose_file_sets() -> None:
     """Every variable of the gateway is a setting that it knows, and the store needs no password in its address."""
     given = {name: _filled(value) for name, value in composed()["services"]["gateway"]["environment"].items()}
-    settings = load_settings(environ=given).settings
+    settings = GATEWAY_SETTINGS.load(environ=given).settings
     assert settings.store.url == "postgresql://demur@postgres/demur"
     assert given[settings.dashboard.token_env]
     assert settings.upstream.url == "https://api.openai.com"

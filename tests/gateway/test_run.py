@@ -24,8 +24,7 @@ from tests.http.serving import serving
 
 from demur.errors import UsageError
 from demur.gateway.run import gateway_socket, serve_gateway
-from demur.gateway.settings import GatewaySettings, ListenPart
-from demur.gateway.settings_source import load_settings
+from demur.gateway.settings import GATEWAY_SETTINGS, GatewaySettings, ListenPart
 from demur.model.passport import Restart
 from demur.record.seal import open_sealed
 from demur.record.store.location import log_place
@@ -105,7 +104,7 @@ def test_settings_are_printed(tmp_path: Path) -> None:
         env=os.environ | {"DEMUR_GATEWAY_LISTEN_PORT": "2", "DEMUR_GATEWAY_LISTEN_HOST": "localhost"},
     ).stdout
     (tmp_path / "again.toml").write_text(printed, encoding="utf-8")
-    listen = load_settings(str(tmp_path / "again.toml"), environ={}).settings.listen
+    listen = GATEWAY_SETTINGS.load(str(tmp_path / "again.toml"), environ={}).settings.listen
     assert (listen.host, listen.port, listen.workers) == ("localhost", 3, 3)
     assert "observe-only" in printed
 

@@ -29,8 +29,9 @@ from urllib.parse import urlsplit
 import msgspec
 
 from demur.audit.breaker import BreakerSettings
-from demur.errors import EmptyInputError, InputError, ShapeError, UsageError
+from demur.errors import EmptyInputError, InputError, UsageError
 from demur.io.files import read_text
+from demur.io.yaml import load_yaml, typed_yaml
 from demur.model.audit import FailureMode
 from demur.model.claim import Phase
 
@@ -138,21 +139,11 @@ def read_chain(name: str) -> ChainSettings:
 
 def parse_chain(text: str) -> ChainSettings:
     """Return the chain in a YAML text; raise `ShapeError` or `UsageError` with what is wrong in it."""
-    try:
-        import yaml
-    except ModuleNotFoundError as exc:
-        raise UsageError("a chain needs a YAML reader", hint="pip install 'demur[gateway]'") from exc
-    try:
-        loaded = yaml.safe_load(text)
-        if isinstance(loaded, dict) and loaded.get("chain") in (None, []):
-            raise EmptyInputError("no auditor in the chain", hint="an empty chain would pass anything")
-        file = msgspec.convert(loaded, _ChainFile)
-    except yaml.YAMLError as exc:
-        mark = getattr(exc, "problem_mark", None)
-        raise ShapeError("not YAML", line=mark.line + 1 if mark else None, hint="quote texts with colons") from exc
-    except msgspec.ValidationError as exc:
-        what = str(exc)[:1].lower() + str(exc)[1:]
-        raise ShapeError(f"no chain of auditors: {what}", hint="expected `chain:` and a list of auditors") from exc
+    loaded = load_yaml(text, needed_by="a chain")
+    if isinstance(loaded, dict) and loaded.get("chain") in (None, []):
+        raise EmptyInputError("no auditor in the chain", hint="an empty chain would pass anything")
+    hint = "expected `chain:` and a list of auditors"
+    file = typed_yaml(loaded, _ChainFile, what="no chain of auditors", hint=hint, known=_AuditorRow.__struct_fields__)
     return ChainSettings(_staged(tuple(_settings(row) for row in file.chain)), _seconds(file.budget_ms, "budget_ms"))
 
 

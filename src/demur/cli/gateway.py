@@ -12,9 +12,10 @@ from demur.errors import UsageError
 
 if TYPE_CHECKING:
     from demur.dashboard.values import ShadowCount
-    from demur.gateway.settings_source import LoadedSettings
+    from demur.gateway.settings import GatewaySettings
     from demur.gateway.worker import GatewayParts
     from demur.http.asgi import App
+    from demur.io.settings import LoadedSettings
 
 __all__ = ["MountedDashboard", "add_parser"]
 
@@ -55,21 +56,22 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def _setting_flags() -> dict[str, tuple[str, str]]:
-    from demur.gateway.settings_source import declared_settings
+    from demur.gateway.settings import GATEWAY_SETTINGS
 
-    found = declared_settings().items()
+    found = GATEWAY_SETTINGS.declared.items()
     return {name: (each.about.flag, each.about.what) for name, each in found if each.about.flag}
 
 
 def run(args: argparse.Namespace) -> int:
     """Return the exit code of one call."""
-    from demur.gateway.settings_source import load_settings, shown_settings
+    from demur.gateway.settings import GATEWAY_SETTINGS
+    from demur.record.store.postgres_address import without_password
 
     given = {key.removeprefix("set:"): value for key, value in vars(args).items() if key.startswith("set:")}
     flags = {name: value for name, value in given.items() if value is not None}
-    loaded = load_settings(args.config, flags=flags)
+    loaded = GATEWAY_SETTINGS.load(args.config, flags=flags)
     if args.print_config:
-        print(shown_settings(loaded), end="")
+        print(GATEWAY_SETTINGS.as_toml(loaded, redact=without_password), end="")
         return 0
     try:
         _serve_settings(loaded)
@@ -110,7 +112,7 @@ def _shadow_counts(parts: GatewayParts) -> list[ShadowCount]:
     return [ShadowCount(phase, live, shadow, round(n)) for (phase, live, shadow), n in found.items()]
 
 
-def _serve_settings(loaded: LoadedSettings) -> None:
+def _serve_settings(loaded: LoadedSettings[GatewaySettings]) -> None:
     from demur.cli.dashboard import login_token
     from demur.gateway.run import serve_gateway
 

@@ -13,35 +13,23 @@ from demur.cli.options import Once, pack_of_flag, whole_number, write_report
 from demur.detect.prompts.check import default_prompt_judge
 from demur.detect.prompts.phrase_lists import prompt_judge_of_pack
 from demur.errors import UsageError
-from demur.simulate.config import NUMBERS, SWITCHES, simulator_options
 from demur.simulate.engine import Simulator
 from demur.simulate.exam import ExamCase, Ran, exam_cases, judge_ran
 from demur.simulate.exam_report import exam_json, exam_junit, exam_table
 from demur.simulate.exam_run import run_command
 from demur.simulate.scenario import builtin_scenarios, scenario_named
+from demur.simulate.settings import SIMULATOR_SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from demur.simulate.config import SimulatorOptions
     from demur.simulate.exam import ExamResult
     from demur.simulate.server.run import RunningSimulator
+    from demur.simulate.settings import SimulatorOptions
     from demur.simulate.truth import Truth
 
 __all__ = ["add_parser"]
 
-_HELP = {
-    "enable_safety_features": "refuse harmful prompts (on)",
-    "enable_jailbreak_detection": "refuse jailbreaks (on)",
-    "prepend_safety_message": "put a safety message before conversations that have no system message (off)",
-    "seed": "what ids and draws come from (0)",
-    "piece_chars": "characters of a streamed piece of text (16)",
-    "first_token_ms": "delay before an answer (0)",
-    "piece_ms": "delay between streamed pieces (0)",
-    "slow_ms": "delay of the fault `slow` (5000)",
-    "stall_ms": "silence of the fault `stall` (60000)",
-    "max_body_bytes": "the largest request that is read (16777216)",
-}
 _EXAMPLES = """\
 examples:
   demur simulate                                   on http://127.0.0.1:8080
@@ -68,17 +56,19 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         allow_abbrev=False,
     )
     command.add_argument("--config", metavar="FILE", help="read this file in place of demur.toml ([simulator])")
-    command.add_argument("--host", help="address to listen on (127.0.0.1)")
-    command.add_argument("--port", type=whole_number, help="port to listen on, 0 for a free one (8080)")
-    command.add_argument("--scenario", metavar="NAME|FILE", action=Once, help="how to refuse (default); see --list")
-    command.add_argument("--pack", metavar="NAME|FILE", action=Once, help="judge prompts by a phrase pack, as fakeai")
-    command.add_argument("--models", metavar="NAMES", help="accept these models only (any)")
-    for name in SWITCHES:
+    declared = SIMULATOR_SETTINGS.declared
+    about = {name: each.about.what for name, each in declared.items()}
+    command.add_argument("--host", help=about["host"])
+    command.add_argument("--port", type=whole_number, help=about["port"])
+    command.add_argument("--scenario", metavar="NAME|FILE", action=Once, help=about["scenario"])
+    command.add_argument("--pack", metavar="NAME|FILE", action=Once, help=about["pack"])
+    command.add_argument("--models", metavar="NAMES", help=about["models"])
+    for name in (name for name, each in declared.items() if each.kind is bool):
         flag = f"--{name.replace('_', '-')}"
-        command.add_argument(flag, action=argparse.BooleanOptionalAction, default=None, help=_HELP[name])
-    for name in NUMBERS:
-        command.add_argument(f"--{name.replace('_', '-')}", metavar="N", type=whole_number, help=_HELP[name])
-    command.add_argument("--truth", metavar="FILE", help="append the truth of every reply to a JSONL file")
+        command.add_argument(flag, action=argparse.BooleanOptionalAction, default=None, help=about[name])
+    for name in (name for name, each in declared.items() if each.kind is int and name != "port"):
+        command.add_argument(f"--{name.replace('_', '-')}", metavar="N", type=whole_number, help=about[name])
+    command.add_argument("--truth", metavar="FILE", help=about["truth"])
     command.add_argument("--list", action="store_true", help="list the scenarios and stop")
     command.add_argument("--exam", action="store_true", help="run the command after `--` against every refusal shape")
     command.add_argument("--exam-faults", action="store_true", help="the exam has the faults of servers as well")
@@ -101,9 +91,12 @@ def run(args: argparse.Namespace) -> int:
     if bool(args.client) != args.exam:
         hint = "as in `demur simulate --exam -- python my_client.py`"
         raise UsageError("`--exam` and a command after `--` belong together", hint=hint)
-    options = simulator_options(vars(args), file=args.config)
+    given = {name: getattr(args, name) for name in SIMULATOR_SETTINGS.declared}
+    flags = {name: value for name, value in given.items() if value is not None}
+    options = SIMULATOR_SETTINGS.load(args.config, flags=flags).settings
+    settings = options.settings()
     judge = prompt_judge_of_pack(pack_of_flag(options.pack)) if options.pack else default_prompt_judge()
-    simulator = Simulator(options.settings, judge)
+    simulator = Simulator(settings, judge)
     return _examine(args, simulator) if args.exam else _serve(options, simulator)
 
 

@@ -1,8 +1,7 @@
-"""What can be set about the gateway, within which bounds, and what holds where nothing is said?
+"""What can be set about the gateway, within which bounds, with its defaults.
 
-Laws: the defaults are safe and work with no file at all; every setting is one field here, with its sentence, and the
-page, the environment's names and the flags are made from it; a secret is never a setting, only the name of the
-environment variable that holds it; values that contradict each other are refused before anything listens.
+The defaults are safe and work without a file. Every setting is one field here with its sentence; the page of settings, the
+environment variables and the flags are made from it. A secret is never a setting: a setting names the variable that holds it.
 """
 
 from __future__ import annotations
@@ -14,9 +13,11 @@ from typing import Annotated
 
 from demur.errors import UsageError
 from demur.http.upstream import origin_of
+from demur.io.settings import Setting, SettingsSource
 from demur.model.passport import Durability, SigningMode
 
 __all__ = [
+    "GATEWAY_SETTINGS",
     "OBSERVE_ONLY",
     "AuditorsPart",
     "DashboardPart",
@@ -39,7 +40,6 @@ __all__ = [
     "PolicyPart",
     "RoutePart",
     "SessionsPart",
-    "Setting",
     "SigningPart",
     "StorePart",
     "StreamWord",
@@ -112,16 +112,6 @@ class LogFormat(StrEnum):
 
     JSON = "json"
     TEXT = "text"
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """What a setting is for, its bounds, and its flag on the command line if it has one."""
-
-    what: str
-    low: float | None = None
-    high: float | None = None
-    flag: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +212,7 @@ class PolicyPart:
     reload_s: Annotated[float, Setting("how often the files are looked at; 0: never", low=0.0)] = 2.0
 
     def __post_init__(self) -> None:
-        """Take the pack that blocks nothing where none is named: no policy at all would be an error."""
+        """Take the pack that blocks nothing if none is named: no policy at all would be an error."""
         if not self.paths:
             object.__setattr__(self, "paths", (OBSERVE_ONLY,))
 
@@ -363,7 +353,7 @@ class GatewaySettings:
     ] = DenyStyle.ERROR
 
     def __post_init__(self) -> None:
-        """Refuse what contradicts itself."""
+        """Raise if settings contradict each other, before anything listens."""
         providers: tuple[UpstreamPart | RoutePart, ...] = (self.upstream, *self.routes)
         for part in providers:
             if part.url or part is not self.upstream:
@@ -375,14 +365,15 @@ class GatewaySettings:
             raise UsageError(
                 f"a log cannot be called `{self.store.origin}`", hint="a name without blanks and +, as example.com/log"
             )
+        # With the provider's key in the gateway, whoever reaches it spends the operator's money.
         lends_a_key = any(part.api_key_env for part in providers)
-        if lends_a_key and not self.keys.file and not self.keys.open and not self._stays_here():
+        if lends_a_key and not self.keys.file and not self.keys.open and not self._is_local():
             raise UsageError(
                 f"anyone who reaches `{self.listen.host}` could use the provider's key",
                 hint="set keys.file, or keys.open = true where the network is trusted",
             )
 
-    def _stays_here(self) -> bool:
+    def _is_local(self) -> bool:
         """Return whether only this machine can reach the gateway."""
         if self.listen.uds or self.listen.host == "localhost":
             return True
@@ -395,3 +386,7 @@ class GatewaySettings:
         """Return who is asked for a path: the route with the longest beginning that fits, else the upstream."""
         fitting = [(len(start), route) for route in self.routes for start in route.paths if path.startswith(start)]
         return max(fitting, key=lambda pair: pair[0])[1] if fitting else self.upstream
+
+
+GATEWAY_SETTINGS = SettingsSource(GatewaySettings, "gateway", page="docs/settings.md", rows={"routes": RoutePart})
+"""Where the gateway's settings come from."""

@@ -27,10 +27,10 @@ from demur.gateway.policy import PolicyWatch
 from demur.gateway.retention import erase_when_due
 from demur.gateway.sessions import SessionNamer, session_secret
 from demur.gateway.settings import OnFailure
-from demur.gateway.settings_source import secret_of
 from demur.http.pool import HttpPool, upstream_tls
 from demur.http.upstream import UpstreamLimits, UpstreamTimeouts, origin_of
 from demur.io.log import LogEvent, log_event
+from demur.io.settings import secret_of
 from demur.model.claim import Vocabulary
 from demur.model.passport import Durability, SigningMode
 from demur.policy.vocabulary import SAFETY_VOCABULARY

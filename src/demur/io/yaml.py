@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from yaml import SafeLoader
     from yaml.nodes import MappingNode
 
-__all__ = ["parse_yaml", "read_yaml", "typed_yaml"]
+__all__ = ["load_yaml", "parse_yaml", "read_yaml", "typed_yaml"]
 
 _Row = TypeVar("_Row")
 _MERGE = "tag:yaml.org,2002:merge"
@@ -52,18 +52,26 @@ def read_yaml(name: str) -> object:
 
 
 def parse_yaml(text: str) -> object:
-    """Return what stands in a YAML text."""
+    """Return the values in a YAML text; an empty one is an error."""
+    loaded = load_yaml(text, needed_by="rules and rubrics")
+    if not loaded:
+        raise EmptyInputError("nothing in it", hint="an empty file would pass anything")
+    return loaded
+
+
+def load_yaml(text: str, *, needed_by: str) -> object:
+    """Return the values in a YAML text, None for an empty one; `needed_by` says in errors what is read by it."""
     try:
         import yaml
     except ModuleNotFoundError as exc:
-        raise UsageError("rules and rubrics need a YAML reader", hint="pip install 'demur[gateway]'") from exc
+        verb = "needs" if needed_by.startswith("a ") else "need"
+        raise UsageError(f"{needed_by} {verb} a YAML reader", hint="pip install 'demur[gateway]'") from exc
     try:
-        loaded: object = yaml.load(text, _loader())  # noqa: S506 - a safe loader
+        loaded: object = yaml.load(text, _loader())  # noqa: S506 - a safe loader: plain data, never objects
     except (yaml.YAMLError, ValueError, RecursionError) as exc:
         mark = getattr(exc, "problem_mark", None)
         raise ShapeError("not YAML", line=mark.line + 1 if mark else None, hint="quote texts with colons") from exc
-    if not loaded:
-        raise EmptyInputError("nothing in it", hint="an empty file would pass anything")
+    # A small file can unfold to billions of values by its aliases.
     _unfolded_size(loaded, {})
     return loaded
 

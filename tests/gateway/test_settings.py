@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from demur.errors import DemurError, ShapeError, UsageError
-from demur.gateway.settings import GatewaySettings, KeyHeader, RoutePart, StorePart
-from demur.gateway.settings_source import declared_settings, load_settings, secret_of, settings_page, shown_settings
+from demur.gateway.settings import GATEWAY_SETTINGS, GatewaySettings, KeyHeader, RoutePart, StorePart
+from demur.io.settings import secret_of
+from demur.record.store.postgres_address import without_password
 
 PAGE = Path(__file__).parents[2] / "docs" / "settings.md"
 
@@ -27,7 +28,7 @@ def written(folder: Path, text: str) -> str:
 @pytest.mark.usefixtures("folder")
 def test_nothing_at_all_is_enough() -> None:
     """Without a file, a variable or a flag the defaults hold: loopback, signed, no texts kept; enforcing closed, recording open."""
-    settings = load_settings(environ={}).settings
+    settings = GATEWAY_SETTINGS.load(environ={}).settings
     assert settings == GatewaySettings()
     assert (settings.listen.host, settings.store.durability, settings.signing.mode) == ("127.0.0.1", "async", "ed25519")
     assert {settings.failure.upstream, settings.failure.auditors} == {"closed"}
@@ -41,7 +42,7 @@ def test_later_sources_win_setting_by_setting(folder: Path) -> None:
     """The file is beaten by the environment, that by a flag; what a later one leaves open stays."""
     written(folder, '[gateway]\ndeny = "refusal"\n[gateway.listen]\nhost = "::1"\nport = 1\nworkers = 2\n')
     env = {"DEMUR_GATEWAY_LISTEN_PORT": "2", "DEMUR_GATEWAY_LISTEN_WORKERS": "3", "OTHER": "x"}
-    loaded = load_settings(environ=env, flags={"listen.workers": "4"})
+    loaded = GATEWAY_SETTINGS.load(environ=env, flags={"listen.workers": "4"})
     listen = loaded.settings.listen
     assert (listen.host, listen.port, listen.workers, loaded.settings.deny) == ("::1", 2, 4, "refusal")
     assert loaded.origins["listen.port"] == "the variable DEMUR_GATEWAY_LISTEN_PORT"
@@ -55,7 +56,9 @@ def test_every_kind_of_value_can_be_written_as_text(folder: Path) -> None:
         "DEMUR_GATEWAY_POLICY_RELOAD_S": "3.0",
         "DEMUR_GATEWAY_DISCLOSURE_ON": "yes",
     }
-    assert load_settings(environ=env).settings == load_settings(written(folder, text), environ={}).settings
+    assert (
+        GATEWAY_SETTINGS.load(environ=env).settings == GATEWAY_SETTINGS.load(written(folder, text), environ={}).settings
+    )
 
 
 @pytest.mark.parametrize(
@@ -79,7 +82,7 @@ def test_every_kind_of_value_can_be_written_as_text(folder: Path) -> None:
 def test_what_is_wrong_in_a_file_is_said_with_its_line(folder: Path, text: str, line: int | None, what: str) -> None:
     """The error names file and line, what stands there, and what was expected."""
     with pytest.raises(ShapeError) as caught:
-        load_settings(written(folder, text), environ={})
+        GATEWAY_SETTINGS.load(written(folder, text), environ={})
     assert what in str(caught.value)
     assert (caught.value.line, caught.value.source) == (line, str(folder / "demur.toml"))
 
@@ -96,13 +99,13 @@ def test_what_is_wrong_in_a_file_is_said_with_its_line(folder: Path, text: str, 
 def test_what_is_wrong_in_the_environment_is_said_with_its_name(variable: str, value: str, what: str) -> None:
     """A misspelt variable is an error, not a setting that silently does not hold."""
     with pytest.raises(UsageError) as caught:
-        load_settings(environ={variable: value})
+        GATEWAY_SETTINGS.load(environ={variable: value})
     assert what in str(caught.value)
 
 
 def test_an_empty_list_is_a_list(folder: Path) -> None:
     """No policy named is the pack that blocks nothing; no header named is none at all."""
-    loaded = load_settings(written(folder, "[gateway]\npolicy.paths = []\nsessions.headers = []\n"), environ={})
+    loaded = GATEWAY_SETTINGS.load(written(folder, "[gateway]\npolicy.paths = []\nsessions.headers = []\n"), environ={})
     assert loaded.settings.policy.paths == ("observe-only",)
     assert loaded.settings.sessions.headers == ()
 
@@ -118,13 +121,13 @@ def test_a_log_has_a_name_that_a_checkpoint_can_carry(name: str) -> None:
 def test_an_unknown_flag_is_an_error() -> None:
     """A flag stands for a setting, or for nothing."""
     with pytest.raises(UsageError, match=r"did you mean `listen.port`"):
-        load_settings(environ={}, flags={"listen.prot": "1"})
+        GATEWAY_SETTINGS.load(environ={}, flags={"listen.prot": "1"})
 
 
 def test_a_file_that_is_named_must_exist(folder: Path) -> None:
     """Only the file that nobody named may be missing."""
     with pytest.raises(DemurError, match=r"other.toml"):
-        load_settings(str(folder / "other.toml"), environ={})
+        GATEWAY_SETTINGS.load(str(folder / "other.toml"), environ={})
 
 
 SECRET = "sk-live-5up3rs3cr3t"  # noqa: S105 — a made-up one
@@ -146,7 +149,7 @@ def test_a_secret_among_the_settings_is_refused_and_not_repeated(
 ) -> None:
     """A key where its variable's name belongs is an error that does not hold the key."""
     with pytest.raises(DemurError) as caught:
-        load_settings(written(folder, text), environ=environ)
+        GATEWAY_SETTINGS.load(written(folder, text), environ=environ)
     assert SECRET not in str(caught.value)
     assert "variable" in str(caught.value)
 
@@ -158,12 +161,13 @@ def test_what_is_shown_holds_no_secret_and_can_be_read_again(folder: Path) -> No
         '[[gateway.routes]]\npaths = ["/v1/messages"]\nurl = "https://api.anthropic.com"\napi_key_header = "x-api-key"\n'
     )
     name = written(folder, text)
-    plain = load_settings(name, environ={"MY_KEY": SECRET})
-    again = load_settings(written(folder, shown_settings(plain)), environ={})
+    plain = GATEWAY_SETTINGS.load(name, environ={"MY_KEY": SECRET})
+    again = GATEWAY_SETTINGS.load(written(folder, GATEWAY_SETTINGS.as_toml(plain, redact=without_password)), environ={})
     assert again.settings == plain.settings
-    held = load_settings(name, environ={"DEMUR_GATEWAY_STORE_URL": f"postgresql://me:{SECRET}@h/db"})
-    assert SECRET not in shown_settings(held) + repr(held)
-    assert "postgresql://me:***@h/db" in shown_settings(held)
+    held = GATEWAY_SETTINGS.load(name, environ={"DEMUR_GATEWAY_STORE_URL": f"postgresql://me:{SECRET}@h/db"})
+    shown = GATEWAY_SETTINGS.as_toml(held, redact=without_password)
+    assert SECRET not in shown + repr(held)
+    assert "postgresql://me:***@h/db" in shown
     assert held.settings.store.url.count(SECRET) == 1
 
 
@@ -174,7 +178,7 @@ def test_a_path_goes_to_the_route_that_fits_best(folder: Path) -> None:
         '[[gateway.routes]]\npaths = ["/v1/m"]\nurl = "https://b.example"\n'
         '[[gateway.routes]]\npaths = ["/v1/messages", "/x"]\nurl = "https://c.example"\n'
     )
-    settings = load_settings(written(folder, text), environ={}).settings
+    settings = GATEWAY_SETTINGS.load(written(folder, text), environ={}).settings
     found = [settings.provider_of(path).url for path in ("/v1/models", "/v1/messages", "/v1/chat")]
     assert found == ["https://b.example", "https://c.example", "https://a.example"]
     assert settings.routes[0].api_key_header is KeyHeader.AUTO
@@ -193,7 +197,7 @@ def test_a_path_goes_to_the_route_that_fits_best(folder: Path) -> None:
 def test_a_route_has_paths_and_an_address(folder: Path, text: str) -> None:
     """A route that could never be taken, or leads nowhere, is refused."""
     with pytest.raises(DemurError):
-        load_settings(written(folder, text), environ={})
+        GATEWAY_SETTINGS.load(written(folder, text), environ={})
 
 
 @pytest.mark.usefixtures("folder")
@@ -201,14 +205,14 @@ def test_the_provider_s_key_is_not_lent_to_a_network() -> None:
     """Listening beyond this machine with the provider's key needs the clients' keys, or a word that says so."""
     env = {"DEMUR_GATEWAY_LISTEN_HOST": "0.0.0.0", "DEMUR_GATEWAY_UPSTREAM_API_KEY_ENV": "K"}  # noqa: S104 — the subject
     with pytest.raises(UsageError, match=r"keys.file"):
-        load_settings(environ=env)
+        GATEWAY_SETTINGS.load(environ=env)
     for more in (
         {"DEMUR_GATEWAY_KEYS_FILE": "keys.toml"},
         {"DEMUR_GATEWAY_KEYS_OPEN": "true"},
         {"DEMUR_GATEWAY_LISTEN_HOST": "localhost"},
         {"DEMUR_GATEWAY_LISTEN_HOST": "::1"},
     ):
-        load_settings(environ=env | more)
+        GATEWAY_SETTINGS.load(environ=env | more)
 
 
 def test_a_secret_is_read_where_its_variable_is_named() -> None:
@@ -221,8 +225,8 @@ def test_a_secret_is_read_where_its_variable_is_named() -> None:
 
 def test_every_setting_is_on_the_page() -> None:
     """The page holds the table that the settings themselves make, and no two settings share a variable."""
-    assert settings_page() in PAGE.read_text(encoding="utf-8")
-    names = declared_settings()
+    assert GATEWAY_SETTINGS.as_markdown() in PAGE.read_text(encoding="utf-8")
+    names = GATEWAY_SETTINGS.declared
     assert len({each.variable for each in names.values()}) == len(names) > 40
     assert all(each.about.what for each in names.values())
     assert RoutePart().verify
@@ -241,5 +245,5 @@ def test_a_table_that_nobody_reads_is_an_error(tmp_path: Path, table: str, hint:
     file = tmp_path / "demur.toml"
     file.write_text(f"# mine\n[simulator]\nseed = 7\n\n[{table}]\npaths = []\n", encoding="utf-8")
     with pytest.raises(ShapeError) as raised:
-        load_settings(str(file), environ={})
+        GATEWAY_SETTINGS.load(str(file), environ={})
     assert (raised.value.line, raised.value.hint) == (5, hint)
