@@ -8,14 +8,14 @@ from __future__ import annotations
 import os
 import re
 import signal
+import sys
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import settings
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell's background job ignores Ctrl-C, and so would every process that a test starts and interrupts.
@@ -33,3 +33,10 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if collection_path.suffix != ".py" or "not heavy" not in config.getoption("markexpr"):
         return None
     return True if _HEAVY_FILE.search(collection_path.read_text(encoding="utf-8")) else None
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test that needs a POSIX system where there is none, with the reason that its mark gives."""
+    mark = item.get_closest_marker("posix")
+    if mark is not None and sys.platform == "win32":
+        pytest.skip(f"needs a POSIX system: {mark.kwargs['reason']}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import pty
 import subprocess
 import sys
 from contextlib import suppress
@@ -305,8 +304,11 @@ def test_json_is_taken_as_an_argument(capsys: pytest.CaptureFixture[str]) -> Non
     assert "COMPLIED" in run(capsys, "check", "{name}, here is your invoice")[1]
 
 
+@pytest.mark.posix(reason="a pseudo-terminal")
 def test_colours_only_on_a_terminal() -> None:
     """Escape codes appear on a terminal and nowhere else."""
+    import pty
+
     leader, follower = pty.openpty()
     command = [sys.executable, "-m", "demur", "check", NO]
     subprocess.run(command, stdout=follower, check=True, timeout=60)  # noqa: S603 — our own interpreter

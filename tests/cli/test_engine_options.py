@@ -14,6 +14,7 @@ from tests.runs.run_files import json_lines, questions
 from demur.cli.main import main
 
 ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.posix(reason="a named pipe")
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -101,8 +100,11 @@ def test_help_fits_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: p
 
 
 @pytest.mark.heavy
+@pytest.mark.posix(reason="a pseudo-terminal")
 def test_progress_is_shown_on_a_terminal_and_taken_away(folder: Path) -> None:
     """Standard error says how far the reading came where it is a terminal, and ends as an empty line."""
+    import pty
+
     leader, follower = pty.openpty()
     command = [sys.executable, "-m", "demur", "scan", "a.jsonl", "--json"]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=follower, check=True, timeout=60, cwd=folder)  # noqa: S603 — our own interpreter

@@ -10,6 +10,7 @@ import ast
 import os
 import subprocess
 import sys
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
+TESTS = sorted(path for path in (ROOT / "tests").rglob("*.py") if path != Path(__file__))
 
 
 def words(text: str) -> frozenset[str]:
@@ -94,31 +96,54 @@ def is_guard(test: ast.expr, name: str) -> bool:
     return any(word in asked for word in PLATFORM) or ("hasattr(" in asked and f"'{name}'" in asked)
 
 
+def is_skip(mark: ast.expr) -> bool:
+    """Return whether a test's mark skips it where it cannot run."""
+    return ast.unparse(mark).startswith(("pytest.mark.posix(", "pytest.mark.skipif("))
+
+
+def is_module_skip(statement: ast.stmt) -> bool:
+    return ast.unparse(statement).startswith("pytestmark = ") and is_skip(
+        getattr(statement, "value", ast.Constant(None))
+    )
+
+
 def leaves(body: list[ast.stmt]) -> bool:
-    return isinstance(body[-1], ast.Return | ast.Raise | ast.Continue)
+    return isinstance(body[-1], ast.Return | ast.Raise | ast.Continue) or ast.unparse(body[-1]).startswith(
+        "pytest.skip("
+    )
+
+
+def encloses(outer: ast.AST, inner: ast.AST, name: str) -> bool:
+    """Return whether a node guards what is inside it."""
+    match outer:
+        case ast.If(test=test) | ast.IfExp(test=test):
+            return inner is not test and is_guard(test, name)
+        case ast.BoolOp(values=values):
+            return any(is_guard(value, name) for value in values if value is not inner)
+        case ast.Try(body=body, handlers=handlers):
+            caught = {word.id for one in handlers for word in ast.walk(one.type or one) if isinstance(word, ast.Name)}
+            return inner in body and bool(MISSING & caught)
+        case ast.FunctionDef(decorator_list=marks):
+            return inner not in marks and any(map(is_skip, marks))
+        case ast.Module(body=statements):
+            return not isinstance(inner, ast.Import | ast.ImportFrom) and any(map(is_module_skip, statements))
+    return False
+
+
+def is_left_before(outer: ast.AST, inner: ast.AST, name: str) -> bool:
+    """Return whether a guard that comes before a statement leaves its block."""
+    # A lambda's and a conditional expression's body is one node, not a list.
+    siblings: object = getattr(outer, "body", None)
+    before = takewhile(lambda one: one is not inner, siblings) if isinstance(siblings, list) else ()
+    return any(isinstance(one, ast.If) and is_guard(one.test, name) and leaves(one.body) for one in before)
 
 
 def is_guarded(node: ast.AST, name: str, parents: dict[ast.AST, ast.AST]) -> bool:
     """Return whether a use is inside a guard, or behind one that leaves the function."""
     inner, outer = node, parents.get(node)
     while outer is not None:
-        match outer:
-            case ast.If(test=test) | ast.IfExp(test=test) if inner is not test and is_guard(test, name):
-                return True
-            case ast.BoolOp(values=values) if any(is_guard(value, name) for value in values if value is not inner):
-                return True
-            case ast.Try(body=body, handlers=handlers) if inner in body:
-                if MISSING & {
-                    word.id for one in handlers for word in ast.walk(one.type or one) if isinstance(word, ast.Name)
-                }:
-                    return True
-        # A lambda's and a conditional expression's body is one node, not a list.
-        siblings: object = getattr(outer, "body", None)
-        for before in siblings if isinstance(siblings, list) else ():
-            if before is inner:
-                break
-            if isinstance(before, ast.If) and is_guard(before.test, name) and leaves(before.body):
-                return True
+        if encloses(outer, inner, name) or is_left_before(outer, inner, name):
+            return True
         inner, outer = outer, parents.get(outer)
     return False
 
@@ -141,6 +166,12 @@ def test_posix_names_are_guarded(path: Path) -> None:
     assert unguarded(path.read_text(encoding="utf-8")) == []
 
 
+@pytest.mark.parametrize("path", TESTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_tests_skip_what_a_system_lacks(path: Path) -> None:
+    """A test that uses a name that Windows lacks is marked `posix` with its reason, or asks for the name first."""
+    assert unguarded(path.read_text(encoding="utf-8")) == []
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -152,6 +183,7 @@ def test_posix_names_are_guarded(path: Path) -> None:
         "import os\nif hasattr(os, 'getuid'):\n    os.fork()",
         "import os\ntry:\n    os.fork()\nexcept OSError:\n    pass",
         "import os, sys\ndef f():\n    if sys.platform == 'win32':\n        print()\n    os.fork()",
+        "@pytest.mark.parametrize('n', [signal.SIGHUP])\n@pytest.mark.posix(reason='a signal')\ndef test(n): pass",
     ],
 )
 def test_the_check_finds_what_is_not_guarded(text: str) -> None:
@@ -169,6 +201,7 @@ def test_the_check_finds_what_is_not_guarded(text: str) -> None:
         "import signal\nENDS = getattr(signal, 'SIGHUP', None)",
         "import select\nasked: select.poll | None = None",
         "import os\nuser = os.getuid() if hasattr(os, 'getuid') else 0",
+        "@pytest.mark.posix(reason='a child')\ndef test():\n    os.fork()",
     ],
 )
 def test_the_check_accepts_what_is_guarded(text: str) -> None:

@@ -25,6 +25,7 @@ from tests.http.serving import serving
 from demur.errors import UsageError
 from demur.gateway.run import gateway_socket, serve_gateway
 from demur.gateway.settings import GATEWAY_SETTINGS, GatewaySettings, ListenPart
+from demur.http.serve import END_SIGNALS
 from demur.model.passport import Restart
 from demur.record.seal import open_sealed
 from demur.record.store.location import log_place
@@ -129,7 +130,8 @@ def _ask(running: Running, times: int) -> None:
         assert running.knock(CHAT, chat(HARMLESS), x_session_id="shared").status == 200
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.posix(reason="a signal lets a process end in order")
+@pytest.mark.parametrize("number", END_SIGNALS[1:])
 def test_a_running_stream_ends_before_the_process_does(tmp_path: Path, number: signal.Signals) -> None:
     """Told to end, the gateway takes nothing new, lets the stream end, records it, and leaves the log in order."""
     hold = threading.Event()

@@ -18,6 +18,8 @@ from tests.gateway.test_paths import ANSWER, CHAT
 from tests.gateway.test_streams import Stub
 from tests.http.serving import serving
 
+from demur.http.serve import END_SIGNALS
+
 pytestmark = pytest.mark.heavy
 
 
@@ -45,6 +47,7 @@ def answered(started: Started) -> int:
     return int(found[1]) if found else 0
 
 
+@pytest.mark.posix(reason="several workers")
 def test_figures_are_one_sum_over_workers_dead_or_alive(tmp_path: Path) -> None:
     """Every scrape is the sum over all workers; one that is killed keeps its counts, is replaced, and what it did is on record."""
     stub = Stub(pieces=(ANSWER,), content_type=b"application/json")
@@ -96,7 +99,8 @@ def test_no_folder_of_figures_is_left_behind(tmp_path: Path) -> None:
     assert len(list(named.glob("*.figures"))) == 3
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.posix(reason="several workers")
+@pytest.mark.parametrize("number", END_SIGNALS)
 def test_a_terminal_that_tells_every_process_cuts_no_stream(tmp_path: Path, number: signal.Signals) -> None:
     """A key or a hang-up that reaches the workers and their keeper alike ends them in good order, the stream first."""
     hold = threading.Event()

@@ -82,6 +82,7 @@ def test_a_name_that_looks_like_a_pattern_is_a_name_first(tmp_path: Path) -> Non
     assert source.path.name == "a[1].jsonl"
 
 
+@pytest.mark.posix(reason="a named pipe")
 def test_a_pipe_is_copied_whole(tmp_path: Path) -> None:
     """What can be read only once is copied first, so that its first bytes are not lost on the look at them."""
     pipe, spool = tmp_path / "pipe", tmp_path / "spool"
@@ -127,7 +128,8 @@ def test_what_is_not_there_or_damaged_is_named(
         find_sources([], tmp_path)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+@pytest.mark.posix(reason="permissions of folders")
+@pytest.mark.skipif(hasattr(os, "geteuid") and os.geteuid() == 0, reason="root may read everything")
 def test_a_folder_without_permission_is_an_error(tmp_path: Path) -> None:
     """A folder that cannot be listed is named, also below one that can: its files are not left out in silence."""
     json_lines(tmp_path / "a.jsonl", questions(1, ()))

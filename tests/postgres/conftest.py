@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import pwd
 import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -43,8 +43,10 @@ def programs() -> Path:
 
 def as_whom() -> dict[str, Any]:
     """How to start a program as somebody who is not root, whom the server refuses."""
-    if os.getuid() != 0:
+    if sys.platform == "win32" or os.getuid() != 0:
         return {}
+    import pwd
+
     for name in ("postgres", "nobody"):
         with suppress(KeyError):
             who = pwd.getpwnam(name)
@@ -86,7 +88,8 @@ class Server:
     def stop(self) -> None:
         """End it at once, without a word to its clients' transactions."""
         if self.process is not None:
-            self.process.send_signal(signal.SIGQUIT)
+            # Immediate shutdown, in PostgreSQL's words.
+            self.process.send_signal(getattr(signal, "SIGQUIT", signal.SIGTERM))
             self.process.communicate()
             self.process = None
 
@@ -96,7 +99,7 @@ def server_folder() -> Iterator[Server]:
     """Yield a server that is not made yet; ended and removed afterwards."""
     bin_folder, who = programs(), as_whom()
     folder = Path(tempfile.mkdtemp(prefix="demur-postgres-"))
-    if who:
+    if who and hasattr(os, "chown"):
         os.chown(folder, who["user"], who["group"])
     made = Server(folder, bin_folder, who)
     try:
@@ -145,7 +148,7 @@ def certify(made: Server) -> None:
     certificate(made.folder)
     key = made.folder / "loopback.key"
     key.chmod(0o600)
-    if made.who:
+    if made.who and hasattr(os, "chown"):
         os.chown(key, made.who["user"], made.who["group"])
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import signal
 import threading
 from collections import Counter
 from contextlib import contextmanager
@@ -153,8 +152,8 @@ def test_a_killed_gateway_leaves_a_whole_log(capsys: pytest.CaptureFixture[str],
     ):
         for client in (*lost, *kept):
             assert client.enough.wait(120)
-        killed.process.send_signal(signal.SIGKILL)
-        assert killed.process.wait(30) == -signal.SIGKILL
+        killed.process.kill()
+        assert killed.process.wait(30) != 0
         for client in kept:
             client.wait_for(AFTER)
         assert survivor.running.knock("/readyz", method="GET").status == 200

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -182,7 +181,7 @@ def test_a_gateway_killed_in_the_middle_loses_nothing_acknowledged(database: str
         assert process.stdout is not None
         for _ in range(40):
             process.stdout.readline()
-        process.send_signal(signal.SIGKILL)
+        process.kill()
         acknowledged = 40 + process.stdout.read().count("\n")
     # The server lets go of a dead client's locks once it notices: waiting for one that excludes all others is noticing.
     execute(database, f"SELECT pg_advisory_lock({0x64656D7572_02})")

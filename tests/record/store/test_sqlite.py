@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import sqlite3
 import stat
 import subprocess
@@ -91,7 +90,7 @@ def killed_after(process: Child, records: int) -> int:
     assert process.stdout is not None
     for _ in range(records):
         process.stdout.readline()
-    process.send_signal(signal.SIGKILL)
+    process.kill()
     # The last line may be cut; what is whole was acknowledged.
     return records + process.stdout.read().count("\n")
 

@@ -31,7 +31,7 @@ class DeadlyJudge:
             else:
                 executor = _parent(os.getppid())
                 Path(f"{self.fuse}.killed").write_text(str(executor))
-                os.kill(executor, signal.SIGKILL)
+                os.kill(executor, getattr(signal, "SIGKILL", signal.SIGTERM))
         return default_judge().judge(text)
 
 
