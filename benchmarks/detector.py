@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import demur
 from demur.detect.batch import judge_texts
-from demur.detect.pack import Target, builtin_pack
+from demur.detect.phrase_lists import Target, builtin_pack
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,7 +18,7 @@ import cedarpy
 from demur.model.claim import Claim, ClaimType, Phase
 from demur.policy.engine import cedar_text
 from demur.policy.gate import Ask, PolicyGate, load_gate
-from demur.policy.tokens import PolicySource
+from demur.policy.language import PolicySource
 
 if TYPE_CHECKING:
     from collections.abc import Callable

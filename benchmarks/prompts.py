@@ -6,9 +6,8 @@ import base64
 import timeit
 from typing import TYPE_CHECKING
 
-from demur.detect.pack import Target, builtin_pack
+from demur.detect.phrase_lists import Target, builtin_pack, find_substrings
 from demur.detect.prompts.check import check_prompt
-from demur.detect.substring import find_substrings
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,9 +17,8 @@ from demur._version import __version__
 if TYPE_CHECKING:
     from demur.axes.shadow import is_abstention, is_abstention_with, safety_axis
     from demur.detect.batch import classify_batch
-    from demur.detect.check import check
+    from demur.detect.check import TextStream, check
     from demur.detect.prompts.check import check_prompt
-    from demur.detect.stream import TextStream
     from demur.errors import DemurError
     from demur.model.comparison import Comparison, DiffSettings
     from demur.model.estimate import AxisStat
@@ -69,11 +68,10 @@ _HOMES = {
     "demur.model.run": ("Scan",),
     "demur.model.verdict": ("Cause", "Finding", "Outcome", "PromptVerdict", "Reason", "Verdict"),
     "demur.detect.batch": ("classify_batch",),
-    "demur.detect.check": ("check",),
+    "demur.detect.check": ("TextStream", "check"),
     "demur.detect.prompts.check": ("check_prompt",),
     "demur.axes.shadow": ("is_abstention", "is_abstention_with", "safety_axis"),
     "demur.simulate.engine": ("is_jailbreak_attempt", "prepend_safety_message", "should_refuse_request"),
-    "demur.detect.stream": ("TextStream",),
     "demur.runs.api": ("Reading", "compare", "scan"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -14,12 +14,12 @@ from tests.contracts.doc_pages import PAGES, ROOT, blocks_of
 from demur.audit.config import parse_chain
 from demur.axes.rubric import parse_rubric
 from demur.axes.rules.files import parse_rules
-from demur.detect.pack import parse_pack
+from demur.detect.phrase_lists import parse_pack
 from demur.gateway.keys import hash_key, parse_client_keys
 from demur.gateway.settings import GATEWAY_SETTINGS
 from demur.policy.files import read_cases
 from demur.policy.gate import load_gate
-from demur.policy.tokens import PolicySource
+from demur.policy.language import PolicySource
 from demur.simulate.scenario import parse_scenario
 
 if TYPE_CHECKING:

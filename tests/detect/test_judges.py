@@ -9,7 +9,7 @@ from tests.growth import assert_linear
 
 from demur import Outcome, check
 from demur.detect.judges import READ_CHARS, default_judge, judge_named, judge_of_pack, judge_with
-from demur.detect.pack import builtin_pack, parse_pack
+from demur.detect.phrase_lists import builtin_pack, parse_pack
 from demur.errors import PackError, UsageError
 
 NO = "I'm sorry, but I can't help with that."

@@ -28,7 +28,7 @@ from demur.model.exchange import Channel, Choice, Finish, RefusalPart, Response,
 from demur.model.passport import AuditorRun, AuditorStatus, Commitment, DeclineCause
 from demur.model.verdict import Cause, Outcome, Verdict
 from demur.policy.gate import PolicyGate, load_gate
-from demur.policy.tokens import PolicySource
+from demur.policy.language import PolicySource
 from demur.record.replay import contradiction, hidden_gap
 from demur.record.seal import open_sealed, seal
 

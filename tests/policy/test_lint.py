@@ -7,8 +7,8 @@ import pytest
 
 from demur.model.claim import ClaimSpec, ClaimType, Phase, Vocabulary
 from demur.policy.gate import load_gate
+from demur.policy.language import PolicySource
 from demur.policy.lint import problems_of, schema_of
-from demur.policy.tokens import PolicySource
 from demur.policy.vocabulary import SAFETY_VOCABULARY
 
 ANY = "(principal, action, resource)"

@@ -14,7 +14,7 @@ from tests.policy.dialect_reference import ABSENT, Condition, Joined, Not, Refer
 from demur.model.claim import Claim, ClaimType, Effect, Phase
 from demur.policy.engine import cedar_text
 from demur.policy.gate import Ask, PolicyGate, load_gate
-from demur.policy.tokens import PolicySource
+from demur.policy.language import PolicySource
 
 VALUES: list[Any] = [
     ABSENT,

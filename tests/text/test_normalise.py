@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
+import json
 import pickle
+import re
 import subprocess
 import sys
 import unicodedata
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -13,8 +17,7 @@ from hypothesis import strategies as st
 from tests.growth import assert_linear
 
 from demur.model.text import Span
-from demur.text.normalise import GROWTH, fold, normalise
-from demur.text.tables import confusables
+from demur.text.normalise import GROWTH, confusables, fold, normalise, pattern, replacements, table
 
 LETTERS = "aAeEiІоОрЯяλΣςßﬁǰ1 \n\t\u00a0\u3000’“”«»「—…´ıİʀⓗｈ한각가ก็ाේ👍"
 CONTROLS = "\u200b\u200d\ufe0f\u00ad\u202e\0\ud800\udc00"
@@ -215,3 +218,48 @@ def test_imports_no_numpy() -> None:
     """Folding any text leaves numpy unimported, since its import costs more than a thousand texts."""
     code = "import sys; from demur.text.normalise import fold; fold('é…'); sys.exit('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0  # noqa: S603 - our own interpreter
+
+
+spec = importlib.util.spec_from_file_location("derive_tables", Path(__file__).with_name("derive_tables.py"))
+assert spec is not None
+assert spec.loader is not None
+derive_tables = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(derive_tables)
+
+SHIPPED = json.loads((derive_tables.PACKAGE / "tables.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.skipif(unicodedata.unidata_version != SHIPPED["unicode"], reason="tables are of another Unicode version")
+def test_tables_are_what_their_laws_derive() -> None:
+    """The shipped tables are exactly those that the predicates derive."""
+    assert derive_tables.derive() == SHIPPED
+
+
+def test_plain_characters_fold_one_to_one() -> None:
+    """Whatever the running Python knows, a character outside the irregular ones folds to one stable character."""
+    irregular = pattern("[<irregular>]")
+    for code in range(0x10000):
+        char = chr(code)
+        if not irregular.match(char):
+            folded = char.casefold()
+            assert len(folded) == 1
+            assert unicodedata.normalize("NFKC", char) == char
+            assert unicodedata.normalize("NFKC", folded) == folded
+
+
+def test_confusables_are_folded_letters() -> None:
+    """A look-alike is stable under folding and becomes one Latin letter."""
+    assert confusables()
+    for char, latin in confusables().items():
+        assert unicodedata.normalize("NFKC", char).casefold() == char
+        assert re.fullmatch("[a-z]", latin)
+
+
+def test_replacements_are_ascii_or_the_replacement_character() -> None:
+    """What replaces a character is never replaced in turn."""
+    assert all(
+        new is None or new == "\ufffd" or ord(new) not in replacements() or new == " "
+        for new in replacements().values()
+    )
+    assert table("space").startswith("\\U00000009")
+    assert sys.maxunicode not in replacements()

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from demur.axes.pairs import AxisPairs
     from demur.axes.rubric import HumanVerdict, RubricJudge
     from demur.axes.rules.rule import TraceRule
-    from demur.detect.ports import TextJudge
+    from demur.detect.interface import TextJudge
     from demur.model.axes import Rubric
     from demur.model.comparison import Comparison, Flip, PairedExchange
 

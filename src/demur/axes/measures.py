@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from demur.axes.rules.checks import RuleSight
     from demur.axes.rules.rule import TraceRule
     from demur.axes.steps import ToolCall
-    from demur.detect.ports import TextJudge
+    from demur.detect.interface import TextJudge
     from demur.model.comparison import AxisSide
 
     Floats = npt.NDArray[np.float64]

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from demur.detect.pack import Target, builtin_pack
-from demur.detect.substring import contains_any
+from demur.detect.phrase_lists import Target, builtin_pack, contains_any
 from demur.errors import ShapeError, UsageError
 from demur.measure.bootstrap import percentile_interval, resampled_interval
 from demur.measure.decision import rate_flags, rate_severity

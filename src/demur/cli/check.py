@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from demur.cli.options import Once, judge_of_flags, pack_of_flag, thresholds
 from demur.cli.shown import Machine, Person, Shown
 from demur.detect.check import check, classify_text
-from demur.detect.prompts.check import check_prompt
-from demur.detect.prompts.phrase_lists import prompt_judge_of_pack
+from demur.detect.prompts.check import check_prompt, prompt_judge_of_pack
 from demur.errors import EmptyInputError, InputError, ShapeError, UsageError
 from demur.io.config import input_limits
 from demur.io.items import Item, read_items
@@ -24,7 +23,7 @@ from demur.wire.shapes import read_asked, read_exchange
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from demur.detect.ports import PromptJudge, TextJudge
+    from demur.detect.interface import PromptJudge, TextJudge
 
 __all__ = ["add_parser"]
 

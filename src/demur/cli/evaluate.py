@@ -17,8 +17,8 @@ from demur.cli.colour import has_colour
 from demur.cli.options import pack_of_flag, whole_number, write_report
 from demur.detect.check import judge_text
 from demur.detect.judges import PackJudge, default_judge
-from demur.detect.pack import Target
-from demur.detect.prompts.phrase_lists import PromptPackJudge
+from demur.detect.phrase_lists import Target
+from demur.detect.prompts.check import PromptPackJudge
 from demur.errors import EmptyInputError, InputError, UsageError
 from demur.evaluate.json import evaluation_object
 from demur.evaluate.labelled import LeftOut, read_labelled, source_name
@@ -32,8 +32,8 @@ from demur.report.terminal import terminal_lines
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from demur.detect.pack import Pack
-    from demur.detect.ports import PromptJudge, TextJudge
+    from demur.detect.interface import PromptJudge, TextJudge
+    from demur.detect.phrase_lists import Pack
     from demur.model.evaluation import JudgeReport, LabelledText
 
 __all__ = ["add_parser"]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from demur.detect.judges import judge_of_pack, judge_with
-from demur.detect.pack import builtin_pack, parse_pack
+from demur.detect.phrase_lists import builtin_pack, parse_pack
 from demur.errors import UsageError
 from demur.io.files import read_text
 from demur.model.verdict import Outcome
@@ -21,8 +21,8 @@ from demur.model.verdict import Outcome
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from demur.detect.pack import Pack
-    from demur.detect.ports import TextJudge
+    from demur.detect.interface import TextJudge
+    from demur.detect.phrase_lists import Pack
     from demur.errors import UnreadableRowsError
     from demur.runs.api import Reading
     from demur.runs.ports import Progress

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from demur.cli.options import Once, pack_of_flag, whole_number, write_report
-from demur.detect.prompts.check import default_prompt_judge
-from demur.detect.prompts.phrase_lists import prompt_judge_of_pack
+from demur.detect.prompts.check import default_prompt_judge, prompt_judge_of_pack
 from demur.errors import UsageError
 from demur.simulate.engine import Simulator
 from demur.simulate.exam import ExamCase, Ran, exam_cases, judge_ran

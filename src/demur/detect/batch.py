@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from demur.detect.ports import TextJudge
+    from demur.detect.interface import TextJudge
     from demur.detect.refusal.detector import RefusalDetector
     from demur.detect.refusal.passage import Passage
 

@@ -9,19 +9,20 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from demur.detect.judges import default_judge, judge_named
+from demur.detect.judges import LearnedJudge, default_judge, judge_named
 from demur.detect.signals import refusal_text, signals_of, verdict_by_signals
 from demur.errors import ShapeError
 from demur.model.exchange import Exchange, Response
 from demur.model.verdict import Cause, Outcome, Reason, Verdict
+from demur.text.view import view
 from demur.wire.plain import plain
 from demur.wire.shapes import read_exchange
 
 if TYPE_CHECKING:
-    from demur.detect.ports import TextJudge
+    from demur.detect.interface import TextJudge
     from demur.model.exchange import Choice
 
-__all__ = ["as_exchange", "check", "classify", "classify_text", "judge_text"]
+__all__ = ["TextStream", "as_exchange", "check", "classify", "classify_text", "judge_text"]
 
 
 def check(response: object, *, pack: str | None = None, judge: TextJudge | None = None) -> Verdict:
@@ -95,3 +96,30 @@ def _together(judged: list[tuple[Verdict, str]]) -> tuple[Verdict, str]:
     verdict, text = abstained[0]
     signals = tuple(dict.fromkeys(s for v, _ in judged for s in v.signals))
     return replace(verdict, outcome=Outcome.PARTIAL, signals=signals), text
+
+
+_CARRIED = 400
+"""Characters kept for the next look: longer than any phrase, with room for what folding drops."""
+
+
+class TextStream:
+    """Takes an answer piece by piece."""
+
+    def __init__(self, judge: LearnedJudge | None = None) -> None:
+        self._judge = judge or default_judge()
+        self._pieces: list[str] = []
+        self._carried = ""
+        self._may_decline = False
+
+    def feed(self, piece: str) -> bool:
+        """Take the next piece; return whether the text so far may hold a phrase that declines."""
+        self._pieces.append(piece)
+        if not self._may_decline:
+            window = self._carried + piece
+            self._may_decline = self._judge.detector.pack.screen.passes(view(window).replace("\n", " "))
+            self._carried = window[-_CARRIED:]
+        return self._may_decline
+
+    def verdict(self) -> Verdict:
+        """Return the verdict on the text so far."""
+        return judge_text("".join(self._pieces), self._judge)

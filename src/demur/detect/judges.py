@@ -9,18 +9,16 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
-from demur.detect.pack import MatchMode, Target, builtin_pack
+from demur.detect.phrase_lists import MatchMode, Target, builtin_pack, find_substrings, find_words, words_matcher
 from demur.detect.refusal.detector import RefusalDetector, Thresholds
 from demur.detect.refusal.pack import load_refusal_pack
-from demur.detect.refusal.words import find_words, words_matcher
-from demur.detect.substring import find_substrings
 from demur.errors import PackError, UsageError
 from demur.model.verdict import Cause, Outcome, Reason, Verdict
 from demur.text.view import view, view_of
 
 if TYPE_CHECKING:
     from demur.detect.matcher import Matcher
-    from demur.detect.pack import Pack
+    from demur.detect.phrase_lists import Pack
     from demur.model.verdict import Finding
 
 __all__ = [

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from inspect_ai.model import ChatCompletionChoice, ModelOutput, StopDetails
 
-    from demur.detect.ports import TextJudge
+    from demur.detect.interface import TextJudge
     from demur.model.exchange import Part
     from demur.model.verdict import Verdict
 

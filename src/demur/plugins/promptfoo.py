@@ -24,7 +24,7 @@ from demur.model.verdict import Outcome
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from demur.detect.ports import TextJudge
+    from demur.detect.interface import TextJudge
     from demur.model.verdict import Verdict
 
 __all__ = ["get_assert"]

@@ -19,7 +19,7 @@ from demur.plugins.simulator_fixture import _demur_simulator_server, demur_simul
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from demur.detect.ports import TextJudge
+    from demur.detect.interface import TextJudge
     from demur.model.exchange import Signal
     from demur.model.verdict import Verdict
 

@@ -16,14 +16,13 @@ import cedarpy
 import msgspec
 from cedarpy import pst
 
-from demur.policy.tokens import PolicySource, check_nesting, policy_spans, tokens_of
+from demur.policy.language import PolicySource, check_nesting, policy_spans, tokens_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from demur.errors import PolicyError
-    from demur.policy.dialect import Translation
-    from demur.policy.tokens import Token
+    from demur.policy.language import Token, Translation
 
 __all__ = ["Answer", "CedarRequest", "ParsedPolicy", "RuleEngine", "cedar_text", "parse_policies", "validate"]
 

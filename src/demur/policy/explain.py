@@ -15,15 +15,14 @@ from cedarpy import pst
 
 from demur.model.claim import flat_name
 from demur.policy.engine import RuleEngine, cedar_text
-from demur.policy.thresholds import threshold_in
-from demur.policy.tree import claims_read, predicate_tree, predicates_of, values_read
+from demur.policy.tree import claims_read, predicate_tree, predicates_of, threshold_in, values_read
 from demur.policy.values import decimal_value
 
 if TYPE_CHECKING:
     from demur.model.claim import Claim, ClaimValue, Decision, Effect
     from demur.policy.gate import PolicyGate
     from demur.policy.rules import Rule
-    from demur.policy.thresholds import Threshold
+    from demur.policy.tree import Threshold
 
 __all__ = ["Explanation", "NearMiss", "PredicateView", "RuleView", "claim_values", "explain", "rounded_scores", "said"]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,10 +32,9 @@ from demur.model.passport import Passport
 from demur.policy.backtest import RecordedDecision
 from demur.policy.fixtures import PolicyCase, boundary_results, case_results
 from demur.policy.gate import Ask, Default, PolicyGate, load_gate
+from demur.policy.language import PolicySource
 from demur.policy.lint import ProblemKind, problems_of
-from demur.policy.pack import builtin_policies
 from demur.policy.rules import nearest
-from demur.policy.tokens import PolicySource
 from demur.policy.vocabulary import SAFETY_VOCABULARY
 from demur.record.seal import open_sealed
 
@@ -42,10 +42,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 __all__ = [
+    "POLICY_PACKS",
     "PolicyFiles",
     "PolicyFolder",
     "Reload",
     "ask_of",
+    "builtin_policies",
     "read_cases",
     "read_policies",
     "read_policy_file",
@@ -320,3 +322,16 @@ def _recorded_row(row: dict[str, Any], gate: PolicyGate, *, place: str) -> Recor
         raise ShapeError(f"`{word}` is no decision", hint=f"expected one of {', '.join(_EFFECTS)}")
     gate.replay(context)
     return RecordedDecision(place, context, _EFFECTS[word] if word else None)
+
+
+POLICY_PACKS = ("observe-only", "block-attacks", "strict")
+
+
+def builtin_policies(name: str) -> PolicySource:
+    """Return a pack's text; raise `PolicyError` for a name that is none."""
+    if name not in POLICY_PACKS:
+        near = nearest(name, POLICY_PACKS)
+        hint = f"did you mean `{near}`?" if near else f"choose {', '.join(POLICY_PACKS)}, or name a file"
+        raise PolicyError(f"no policy pack and no file is called `{name}`", hint=hint)
+    text = resources.files("demur.policy.packs").joinpath(f"{name}.cedar").read_text(encoding="utf-8")
+    return PolicySource(f"{name}.cedar", text)

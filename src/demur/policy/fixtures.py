@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from demur.model.claim import Phase
 from demur.policy.engine import RuleEngine
-from demur.policy.thresholds import STEP, threshold_in
-from demur.policy.tree import predicate_tree, predicates_of
+from demur.policy.tree import STEP, predicate_tree, predicates_of, threshold_in
 from demur.policy.values import decimal_value
 
 if TYPE_CHECKING:
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from demur.model.claim import Decision, Effect
     from demur.policy.gate import Ask, PolicyGate
     from demur.policy.rules import Rule
-    from demur.policy.thresholds import Threshold
+    from demur.policy.tree import Threshold
 
 __all__ = ["BoundaryResult", "CaseResult", "PolicyCase", "boundary_results", "case_results", "rules_never_met"]
 

@@ -33,7 +33,7 @@ from demur.policy.values import cedar_value, is_cedar_value, unlabelled_value
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from demur.policy.tokens import PolicySource
+    from demur.policy.language import PolicySource
 
 __all__ = ["Ask", "Default", "EvaluatedContext", "PolicyGate", "load_gate"]
 

@@ -16,8 +16,7 @@ from cedarpy import pst
 from demur.model.claim import Effect, Phase
 from demur.policy.engine import validate
 from demur.policy.rules import nearest
-from demur.policy.thresholds import empty_range, threshold_in
-from demur.policy.tree import conjuncts_of, extras_read, values_read
+from demur.policy.tree import conjuncts_of, empty_range, extras_read, threshold_in, values_read
 from demur.policy.values import CedarKind, cedar_kind, score_range
 
 if TYPE_CHECKING:

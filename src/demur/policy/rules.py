@@ -14,15 +14,15 @@ from cedarpy import pst
 
 from demur.errors import PolicyError
 from demur.model.claim import Effect, FiredRule, Phase
-from demur.policy.dialect import translate
 from demur.policy.engine import RuleEngine, parse_policies
+from demur.policy.language import translate
 from demur.policy.tree import claims_read, lowered
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from demur.policy.engine import ParsedPolicy
-    from demur.policy.tokens import PolicySource
+    from demur.policy.language import PolicySource
 
 __all__ = ["DEFAULT_RULE", "Rule", "nearest", "rules_of"]
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from demur.axes.compare import AxesSettings
-    from demur.detect.ports import TextJudge
+    from demur.detect.interface import TextJudge
     from demur.errors import InputError
     from demur.model.axes import AxisName
     from demur.model.comparison import Comparison, Flip

@@ -17,7 +17,7 @@ from demur.model.run import PhraseCount, Traced
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from demur.detect.ports import TextJudge
+    from demur.detect.interface import TextJudge
     from demur.model.verdict import Outcome
 
 __all__ = ["MOST_READ", "Reread", "flip_shown", "phrase_counts", "shown_key", "still_flipped"]

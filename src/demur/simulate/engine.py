@@ -26,7 +26,7 @@ from demur.wire.blocks import SYSTEM_ROLES
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from demur.detect.ports import PromptJudge
+    from demur.detect.interface import PromptJudge
     from demur.model.exchange import Request, Response
     from demur.simulate.dice import Dice
     from demur.simulate.scenario import Rule, Scenario

@@ -7,13 +7,19 @@ Laws: a run is decoded only to printable UTF-8; an escape is offered only if som
 from __future__ import annotations
 
 import binascii
+import codecs
+import json
+import pkgutil
 import re
+from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from demur.text.offsets import Edit
 
-__all__ = ["base64_edits", "escape_edits"]
+__all__ = ["base64_edits", "escape_edits", "known_words", "scrambles", "starts_of_words"]
 
 _PRINTABLE_SHARE = 0.9
 _LETTER_SHARE = 0.5
@@ -98,3 +104,106 @@ def _percent(run: str, start: int) -> list[Edit]:
     if len(hidden) * 3 == len(run):
         return [(start + 3 * at, start + 3 * at + 3, char) for at, char in enumerate(hidden)]
     return [(start, start + len(run), hidden)]
+
+
+_ENOUGH = 2
+_LONG_WORD = 8
+_SHORT_TEXT = 256
+# Letters between digits and signs are code, in which anything may be read.
+_WORD = re.compile(r"(?<![a-z0-9+/=_])[a-z]{3,20}+(?![a-z0-9+/=_])")
+
+
+def scrambles(text: str, folded: bytes) -> Iterator[tuple[str, list[Edit]]]:
+    """Yield `rot13`, `reversed` or both with their edits, if the text (and its lower-case ASCII) seems to be that."""
+    if len(folded) > _SHORT_TEXT:
+        # Spelt out, since this is what a long honest text costs.
+        turned = b"gur " in folded or b"lbh" in folded or b"ubj " in folded or b" gb " in folded
+        backwards = b"eht " in folded or b"noit" in folded or b" ot " in folded or b"uoy" in folded
+    else:
+        turned = backwards = not _hidden_words().isdisjoint(folded.split())
+    if turned and _is_scrambled(folded, _turned):
+        other = _turned(text)
+        yield "rot13", [(at, at + 1, new) for at, (old, new) in enumerate(zip(text, other, strict=True)) if old != new]
+    if backwards and _is_scrambled(folded, _backwards):
+        yield "reversed", [(0, len(text), _backwards(text))]
+
+
+def _turned(text: str) -> str:
+    return codecs.encode(text, "rot13")
+
+
+def _backwards(text: str) -> str:
+    return text[::-1]
+
+
+@cache
+def _evidence(unscramble: Callable[[str], str]) -> dict[str, int]:
+    plain = known_words()
+    hidden = {unscramble(word) for word in plain}
+    weights = {word: _ENOUGH if len(word) >= _LONG_WORD else 1 for word in hidden - plain}
+    return dict.fromkeys(plain - hidden, -1) | weights
+
+
+@cache
+def _hidden_words() -> frozenset[bytes]:
+    weights = [*_evidence(_turned).items(), *_evidence(_backwards).items()]
+    return frozenset(word.encode() for word, weight in weights if weight > 0)
+
+
+def _is_scrambled(folded: bytes, unscramble: Callable[[str], str]) -> bool:
+    """Return whether some stretch holds `_ENOUGH` more hidden words than plain ones."""
+    weigh = _evidence(unscramble).get
+    best = 0
+    for word in _WORD.findall(folded.decode("ascii")):
+        best = max(0, best + weigh(word, 0))
+        if best >= _ENOUGH:
+            return True
+    return False
+
+
+_MOST_LETTERS = 16
+_COMMON, _KNOWN, _STRANGE = 8, 10, 20
+"""What a word of each kind costs; of strange letters, each."""
+
+
+@cache
+def known_words() -> frozenset[str]:
+    """Return all words that a phrase of the detector may hold, and the commonest of English."""
+    return frozenset(_shipped_words("vocabulary.json")) | frozenset(_shipped_words("words.json"))
+
+
+@cache
+def _costs() -> dict[str, int]:
+    return dict.fromkeys(known_words(), _KNOWN) | dict.fromkeys(_shipped_words("words.json"), _COMMON)
+
+
+def _shipped_words(name: str) -> list[str]:
+    found: list[str] = json.loads(pkgutil.get_data(__package__, name) or b"[]")
+    return found
+
+
+def starts_of_words(letters: str, *, strange_share: float = 0.5) -> frozenset[int]:
+    """Return where words begin in a run of lower-case letters, by the cheapest division; none where it makes no sense."""
+    best = _best_steps(letters)
+    starts, strange, at = set(), 0, len(letters)
+    while at:
+        length = best[at][1]
+        at -= abs(length)
+        strange += length < 0
+        if not (length < 0 and at and best[at][1] < 0):
+            starts.add(at)
+    return frozenset(starts) if strange <= strange_share * len(letters) else frozenset()
+
+
+def _best_steps(letters: str) -> list[tuple[int, int]]:
+    """Return for every position the cost of what is before it and the length of the last word, -1 for a strange letter."""
+    costs = _costs()
+    best = [(0, 0)]
+    for end in range(1, len(letters) + 1):
+        found = (best[end - 1][0] + _STRANGE, -1)
+        for start in range(max(0, end - _MOST_LETTERS), end):
+            cost = costs.get(letters[start:end])
+            if cost is not None:
+                found = min(found, (best[start][0] + cost, end - start))
+        best.append(found)
+    return best

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.simulate.simulating import HARM, HARMLESS, asked, knock, openai_client
 
-from demur.detect.pack import builtin_pack
-from demur.detect.prompts.phrase_lists import prompt_judge_of_pack
+from demur.detect.phrase_lists import builtin_pack
+from demur.detect.prompts.check import prompt_judge_of_pack
 from demur.simulate.engine import Simulator
 from demur.simulate.server.run import running_simulator
 from demur.simulate.settings import SAFETY_MESSAGE, SafetySettings, SimulatorSettings

@@ -14,14 +14,13 @@ import re
 from typing import TYPE_CHECKING
 
 from demur.detect.prompts import cues
-from demur.detect.prompts.score import class_features, score
+from demur.detect.prompts.frames import class_features, score
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from demur.detect.prompts.frames import Evidence, Spans
+    from demur.detect.prompts.frames import Evidence, PromptScore, Spans
     from demur.detect.prompts.pack import PromptPack
-    from demur.detect.prompts.score import PromptScore
 
 __all__ = ["SUFFIX", "UNNAMED", "attack_features", "attack_score", "distinct_attacks"]
 

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from demur.detect.phrase_lists import Target, find_substrings
 from demur.detect.prompts.adversarial import SUFFIX, UNNAMED, attack_score, distinct_attacks
 from demur.detect.prompts.frames import find_evidence
 from demur.detect.prompts.harm import harm_categories, harm_score
 from demur.detect.prompts.pack import prompt_pack
-from demur.errors import ShapeError
+from demur.errors import PackError, ShapeError
 from demur.model.exchange import Exchange, Request
 from demur.model.verdict import Finding, PromptVerdict
 from demur.text.normalise import normalise
@@ -32,18 +33,21 @@ from demur.wire.shapes import CODECS, shape_of_request
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from demur.detect.ports import PromptJudge
-    from demur.detect.prompts.frames import Evidence, Spans
+    from demur.detect.interface import PromptJudge
+    from demur.detect.phrase_lists import Pack
+    from demur.detect.prompts.frames import Evidence, PromptScore, Spans
     from demur.detect.prompts.pack import PromptPack
-    from demur.detect.prompts.score import PromptScore
     from demur.model.text import NormalText
 
 __all__ = [
+    "ATTACK_CATEGORIES",
     "WINDOW",
     "PromptDetector",
+    "PromptPackJudge",
     "check_prompt",
     "default_prompt_judge",
     "prompt_judge_at",
+    "prompt_judge_of_pack",
     "prompt_text",
     "windows",
 ]
@@ -196,3 +200,35 @@ def _all_windows(text: str) -> Iterator[tuple[str, NormalText, int, str]]:
     for reading in unmask(text):
         for offset, seen in windows(reading.normal):
             yield reading.method, reading.normal, offset, seen
+
+
+ATTACK_CATEGORIES = frozenset({"adversarial", "attack", "jailbreak", "injection", "extraction"})
+
+
+@dataclass(frozen=True, slots=True)
+class PromptPackJudge:
+    """Judges by a pack's prompt phrases alone."""
+
+    pack: Pack
+
+    def judge(self, text: str) -> PromptVerdict:
+        """Return what the pack finds in a prompt; categories stand in the order of the pack."""
+        findings = find_substrings(text, self.pack.phrases(Target.PROMPT), pack=self.pack.name)
+        attacks = [f.category for f in findings if f.category in ATTACK_CATEGORIES]
+        harm = tuple(dict.fromkeys(f.category for f in findings if f.category not in ATTACK_CATEGORIES))
+        return PromptVerdict(
+            adversarial=bool(attacks),
+            score=float(bool(attacks)),
+            attacks=tuple(dict.fromkeys(attacks)),
+            harm=harm,
+            harm_score=float(bool(harm)),
+            toxic_content=min(1.0, _TOXIC_PER_ATTACK * len(attacks)),
+            findings=findings,
+        )
+
+
+def prompt_judge_of_pack(pack: Pack) -> PromptPackJudge:
+    """Return the judge of a pack; one without a phrase for prompts would pass every one, and is refused."""
+    if not pack.phrases(Target.PROMPT):
+        raise PackError(f"pack `{pack.name}` has phrases for responses only", hint="drop --prompt")
+    return PromptPackJudge(pack)

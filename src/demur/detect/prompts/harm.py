@@ -9,14 +9,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from demur.detect.prompts.score import class_features, score
+from demur.detect.prompts.frames import class_features, score
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from demur.detect.prompts.frames import Evidence
+    from demur.detect.prompts.frames import Evidence, PromptScore
     from demur.detect.prompts.pack import PromptPack
-    from demur.detect.prompts.score import PromptScore
 
 __all__ = ["OTHER", "harm_categories", "harm_features", "harm_score"]
 

@@ -16,7 +16,7 @@ from demur.simulate.tokens import count_tokens
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from demur.detect.ports import PromptJudge
+    from demur.detect.interface import PromptJudge
     from demur.wire.interface import JsonObject
 
 __all__ = ["model_body", "models_body", "moderation_body", "tokens_body"]

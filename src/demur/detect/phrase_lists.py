@@ -21,12 +21,33 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from importlib import resources
+from typing import TYPE_CHECKING
 
 import msgspec
 
+from demur.detect.matcher import Matcher, Phrase
 from demur.errors import PackError
+from demur.model.text import Span
+from demur.model.verdict import Finding
 
-__all__ = ["BUILTIN_PACKS", "MatchMode", "Pack", "PhraseGroup", "Target", "builtin_pack", "parse_pack"]
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from demur.model.text import NormalText
+
+__all__ = [
+    "BUILTIN_PACKS",
+    "MatchMode",
+    "Pack",
+    "PhraseGroup",
+    "Target",
+    "builtin_pack",
+    "contains_any",
+    "find_substrings",
+    "find_words",
+    "parse_pack",
+    "words_matcher",
+]
 
 BUILTIN_PACKS = ("shadow", "lucid", "fakeai")
 
@@ -109,3 +130,55 @@ def builtin_pack(name: str) -> Pack:
         raise PackError(f"no pack is called `{name}`", hint=f"choose {', '.join(BUILTIN_PACKS)}, or name a .toml file")
     text = resources.files("demur.detect.packs").joinpath(f"{name}.toml").read_text(encoding="utf-8")
     return parse_pack(text, source=f"{name}.toml")
+
+
+def contains_any(text: str, patterns: Iterable[str]) -> bool:
+    """Return whether any pattern stands in the lower-cased text; patterns are taken as they are, as the seed does."""
+    lower = text.lower()
+    return any(pattern in lower for pattern in patterns)
+
+
+def find_substrings(text: str, phrases: Iterable[tuple[str, str]], *, pack: str) -> tuple[Finding, ...]:
+    """Return the first hit of each (phrase, category) in the text, with its span in the original."""
+    lower = text.lower()
+    back = None if len(lower) == len(text) else _offsets_of_lower(text)
+    found = []
+    for phrase, category in phrases:
+        at = lower.find(phrase)
+        if at >= 0:
+            end = at + len(phrase)
+            span = Span(at, end) if back is None else Span(back[at], back[end - 1] + 1)
+            found.append(Finding(f"{pack}:{phrase}", category, 1.0, span))
+    return tuple(found)
+
+
+def _offsets_of_lower(text: str) -> list[int]:
+    """Return the original offset of each character of `text.lower()`: a few capitals lower to two characters."""
+    return [i for i, char in enumerate(text) for _ in char.lower()]
+
+
+_UNSPACED_FROM = "\u0e00"
+
+
+def words_matcher(views: Sequence[str]) -> Matcher:
+    """Return a matcher for phrases that have been folded to views."""
+    return Matcher(tuple(_phrase(view) for view in views))
+
+
+def _phrase(view: str) -> Phrase:
+    """Return the phrase with its edges: Thai, Chinese, Japanese and Korean do not part words by spaces."""
+    left, right = view[0] < _UNSPACED_FROM, view[-1] < _UNSPACED_FROM
+    return Phrase(view, left=left and view[0].isalnum(), right=right and view[-1].isalnum())
+
+
+def find_words(
+    view: NormalText, matcher: Matcher, *, phrases: Sequence[tuple[str, str]], pack: str
+) -> tuple[Finding, ...]:
+    """Return the first hit of each (phrase, category); the matcher holds the same phrases in the same order."""
+    first: dict[int, tuple[int, int]] = {}
+    for index, start, end in matcher.find(view.text.replace("\n", " ")):
+        first.setdefault(index, (start, end))
+    return tuple(
+        Finding(f"{pack}:{phrases[index][0]}", phrases[index][1], 1.0, view.span(*first[index]))
+        for index in sorted(first)
+    )
