@@ -18,7 +18,7 @@ from tests.http.serving import serving
 
 from demur.gateway.app import GatewayApp
 from demur.gateway.settings import OtherPaths, UpstreamPart
-from demur.gateway.worker import open_parts
+from demur.gateway.worker import open_worker
 from demur.model.passport import DeclineCause
 
 if TYPE_CHECKING:
@@ -279,10 +279,10 @@ def test_a_fault_of_ours_is_on_record(tmp_path: Path) -> None:
         raise ZeroDivisionError
 
     async def serve(url: str) -> None:
-        parts = await open_parts(settings_for(tmp_path, url, policy="observe-only"), metrics_folder=str(tmp_path))
-        await parts.start()
-        await GatewayApp(parts)(scope, receive, send)
-        await parts.close()
+        worker = await open_worker(settings_for(tmp_path, url, policy="observe-only"), metrics_folder=str(tmp_path))
+        await worker.start()
+        await GatewayApp(worker)(scope, receive, send)
+        await worker.close()
 
     with serving(Stub(pieces=(events(chunk("ok")),))) as url:
         asyncio.run(serve(url))

@@ -21,7 +21,7 @@ from tests.http.serving import serving
 
 from demur.cli.gateway import MountedDashboard
 from demur.gateway.keys import hash_key, new_client_key
-from demur.gateway.routes import is_for_people
+from demur.gateway.request import is_dashboard_path
 from demur.gateway.run import running_gateway
 from demur.gateway.settings import DashboardPart, DisclosurePart, KeysPart, PolicyPart
 
@@ -132,7 +132,7 @@ def test_no_spelling_leads_to_the_provider(tmp_path: Path, *, on: bool) -> None:
     """Whatever could be read as a path of the dashboard ends here, on or off, whatever the method; nothing is forwarded."""
     stub = provider()
     pages = MountedDashboard(TOKEN) if on else None
-    with serving(stub) as url, running_gateway(settings_for(tmp_path, url), pages=pages) as address:
+    with serving(stub) as url, running_gateway(settings_for(tmp_path, url), dashboard=pages) as address:
         running = Running(address, tmp_path)
         for path in OURS:
             for method in ("GET", "POST", "DELETE"):
@@ -148,8 +148,8 @@ def test_no_spelling_leads_to_the_provider(tmp_path: Path, *, on: bool) -> None:
 
 def test_paths_of_the_dashboard_are_told_apart() -> None:
     """Only the first step of a path makes it ours."""
-    assert all(map(is_for_people, OURS))
-    assert not any(map(is_for_people, ["/", "/--/", "/v1/-/", "/-x", "/v1/chat-completions", "/%2e/v1"]))
+    assert all(map(is_dashboard_path, OURS))
+    assert not any(map(is_dashboard_path, ["/", "/--/", "/v1/-/", "/-x", "/v1/chat-completions", "/%2e/v1"]))
 
 
 def test_its_token_and_clients_keys_are_two_things(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_its_token_and_clients_keys_are_two_things(tmp_path: Path) -> None:
     file = tmp_path / "keys.toml"
     file.write_text(f'[[key]]\nname = "a"\nhash = "{hash_key(key)}"\n', encoding="utf-8")
     settings = settings_for(tmp_path, "http://127.0.0.1:9", keys=KeysPart(str(file)))
-    with running_gateway(settings, pages=MountedDashboard(TOKEN)) as url:
+    with running_gateway(settings, dashboard=MountedDashboard(TOKEN)) as url:
         assert opened(url, "health", key)[0] == 303
         assert opened(url, "health")[0] == 200
         running = Running(url, tmp_path)
@@ -175,7 +175,7 @@ def denied_by(running: Running, rule: str) -> bool:
 def test_decisions_are_replayed_under_their_own_policy(tmp_path: Path) -> None:
     """A record's page replays its decision by the policy that made it, though another holds by now."""
     settings = settings_for(tmp_path, "http://127.0.0.1:9", policy=RULE.format("one"), reload_s=0.02)
-    with running_gateway(settings, pages=MountedDashboard(TOKEN)) as url:
+    with running_gateway(settings, dashboard=MountedDashboard(TOKEN)) as url:
         running = Running(url, tmp_path)
         assert denied_by(running, "one")
         (tmp_path / "policies" / POLICY_FILE).write_text(RULE.format("two"), encoding="utf-8")
@@ -189,7 +189,7 @@ def test_texts_are_shown_only_where_the_settings_say_so(tmp_path: Path, *, texts
     """Kept texts are on the page of their exchange with `dashboard.texts`, and nowhere without."""
     with serving(provider()) as url:
         settings = settings_for(tmp_path, url, disclosure=DisclosurePart(on=True), dashboard=DashboardPart(texts=texts))
-        with running_gateway(settings, pages=MountedDashboard(TOKEN)) as address:
+        with running_gateway(settings, dashboard=MountedDashboard(TOKEN)) as address:
             Running(address, tmp_path).knock(CHAT, chat("zanzibar"))
             pages = "".join(opened(address, path)[1] for path in PAGES)
     assert ("zanzibar" in pages) is texts
@@ -200,7 +200,7 @@ def test_a_policy_in_the_shadow_is_counted_and_not_acted_on(tmp_path: Path) -> N
     with serving(provider()) as upstream:
         settings = settings_for(tmp_path, upstream)
         settings = replace(settings, policy=PolicyPart(paths=(), shadow=("block-attacks",)))
-        with running_gateway(settings, pages=MountedDashboard(TOKEN)) as url:
+        with running_gateway(settings, dashboard=MountedDashboard(TOKEN)) as url:
             running = Running(url, tmp_path)
             assert running.knock(CHAT, chat(ATTACK)).status == 200
             assert re.search(r'demur_shadow_total{phase="request",live="\w+",shadow="deny"} 1\n', running.metrics())

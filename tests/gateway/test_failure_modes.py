@@ -20,7 +20,7 @@ from demur.audit.chain import Chain
 from demur.errors import UsageError
 from demur.gateway.app import GatewayApp
 from demur.gateway.settings import FailurePart, OnFailure, StorePart
-from demur.gateway.worker import open_parts
+from demur.gateway.worker import open_worker
 from demur.http.serve import listening_socket
 from demur.model.passport import DeclineCause
 from demur.record.store.location import log_place
@@ -46,11 +46,11 @@ class _DownChain(Chain):
 
 async def _asked_without_auditors(settings: GatewaySettings, folder: Path) -> tuple[Got, str]:
     """Return the answer and the figures of a gateway whose auditors cannot be asked."""
-    parts = await open_parts(settings, metrics_folder=str(folder / "figures"))
-    parts.chain = _DownChain(())
-    await parts.start()
+    worker = await open_worker(settings, metrics_folder=str(folder / "figures"))
+    worker.chain = _DownChain(())
+    await worker.start()
     sock = listening_socket("127.0.0.1", 0)
-    config = uvicorn.Config(GatewayApp(parts), log_config=None, access_log=False, lifespan="off", ws="none")
+    config = uvicorn.Config(GatewayApp(worker), log_config=None, access_log=False, lifespan="off", ws="none")
     server = uvicorn.Server(config)
     server.capture_signals = contextlib.nullcontext  # type: ignore[assignment]  # signals stay the test's
     running = Running(f"http://127.0.0.1:{sock.getsockname()[1]}", folder)
@@ -61,7 +61,7 @@ async def _asked_without_auditors(settings: GatewaySettings, folder: Path) -> tu
     finally:
         server.should_exit = True
         await serving_on
-        await parts.close()
+        await worker.close()
         sock.close()
 
 

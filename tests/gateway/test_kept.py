@@ -14,8 +14,8 @@ from tests.gateway.test_paths import ANSWER, CHAT
 from tests.gateway.test_streams import Stub
 from tests.http.serving import serving
 
-from demur.gateway.retention import erased_before
 from demur.gateway.settings import DisclosurePart, MetricsPart
+from demur.gateway.worker import erase_before
 from demur.record.commit import meets
 from demur.record.store.location import log_place
 from demur.record.store.sealing import utc_now
@@ -45,8 +45,8 @@ def test_texts_are_kept_apart_and_erased(tmp_path: Path) -> None:
             assert meets(disclosed, commitment)
             assert disclosed.text == text
         kept.close()
-    assert len(erased_before(place, "9999-01-01T00:00:00Z")) >= 4
-    assert erased_before(place, "9999-01-01T00:00:00Z") == ()
+    assert len(erase_before(place, "9999-01-01T00:00:00Z")) >= 4
+    assert erase_before(place, "9999-01-01T00:00:00Z") == ()
     assert len(passports(tmp_path)) == 2
 
 

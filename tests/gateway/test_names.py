@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from demur.gateway.names import reads_two_ways
+from demur.gateway.request import reads_two_ways
 
 TEXTS = st.text('a":\\ \n{,', max_size=6)
 PAIRS = st.lists(st.tuples(st.sampled_from(["a", "b", 'a"', "a\\", "a:", ":"]), TEXTS), max_size=4)

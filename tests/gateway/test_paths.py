@@ -12,7 +12,7 @@ from tests.gateway.test_streams import Stub
 from tests.http.serving import serving
 
 from demur.gateway.keys import hash_key, new_client_key
-from demur.gateway.routes import audited_route
+from demur.gateway.request import audited_route
 from demur.gateway.settings import KeysPart, MetricsPart, OtherPaths, RoutePart, UpstreamPart
 from demur.http.paths import plain_path
 from demur.io.log import SafeFormatter

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
+from tests.gateway.states import passport_of, phase_of, state_of
 
-from demur.gateway.telemetry import ObservedExchange, open_telemetry
+from demur.gateway.policy import Principal
+from demur.gateway.telemetry import open_telemetry
 from demur.model.claim import Claim, ClaimType, ClaimValue, Decision, Effect, FiredRule, Phase
 from demur.model.passport import DeclineCause, EnforcementGap
 from demur.model.verdict import Outcome, Reason, Verdict
 
+if TYPE_CHECKING:
+    from demur.model.audit import Audit
+    from demur.model.passport import PhaseRecord
 
-def exported(seen: ObservedExchange) -> ReadableSpan:
+
+def exported(*claims: Claim, phases: list[tuple[Audit, PhaseRecord]] | None = None, **fields: Any) -> ReadableSpan:
     exporter = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    open_telemetry(provider).tell(seen)
+    state = state_of(phases=phases or [phase_of(Phase.REQUEST, None, *claims)], **fields)
+    open_telemetry(provider).trace_exchange(state, ended_ns=5_000)
     (span,) = exporter.get_finished_spans()
     provider.shutdown()
     return span
@@ -31,20 +40,20 @@ def test_an_exchange_is_one_span_with_the_names_of_the_conventions() -> None:
     """Everything that is known stands under the conventions' names, decisions and refusals under ours."""
     rule = FiredRule("no-attacks", Effect.DENY, "text of the author")
     span = exported(
-        ObservedExchange(
-            "openai",
-            "gpt-x",
-            1_000,
-            5_000,
+        phases=[
+            phase_of(Phase.REQUEST, Decision(Effect.DENY, (rule,))),
+            phase_of(Phase.RESPONSE, Decision(Effect.LOG)),
+        ],
+        principal=Principal("s1", "gpt-x"),
+        began_ns=1_000,
+        status=200,
+        verdict=Verdict(Outcome.REFUSED, 0.75, Reason.SAFETY),
+        passport=passport_of(
             model_served="gpt-x-1",
-            session="s1",
-            status=200,
             finish_reasons=("stop",),
-            decisions={Phase.REQUEST: Decision(Effect.DENY, (rule,)), Phase.RESPONSE: Decision(Effect.LOG)},
-            verdict=Verdict(Outcome.REFUSED, 0.75, Reason.SAFETY),
             causes=(DeclineCause.GATEWAY_BLOCK,),
             gaps=(EnforcementGap(Phase.RESPONSE, "unscanned"),),
-        )
+        ),
     )
     assert (span.name, span.kind, span.start_time, span.end_time) == ("chat gpt-x", SpanKind.CLIENT, 1_000, 5_000)
     assert span.status.status_code is StatusCode.UNSET
@@ -78,7 +87,7 @@ def test_each_claim_is_an_evaluation() -> None:
         claim(ClaimType.CATEGORY_LIST, ("a", "b")),
         claim(ClaimType.CATEGORY, None),
     ]
-    span = exported(ObservedExchange("openai", "m", 1, 2, claims=tuple(kinds)))
+    span = exported(*kinds)
     assert {event.name for event in span.events} == {"gen_ai.evaluation.result"}
     found = [dict(event.attributes or {}) for event in span.events]
     assert [one.get("gen_ai.evaluation.score.value") for one in found] == [0.5, 1.0, None, None, None, None]
@@ -90,7 +99,7 @@ def test_each_claim_is_an_evaluation() -> None:
 def test_a_sensitive_claim_has_its_name_alone() -> None:
     """What carries the user's text never leaves by this door."""
     words = "my secret prompt"
-    span = exported(ObservedExchange("openai", "m", 1, 2, claims=(claim(ClaimType.CATEGORY, words, sensitive=True),)))
+    span = exported(claim(ClaimType.CATEGORY, words, sensitive=True))
     assert words not in span.to_json()
     assert "safety.x" in span.to_json()
 
@@ -98,25 +107,20 @@ def test_a_sensitive_claim_has_its_name_alone() -> None:
 def test_the_client_s_own_trace_goes_on() -> None:
     """A span is the child of the one that the client names, and of none where what it names is none."""
     parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-    span = exported(ObservedExchange("openai", "m", 1, 2, traceparent=parent))
+    span = exported(traceparent=parent)
     assert span.parent is not None
     assert f"{span.context.trace_id:032x}-{span.parent.span_id:016x}" == parent[3:-3]
-    assert exported(ObservedExchange("openai", "m", 1, 2, traceparent="garbage")).parent is None
+    assert exported(traceparent="garbage").parent is None
 
 
 def test_what_failed_is_an_error() -> None:
     """A provider's failure is an error of its kind."""
-    for seen in (
-        ObservedExchange("openai", "m", 1, 2, fault="timeout"),
-        ObservedExchange("openai", "m", 1, 2, status=503),
-    ):
-        assert exported(seen).status.status_code is StatusCode.ERROR
-    assert (exported(ObservedExchange("openai", "m", 1, 2, fault="timeout")).attributes or {})[
-        "error.type"
-    ] == "timeout"
+    span = exported(fault="timeout")
+    assert span.status.status_code is exported(status=503).status.status_code is StatusCode.ERROR
+    assert (span.attributes or {})["error.type"] == "timeout"
 
 
 def test_what_clients_name_is_cut_to_a_length() -> None:
     """A model or session of any length does not make a span of any length."""
-    span = exported(ObservedExchange("openai", "m" * 10_000, 1, 2, session="s" * 10_000))
+    span = exported(principal=Principal("s" * 10_000, "m" * 10_000))
     assert len(span.to_json()) < 3_000

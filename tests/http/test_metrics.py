@@ -11,13 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demur.errors import UpstreamTimeoutError, UsageError
-from demur.gateway.metrics import GatewayMetrics, gateway_families
+from demur.errors import UsageError
 from demur.http.metrics import Family, FamilyKind, MetricsBoard
-from demur.model.audit import Audit
-from demur.model.claim import Decision, Effect, Phase
-from demur.model.passport import AuditorRun, AuditorStatus, DeclineCause, EnforcementGap
-from demur.model.verdict import Outcome, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -144,58 +139,3 @@ def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="cannot hold figures"):
         MetricsBoard((DONE,), tmp_path / "file")
-
-
-def test_the_gateway_counts_under_its_own_words(tmp_path: Path) -> None:
-    """Each call counts one thing; a failure that denied, one that let through and a denial are kept apart."""
-    metrics = GatewayMetrics(tmp_path, auditors=("safety",), clients=("ci",))
-    metrics.answered("openai_chat", 200, client="ci")
-    metrics.answered("never heard", 451, client="nobody")
-    metrics.judged("openai_chat", Verdict(Outcome.REFUSED, 1.0), (DeclineCause.TEXT_REFUSAL,))
-    metrics.decided(Phase.REQUEST, Decision(Effect.DENY))
-    metrics.shadowed(Phase.REQUEST, Decision(Effect.ALLOW), Decision(Effect.DENY))
-    run = AuditorRun("safety", "1", AuditorStatus.TIMEOUT, 5, "open")
-    gap = EnforcementGap(Phase.RESPONSE, "failed_open", "safety")
-    metrics.audited(Audit(Phase.RESPONSE, runs=(run,), gaps=(gap,)))
-    metrics.audited(Audit(Phase.RESPONSE, denials=("safety timed out",)))
-    metrics.gaps((gap,))
-    metrics.failed("store", opened=True)
-    metrics.upstream_failed(UpstreamTimeoutError("x", which="read"))
-    metrics.recorded(1, 1)
-    metrics.unauthorised()
-    metrics.overloaded()
-    metrics.in_flight(1)
-    metrics.added(Phase.REQUEST, 0.0004)
-    metrics.waited(1.5)
-    found = samples(metrics.board.text())
-    ones = [
-        'demur_requests_total{shape="openai_chat",status="2xx"}',
-        'demur_requests_total{shape="other",status="4xx"}',
-        'demur_client_requests_total{client="ci"}',
-        'demur_client_requests_total{client="other"}',
-        'demur_verdicts_total{shape="openai_chat",outcome="refused"}',
-        'demur_declines_total{cause="text_refusal"}',
-        'demur_decisions_total{phase="request",effect="deny",mode="live"}',
-        'demur_decisions_total{phase="request",effect="deny",mode="shadow"}',
-        'demur_auditor_turns_total{auditor="safety",status="timeout"}',
-        'demur_fail_open_total{part="auditors"}',
-        'demur_fail_closed_total{part="auditors"}',
-        'demur_fail_open_total{part="store"}',
-        'demur_gaps_total{phase="response",what="failed_open"}',
-        'demur_upstream_failures_total{fault="timeout"}',
-        'demur_records_total{state="written"}',
-        'demur_records_total{state="failed"}',
-        "demur_unauthorised_total",
-        "demur_overload_total",
-        "demur_in_flight",
-        'demur_added_seconds_bucket{phase="request",le="0.0005"}',
-        'demur_upstream_seconds_bucket{le="2.5"}',
-    ]
-    assert [name for name in ones if found.get(name) != 1] == []
-
-
-def test_the_series_of_the_gateway_are_few() -> None:
-    """With twenty auditors and a hundred clients there are still fewer than a thousand series."""
-    names = tuple(f"n{number}" for number in range(100))
-    families = gateway_families(auditors=names[:20], clients=names)
-    assert sum(len(list(family.label_sets())) for family in families) < 1000

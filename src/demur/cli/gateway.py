@@ -13,7 +13,7 @@ from demur.errors import UsageError
 if TYPE_CHECKING:
     from demur.dashboard.values import ShadowCount
     from demur.gateway.settings import GatewaySettings
-    from demur.gateway.worker import GatewayParts
+    from demur.gateway.worker import Worker
     from demur.http.asgi import App
     from demur.io.settings import LoadedSettings
 
@@ -86,29 +86,29 @@ class MountedDashboard:
 
     token: str = field(repr=False)
 
-    def __call__(self, parts: GatewayParts) -> App:
-        """Return it over the log that these parts write, with the policies that they decide by."""
+    def __call__(self, worker: Worker) -> App:
+        """Return it over the log that this worker writes, with the policies that it decides by."""
         from demur.dashboard.app import DashboardSettings, dashboard_app
-        from demur.gateway.routes import PEOPLE
+        from demur.gateway.request import DASHBOARD_PREFIX
         from demur.record.store.location import log_place
 
-        settings = parts.settings
+        settings = worker.settings
         place = log_place(settings.store.url, settings.store.folder or None)
         shown = DashboardSettings(
             self.token,
-            PEOPLE,
+            DASHBOARD_PREFIX,
             settings.dashboard.texts,
-            replays=parts.policy.replays,
-            shadow=(lambda: _shadow_counts(parts)) if settings.policy.shadow else None,
+            replays=worker.policy.replays,
+            shadow=(lambda: _shadow_counts(worker)) if settings.policy.shadow else None,
         )
         return dashboard_app(place, shown)
 
 
-def _shadow_counts(parts: GatewayParts) -> list[ShadowCount]:
+def _shadow_counts(worker: Worker) -> list[ShadowCount]:
     """Return how the policy in the shadow compares, over all workers since the start."""
     from demur.dashboard.values import ShadowCount
 
-    found = parts.metrics.board.read("demur_shadow_total")
+    found = worker.metrics.board.read("demur_shadow_total")
     return [ShadowCount(phase, live, shadow, round(n)) for (phase, live, shadow), n in found.items()]
 
 
@@ -128,7 +128,7 @@ def _serve_settings(loaded: LoadedSettings[GatewaySettings]) -> None:
             settings = replace(settings, upstream=replace(settings.upstream, url=simulator.url))
             print("no --upstream: a simulated model answers", file=sys.stderr, flush=True)
         serve_gateway(
-            settings, started=lambda url: _say_address(url, pages=pages is not None, token=shown), pages=pages
+            settings, started=lambda url: _say_address(url, pages=pages is not None, token=shown), dashboard=pages
         )
 
 

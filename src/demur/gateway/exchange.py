@@ -1,8 +1,7 @@
-"""How does one audited exchange go: asked, decided, carried, answered, decided again, recorded?
+"""One audited exchange: the request is decided, forwarded, its response decided, recorded and sent.
 
-Laws: nothing reaches the provider before the request was decided, nothing the client that a rule withholds; the bytes that pass are
-those that came; whatever goes wrong ends in an answer of the client's provider's shape and in a record; a failure of ours
-is closed or open by the settings, and counted as what it was.
+Nothing reaches the provider before the request was decided, nothing the client that a rule withholds. The bytes that pass
+are those that came. Whatever goes wrong ends in a response of the client's provider's format and in a record.
 """
 
 from __future__ import annotations
@@ -15,38 +14,45 @@ from demur.audit.builtin import response_verdict
 from demur.audit.inputs import request_input, response_input
 from demur.detect.check import classify
 from demur.errors import SizeLimitError, UpstreamError, UpstreamTimeoutError
-from demur.gateway.answers import OUR_HEADERS, answer_headers, cut_event, denied_answer, refusal_answer, refusal_stream
-from demur.gateway.arrival import ANSWER_TOO_LARGE, collected, is_stream
-from demur.gateway.forward import AnswerReading, credential_of, forwarded
-from demur.gateway.guard.whole import read_answer
-from demur.gateway.passporting import Asker, plain_name, weigh
-from demur.gateway.reading import read_asked_body
-from demur.gateway.record import Dossier, TextSeal, file_exchange, open_dossier, tell_everybody
+from demur.gateway.guard.whole import read_whole_response
+from demur.gateway.policy import Principal
+from demur.gateway.request import credential_of, request_in
+from demur.gateway.responses import (
+    OUR_HEADERS,
+    cut_event,
+    denial_response,
+    refusal_response,
+    refusal_stream,
+    response_headers,
+)
 from demur.gateway.settings import DenyStyle, OnFailure
+from demur.gateway.state import ExchangeState, TextSeal, plain_name
 from demur.gateway.stream import StreamPassage
+from demur.gateway.upstream import ResponseReading, collect_body, forward_request, is_stream
 from demur.http.asgi import ClientGoneError, HttpProblem, HttpResponse, problem_response
 from demur.http.client import ClientWatch, body_within
-from demur.http.paths import plain_path
 from demur.io.log import LogEvent, log_event
 from demur.model.claim import Phase
 from demur.model.exchange import Shape
-from demur.model.passport import Coverage, EnforcementGap, StreamMode
+from demur.model.passport import Coverage, StreamMode
 
 if TYPE_CHECKING:
     from demur.gateway.keys import ClientKey
-    from demur.gateway.routes import AuditedRoute
-    from demur.gateway.worker import GatewayParts
+    from demur.gateway.request import AuditedRoute
+    from demur.gateway.worker import Provider, Worker
     from demur.http.asgi import Receive, Scope
     from demur.http.client import TimedSender
     from demur.http.upstream import Headers, UpstreamResponse
     from demur.model.claim import Decision
-    from demur.model.exchange import Response
 
 __all__ = ["ServedExchange"]
 
 _OK = 200
 _FAULT = 500
+_CLIENT_LEFT = 499
 _WRITTEN_HERE = OUR_HEADERS | {b"content-length"}
+_CLOSE = ((b"connection", b"close"),)
+_TOO_SLOW = HttpProblem(408, "request_timeout", "The request did not come in time.", headers=_CLOSE)
 _NO_RECORD = HttpProblem(503, "record_unavailable", "The exchange could not be put on record.")
 _NO_POLICY = HttpProblem(503, "policy_unavailable", "The policy of this gateway cannot be read.")
 _UNREADABLE = HttpProblem(
@@ -59,269 +65,257 @@ class ServedExchange:
 
     def __init__(
         self,
-        parts: GatewayParts,
+        worker: Worker,
         scope: Scope,
         receive: Receive,
         *,
         out: TimedSender,
         route: AuditedRoute,
-        headers: Headers,
+        provider: Provider,
         client: ClientKey | None,
     ) -> None:
-        self._parts, self._scope, self._receive, self._out = parts, scope, receive, out
-        self._route, self._headers, self._client = route, headers, client
-        self._dossier: Dossier | None = None
-        self._is_filed = self._is_store_counted = False
+        self._worker, self._scope, self._receive, self._out = worker, scope, receive, out
+        self._route, self._provider, self._client = route, provider, client
+        self._headers: Headers = scope["headers"]
+        self._opened: ExchangeState | None = None
+        self._is_recorded = self._is_store_counted = False
+        self._store_closed = worker.settings.failure.store is OnFailure.CLOSED
 
     @property
-    def _case(self) -> Dossier:
-        if self._dossier is None:
-            self._open(b"")
-        assert self._dossier is not None  # noqa: S101 — opened above
-        return self._dossier
+    def _state(self) -> ExchangeState:
+        return self._opened or self._open(b"")
+
+    def _open(self, body: bytes) -> ExchangeState:
+        trace = next((value.decode("latin-1") for name, value in self._headers if name == b"traceparent"), None)
+        self._opened = self._worker.open_exchange(self._route, body, client=self._client, traceparent=trace)
+        return self._opened
 
     async def serve(self) -> None:
         """Serve it to its end; raise `ClientGoneError` where the client left before it had asked."""
-        limits, times = self._parts.settings.limits, self._parts.settings.timeouts
+        limits, times = self._worker.settings.limits, self._worker.settings.timeouts
         try:
             body = await body_within(
                 self._scope, self._receive, limit_bytes=limits.body_bytes, limit_s=times.slow_client_s
             )
         except SizeLimitError as exc:
-            close = ((b"connection", b"close"),)
-            await self._answer_problem(HttpProblem(413, "request_too_large", _as_sentence(exc.what), headers=close))
+            sentence = f"{exc.what[:1].upper()}{exc.what[1:]}."
+            await self.answer_error(HttpProblem(413, "request_too_large", sentence, headers=_CLOSE))
             return
         except TimeoutError:
-            close = ((b"connection", b"close"),)
-            await self._answer_problem(
-                HttpProblem(408, "request_timeout", "The request did not come in time.", headers=close)
-            )
+            await self.answer_error(_TOO_SLOW)
             return
-        self._open(body)
+        state = self._open(body)
         try:
-            problem = await self._asked()
+            problem = await self.decide_request()
             if problem is not None:
-                await self._answer_problem(problem)
-            elif not self._case.blocked:
-                await self._carried()
+                await self.answer_error(problem)
+            elif not state.blocked:
+                await self.forward()
         finally:
-            if not self._is_filed:
-                await self._faulted()
+            if not self._is_recorded:
+                # A fault of ours: the exchange is withheld, or what was sent of it was not read to its end.
+                state.status, state.fault = _FAULT, state.fault or "gateway"
+                state.blocked = state.blocked or not self._out.begun
+                if self._out.begun:
+                    state.add_gap(Phase.RESPONSE, "unscanned")
+                await self.record(durable=False)
 
-    async def _faulted(self) -> None:
-        """Record an exchange that a fault of ours ended: it is withheld, or what was sent of it was not read to its end."""
-        case = self._case
-        case.status, case.fault = _FAULT, case.fault or "gateway"
-        case.blocked = case.blocked or not self._out.begun
-        if self._out.begun:
-            case.gap(Phase.RESPONSE, "unscanned")
-        await self._filed(durable=False)
-
-    def _open(self, body: bytes) -> None:
-        trace = next((value.decode("latin-1") for name, value in self._headers if name == b"traceparent"), None)
-        self._dossier = open_dossier(self._parts, self._route, body, client=self._client, traceparent=trace)
-
-    async def _asked(self) -> HttpProblem | None:
+    async def decide_request(self) -> HttpProblem | None:
         """Read, name and decide the request; return why it cannot be, answer it where it is denied."""
-        case, parts = self._case, self._parts
+        state, worker = self._state, self._worker
         began = time.perf_counter()
-        read = read_asked_body(
-            case.request_bytes, self._scope, self._route, limit_bytes=parts.settings.limits.decoded_bytes
+        read = request_in(
+            state.request_bytes, self._scope, self._route, limit_bytes=worker.settings.limits.decoded_bytes
         )
         if isinstance(read, HttpProblem):
             return read
-        case.request, body = read
+        state.request, body = read
         owner = credential_of(self._headers)
-        session = parts.sessions.name(case.request, body, headers=self._headers, owner=owner)
+        session = worker.sessions.name(state.request, body, headers=self._headers, owner=owner)
         labels = (*self._client.labels, f"client:{self._client.name}") if self._client else ()
-        case.asker = Asker(session, plain_name(case.request.model or self._route.model), labels)
-        if parts.policy.denies_all:
+        state.principal = Principal(session, plain_name(state.request.model or self._route.model), labels)
+        if worker.policy.denies_all:
             return _NO_POLICY
-        if parts.policy.stale:
-            case.gap(Phase.REQUEST, "policy_stale")
-        if case.request.stream and parts.writer.failure is not None and self._store_closed:
-            # A stream cannot be taken back once it runs; filing this very refusal tells whether the store is back.
-            parts.metrics.failed("store", opened=False)
+        if worker.policy.stale:
+            state.add_gap(Phase.REQUEST, "policy_stale")
+        if state.request.stream and worker.writer.failure is not None and self._store_closed:
+            # A stream cannot be taken back once it runs; recording this very rejection tells whether the store is back.
+            worker.metrics.count_failure("store", opened=False)
             self._is_store_counted = True
             return _NO_RECORD
-        given = request_input(case.request, metadata=self._metadata(), trace=case.passport)
-        weighed = weigh(case.gate, await parts.audit(given), asker=case.asker)
-        case.decided(weighed)
-        parts.metrics.added(Phase.REQUEST, time.perf_counter() - began)
-        if weighed.blocks:
-            await self._denied(weighed.decision)
+        audit = await worker.audit(request_input(state.request, metadata=self._metadata(), trace=state.id))
+        record = state.decide(audit)
+        blocks = state.add_phase(audit, record)
+        worker.metrics.observe_added(Phase.REQUEST, time.perf_counter() - began)
+        if blocks:
+            await self.deny(record.decision)
         return None
 
-    async def _carried(self) -> None:
-        """Ask the provider and pass its answer on."""
-        case, parts = self._case, self._parts
-        provider = parts.provider_of(plain_path(self._scope["path"]))
-        stream = case.request is not None and case.request.stream
-        asked = forwarded(
+    async def forward(self) -> None:
+        """Ask the provider and pass its response on."""
+        state, worker = self._state, self._worker
+        stream = state.request is not None and state.request.stream
+        asked = forward_request(
             self._scope,
-            self._headers,
-            provider=provider,
-            has_ring=parts.keys is not None,
-            body=case.request_bytes,
-            reading=AnswerReading.EVENTS if stream else AnswerReading.WHOLE,
+            provider=self._provider,
+            has_keys=worker.keys is not None,
+            body=state.request_bytes,
+            reading=ResponseReading.EVENTS if stream else ResponseReading.WHOLE,
         )
-        answer: UpstreamResponse | None = None
+        response: UpstreamResponse | None = None
         passage: StreamPassage | None = None
         tail = b""
-        whole: tuple[bytes, bytes | None] | HttpProblem = (b"", b"")
+        body: tuple[bytes, bytes | None] | HttpProblem = (b"", b"")
         try:
             async with ClientWatch(self._receive, self._scope):
                 began = time.perf_counter()
-                answer = await provider.pool.send(asked)
-                parts.metrics.waited(time.perf_counter() - began)
-                case.upstream_status = answer.status
-                if is_stream(answer, asked_for=stream):
-                    seal = TextSeal(next(parts.salts), keep=parts.disclosures is not None)
-                    passage = StreamPassage(parts, case, answer, out=self._out, seal=seal)
+                response = await self._provider.pool.send(asked)
+                worker.metrics.observe_upstream(time.perf_counter() - began)
+                state.upstream_status = response.status
+                if is_stream(response, asked_for=stream):
+                    seal = TextSeal(next(worker.salts), keep=worker.disclosures is not None)
+                    passage = StreamPassage(worker, state, response, out=self._out, seal=seal)
                     tail = await passage.run()
                 else:
-                    whole = await collected(answer, limit_bytes=parts.settings.limits.decoded_bytes)
+                    body = await collect_body(response, limit_bytes=worker.settings.limits.decoded_bytes)
         except UpstreamError as exc:
-            await self._failed(exc)
+            await self.upstream_failed(exc)
+            return
         except ClientGoneError:
-            if answer is not None:
-                await answer.body.aclose()
-            await self._left(passage)
-        else:
-            if passage is None:
-                await self._answered(answer, whole)
-            elif passage.body is not None and answer is not None:
+            if response is not None:
+                await response.body.aclose()
+            await self.client_left(passage)
+            return
+        if passage is not None and passage.body is None:
+            await self.end_stream(passage, tail)
+        elif response is not None:
+            if passage is not None and passage.body is not None:
                 # What was no stream was read to its end, and decoded on the way.
-                kept = tuple(pair for pair in answer.headers if pair[0] != b"content-encoding")
-                await self._answered(replace(answer, headers=kept), (passage.body, passage.body))
-            else:
-                await self._streamed(passage, tail)
+                kept = tuple(pair for pair in response.headers if pair[0] != b"content-encoding")
+                response, body = replace(response, headers=kept), (passage.body, passage.body)
+            await self.decide_response(response, body)
 
-    async def _answered(self, answer: UpstreamResponse | None, whole: tuple[bytes, bytes | None] | HttpProblem) -> None:
-        """Decide a whole answer and send it as it came."""
-        if isinstance(whole, HttpProblem) or answer is None:
-            await self._answer_problem(whole if isinstance(whole, HttpProblem) else ANSWER_TOO_LARGE)
+    async def decide_response(self, response: UpstreamResponse, body: tuple[bytes, bytes | None] | HttpProblem) -> None:
+        """Decide a whole response and send it as it came."""
+        if isinstance(body, HttpProblem):
+            await self.answer_error(body)
             return
-        case, parts = self._case, self._parts
+        state, worker = self._state, self._worker
         began = time.perf_counter()
-        raw, plain = whole
-        case.answer_text(raw, next(parts.salts), keep=parts.disclosures is not None)
-        if plain is None and case.holds:
-            await self._answer_problem(_UNREADABLE)
+        raw, plain = body
+        seal = TextSeal(next(worker.salts), keep=worker.disclosures is not None)
+        seal.add(raw)
+        state.seal_response(seal)
+        if plain is None and state.holds:
+            await self.answer_error(_UNREADABLE)
             return
-        case.response = read_answer(plain or b"", self._route.shape, status=answer.status)
-        given = response_input(case.response, case.request, metadata=self._metadata(), trace=case.passport)
-        case.verdict = response_verdict(given)
-        weighed = weigh(case.gate, await parts.audit(given), asker=case.asker)
+        state.response = read_whole_response(plain or b"", self._route.shape, status=response.status)
+        given = response_input(state.response, state.request, metadata=self._metadata(), trace=state.id)
+        state.verdict = response_verdict(given)
+        audit = await worker.audit(given)
+        record = state.decide(audit)
         size = len(raw if plain is None else plain)
-        case.decided(weighed, Coverage(StreamMode.WHOLE, 0 if plain is None else size, size))
+        blocks = state.add_phase(audit, record, Coverage(StreamMode.WHOLE, 0 if plain is None else size, size))
         if plain is None:
-            case.gap(Phase.RESPONSE, "unscanned")
-        self._remember(case.response)
-        parts.metrics.added(Phase.RESPONSE, time.perf_counter() - began)
-        if weighed.blocks:
-            await self._denied(weighed.decision)
+            state.add_gap(Phase.RESPONSE, "unscanned")
+        self._remember()
+        worker.metrics.observe_added(Phase.RESPONSE, time.perf_counter() - began)
+        if blocks:
+            await self.deny(record.decision)
             return
-        case.status = answer.status
-        if not await self._filed(durable=False):
+        state.status = response.status
+        if not await self.record(durable=False):
             await self._out.answer(problem_response(_NO_RECORD, self._route.shape))
             return
-        ours = answer_headers(case.decisions, passport=case.passport, session=case.asker.session)
-        kept = [pair for pair in answer.headers if pair[0] not in _WRITTEN_HERE]
-        await self._out.answer(HttpResponse(answer.status, raw, (*kept, *ours)))
+        ours = response_headers(state.decisions, passport=state.id, session=state.principal.session)
+        kept = [pair for pair in response.headers if pair[0] not in _WRITTEN_HERE]
+        await self._out.answer(HttpResponse(response.status, raw, (*kept, *ours)))
 
-    async def _streamed(self, passage: StreamPassage, tail: bytes) -> None:
+    async def end_stream(self, passage: StreamPassage, tail: bytes) -> None:
         """End a stream, once it is on record."""
-        case = self._case
+        state = self._state
         passage.conclude()
-        if case.response is not None:
-            self._remember(case.response)
-        case.status = case.upstream_status
-        if not await self._filed(durable=case.blocked):
+        self._remember()
+        state.status = state.upstream_status
+        if not await self.record(durable=state.blocked):
             tail = cut_event(self._route.shape, _NO_RECORD.message)
         if not self._out.begun:
-            await self._out.start(case.upstream_status or _OK, passage.head())
+            await self._out.start(state.upstream_status or _OK, passage.head())
         await self._out.piece(tail, more=False)
 
-    async def _left(self, passage: StreamPassage | None) -> None:
+    async def client_left(self, passage: StreamPassage | None) -> None:
         """Record an exchange whose client went away."""
-        case = self._case
         log_event(LogEvent.CLIENT_GONE, shape=self._route.label)
         if passage is not None:
-            await passage.gone()
+            await passage.client_left()
             passage.conclude()
         else:
-            case.gap(Phase.RESPONSE, "client_gone")
-        await self._filed(durable=False)
+            self._state.add_gap(Phase.RESPONSE, "client_gone")
+        await self.record(durable=False)
 
-    async def _failed(self, exc: UpstreamError) -> None:
+    async def upstream_failed(self, exc: UpstreamError) -> None:
         """Answer for a provider that did not."""
-        case, parts = self._case, self._parts
-        case.fault = exc.fault
-        parts.metrics.upstream_failed(exc)
+        state, worker = self._state, self._worker
+        state.fault = exc.fault
+        worker.metrics.count_upstream_failure(exc)
         log_event(LogEvent.UPSTREAM_FAILED, fault=exc.fault, timeout=getattr(exc, "which", None))
-        case.verdict = classify(None)
+        state.verdict = classify(None)
         late = isinstance(exc, UpstreamTimeoutError)
         code = "upstream_timeout" if late else f"upstream_{exc.fault}"
         sentence = "The provider did not answer in time." if late else "The provider could not be asked."
-        await self._answer_problem(HttpProblem(504 if late else 502, code, sentence), blocked=False)
+        await self.answer_error(HttpProblem(504 if late else 502, code, sentence), blocked=False)
 
-    async def _denied(self, decision: Decision) -> None:
+    async def deny(self, decision: Decision) -> None:
         """Answer in place of the provider, once the denial is on record."""
-        case, shape = self._case, self._route.shape
-        case.blocked = True
-        named = {"passport": case.passport, "session": case.asker.session}
-        if self._parts.settings.deny is DenyStyle.ERROR:
-            answer = denied_answer(decision, shape, **named)
-        elif case.request is not None and case.request.stream:
-            answer = refusal_stream(decision, shape, **named)
+        state, shape = self._state, self._route.shape
+        state.blocked = True
+        named = {"passport": state.id, "session": state.principal.session}
+        if self._worker.settings.deny is DenyStyle.ERROR:
+            response = denial_response(decision, shape, **named)
+        elif state.request is not None and state.request.stream:
+            response = refusal_stream(decision, shape, **named)
         else:
-            answer = refusal_answer(decision, shape, model=case.asker.model, **named)
-        case.status = answer.status
-        await self._filed(durable=True)
-        await self._out.answer(answer)
+            response = refusal_response(decision, shape, model=state.principal.model, **named)
+        state.status = response.status
+        # The client will get its denial whatever the store does, so this record must not be dropped: it is durable first.
+        await self.record(durable=True)
+        await self._out.answer(response)
 
-    async def _answer_problem(self, problem: HttpProblem, *, blocked: bool = True) -> None:
+    async def answer_error(self, problem: HttpProblem, *, blocked: bool = True) -> None:
         """Record and answer what cannot be served."""
-        case = self._case
-        case.blocked = blocked
-        case.status = problem.status
-        await self._filed(durable=False)
+        state = self._state
+        state.blocked = blocked
+        state.status = problem.status
+        await self.record(durable=False)
         await self._out.answer(problem_response(problem, self._route.shape))
 
-    async def _filed(self, *, durable: bool) -> bool:
-        """Put the exchange on record; return whether it may go on: it is, or a store that is down is open."""
-        case, parts = self._case, self._parts
-        self._is_filed = True
-        filed = await file_exchange(parts, case, durable=durable)
-        if not filed.kept and self._store_closed and not case.blocked and not self._out.begun:
-            case.status = _NO_RECORD.status
-        tell_everybody(parts, case, filed.facts)
-        parts.metrics.answered(self._route.label, case.status or 499, client=case.client.name if case.client else None)
-        if filed.kept or self._is_store_counted:
-            return filed.kept
-        parts.metrics.failed("store", opened=not self._store_closed)
-        event = LogEvent.FAILED_CLOSED if self._store_closed else LogEvent.FAILED_OPEN
-        log_event(event, part="store")
+    async def record(self, *, durable: bool) -> bool:
+        """Put the exchange on record; return whether it may go on: it is, or the settings let it go on without."""
+        state, worker = self._state, self._worker
+        self._is_recorded = True
+        kept = await worker.record(state, durable=durable)
+        if not kept and self._store_closed and not state.blocked and not self._out.begun:
+            state.status = _NO_RECORD.status
+        worker.publish(state)
+        client = state.client.name if state.client else None
+        worker.metrics.count_response(self._route.label, state.status or _CLIENT_LEFT, client=client)
+        if kept or self._is_store_counted:
+            return kept
+        worker.metrics.count_failure("store", opened=not self._store_closed)
+        log_event(LogEvent.FAILED_CLOSED if self._store_closed else LogEvent.FAILED_OPEN, part="store")
         if not self._store_closed:
-            # There is no record to put this gap on: it stands in the figures alone.
-            parts.metrics.gaps((EnforcementGap(Phase.RESPONSE, "unrecorded"),))
+            # There is no record to put this gap on: only the metrics have it.
+            worker.metrics.count_gap(Phase.RESPONSE, "unrecorded")
         return not self._store_closed
 
-    def _remember(self, answer: Response) -> None:
-        """Take note of an answer that later requests may refer back to, as only one API lets them."""
-        if self._route.shape is Shape.OPENAI_RESPONSES:
+    def _remember(self) -> None:
+        """Take note of a response that later requests may refer back to, as only one API lets them."""
+        state = self._state
+        if self._route.shape is Shape.OPENAI_RESPONSES and state.response is not None:
             owner = credential_of(self._headers)
-            self._parts.sessions.remember(answer.id, self._case.asker.session, owner=owner)
-
-    @property
-    def _store_closed(self) -> bool:
-        return self._parts.settings.failure.store is OnFailure.CLOSED
+            self._worker.sessions.remember(state.response.id, state.principal.session, owner=owner)
 
     def _metadata(self) -> dict[str, str]:
-        found = {"model_id": self._case.asker.model, "session_id": self._case.asker.session}
+        principal = self._state.principal
+        found = {"model_id": principal.model, "session_id": principal.session}
         return found | ({"user_id": self._client.name} if self._client else {})
-
-
-def _as_sentence(what: str) -> str:
-    return f"{what[:1].upper()}{what[1:]}."

@@ -1,11 +1,6 @@
-"""Who asks? The clients' keys, hashed, with the labels that policies see.
+"""The clients' keys, hashed, with the labels that policies see.
 
-Laws: the file holds salted hashes and no key; comparing takes the same time whichever key is near; an unknown key, a
-disabled one and none at all are told apart from no other; two entries never share a name or a hash.
-
-A key is long and random, so that SHA-256 with a salt of its own is enough: there is no dictionary to try. A key once
-found is remembered under a hash keyed with a secret of this process, so that the next look-up costs one hash whatever
-the number of keys; what is remembered is bounded by that number.
+The file holds salted hashes and no key. An unknown key, a disabled one and none at all cannot be told apart from outside.
 """
 
 from __future__ import annotations
@@ -21,6 +16,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from demur.errors import EmptyInputError, ShapeError, UsageError
+from demur.gateway.request import OWN_KEY
 from demur.io.files import read_text
 
 if TYPE_CHECKING:
@@ -31,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ClientKey",
     "ClientKeys",
+    "client_of",
     "hash_key",
     "new_client_key",
     "parse_client_keys",
@@ -38,8 +35,8 @@ __all__ = [
     "read_client_keys",
 ]
 
-_SHORTEST = 20
-_LONGEST = 1024
+_MIN_CHARS = 20
+_MAX_CHARS = 1024
 _SALT_BYTES = 16
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _HASH = re.compile(r"sha256:([0-9a-f]{32,64}):([0-9a-f]{64})")
@@ -47,7 +44,7 @@ _HASH = re.compile(r"sha256:([0-9a-f]{32,64}):([0-9a-f]{64})")
 
 @dataclass(frozen=True, slots=True)
 class ClientKey:
-    """One client: the name that figures and logs may show, the labels that policies see, and the key's hash."""
+    """One client: the name that metrics and logs may show, the labels that policies see, and the key's hash."""
 
     name: str
     salt: bytes
@@ -63,15 +60,16 @@ def new_client_key() -> str:
 
 def hash_key(key: str, salt: bytes | None = None) -> str:
     """Return what the file holds in place of a key; a short one is refused, since it could be guessed from its hash."""
-    if len(key) < _SHORTEST or key != key.strip():
+    if len(key) < _MIN_CHARS or key != key.strip():
         raise UsageError(
-            f"a key of fewer than {_SHORTEST} characters, or with blanks around it", hint="make a random one"
+            f"a key of fewer than {_MIN_CHARS} characters, or with blanks around it", hint="make a random one"
         )
     salt = secrets.token_bytes(_SALT_BYTES) if salt is None else salt
     return f"sha256:{salt.hex()}:{_salted_digest(salt, key.encode()).hex()}"
 
 
 def _salted_digest(salt: bytes, key: bytes) -> bytes:
+    # A key is long and random, so that a fast hash with a salt of its own is enough: there is no dictionary to try.
     return hashlib.sha256(salt + key).digest()
 
 
@@ -102,16 +100,17 @@ def parse_client_keys(text: str, *, source: str) -> ClientKeys:
         raise ShapeError(f"no keys: {what}", source=source, hint="write [[key]] with name, hash and labels") from exc
     if not rows:
         raise EmptyInputError("no key in it", source=source, hint="nobody could ask; leave `keys.file` empty instead")
-    return ClientKeys(_client_key(row, number, source) for number, row in enumerate(rows, start=1))
-
-
-def _client_key(row: _KeyRow, number: int, source: str) -> ClientKey:
-    if not _NAME.fullmatch(row.name):
-        raise ShapeError(f"the name of key {number} is none", source=source, hint="up to 64 letters, digits, . _ -")
-    found = _HASH.fullmatch(row.hash)
-    if found is None:
-        raise ShapeError(f"the hash of key `{row.name}` is none", source=source, hint="write what `hash_key` returns")
-    return ClientKey(row.name, bytes.fromhex(found[1]), bytes.fromhex(found[2]), row.labels, row.disabled)
+    keys = []
+    for number, row in enumerate(rows, start=1):
+        if not _NAME.fullmatch(row.name):
+            raise ShapeError(f"the name of key {number} is none", source=source, hint="up to 64 letters, digits, . _ -")
+        found = _HASH.fullmatch(row.hash)
+        if found is None:
+            hint = "write what `hash_key` returns"
+            raise ShapeError(f"the hash of key `{row.name}` is none", source=source, hint=hint)
+        salt, digest = bytes.fromhex(found[1]), bytes.fromhex(found[2])
+        keys.append(ClientKey(row.name, salt, digest, row.labels, row.disabled))
+    return ClientKeys(keys)
 
 
 def presented_key(headers: Headers) -> str | None:
@@ -122,6 +121,12 @@ def presented_key(headers: Headers) -> str | None:
         if name in (b"x-api-key", b"api-key"):
             return value.strip().decode("latin-1") or None
     return None
+
+
+def client_of(headers: Headers, keys: ClientKeys) -> ClientKey | None:
+    """Return the client who shows a key of the gateway's, None where there is no such key."""
+    own = next((value.decode("latin-1").strip() for name, value in headers if name == OWN_KEY), None)
+    return keys.find(own if own is not None else presented_key(headers))
 
 
 class ClientKeys:
@@ -140,25 +145,27 @@ class ClientKeys:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The clients' names, for figures whose labels are bounded by them."""
+        """The clients' names, which bound the labels of metrics."""
         return tuple(key.name for key in self._keys)
 
     def find(self, shown: str | None) -> ClientKey | None:
-        """Return the client who shows a key, None for nobody that may ask."""
-        if not shown or len(shown) > _LONGEST:
+        """Return the client who shows a key, None where no enabled client has it."""
+        if not shown or len(shown) > _MAX_CHARS:
             return None
         given = shown.encode("utf-8", "surrogateescape")
+        # A key once found is remembered under a hash keyed with a secret of this process, so that the next look-up costs one
+        # hash whatever the number of keys; what is remembered is bounded by that number.
         mark = hashlib.blake2b(given, key=self._secret, digest_size=32).digest()
         known = self._found.get(mark)
         if known is None:
-            known = self._searched(given)
+            known = self._match_in_constant_time(given)
             if known is not None:
                 self._found[mark] = known
         return known
 
-    def _searched(self, given: bytes) -> ClientKey | None:
-        """Return the client by trying every hash: to stop at the first would tell how far down the list it stands."""
+    def _match_in_constant_time(self, given: bytes) -> ClientKey | None:
         found = None
+        # Every hash is tried: to stop at the first match would tell how far down the list it is.
         for key in self._keys:
             if hmac.compare_digest(_salted_digest(key.salt, given), key.digest) and not key.disabled:
                 found = key

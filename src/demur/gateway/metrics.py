@@ -1,8 +1,7 @@
-"""Which figures does the gateway keep, and where is each counted?
+"""Which metrics the gateway keeps, and where each is counted.
 
-Laws: the parts of the refusal rate are counted, never the rate (`verdicts` by outcome: refused and filtered over all
-that were judged); a decision of the policy, a failure that denied and a failure that let through are three counters;
-labels are words of ours, and names from the operator's own files.
+The parts of the refusal rate are counted, never the rate. A decision of the policy, a failure that denied and a failure
+that let an exchange through are three counters. Labels are words of ours, and names from the operator's own files.
 """
 
 from __future__ import annotations
@@ -18,10 +17,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from demur.errors import UpstreamError
-    from demur.model.audit import Audit
+    from demur.gateway.state import ExchangeState
     from demur.model.claim import Decision
-    from demur.model.passport import EnforcementGap
-    from demur.model.verdict import Verdict
 
 __all__ = ["GAPS", "GatewayMetrics", "gateway_families"]
 
@@ -98,79 +95,78 @@ def gateway_families(*, auditors: tuple[str, ...] = (), clients: tuple[str, ...]
 
 
 class GatewayMetrics:
-    """The figures by the words of the gateway."""
+    """The metrics of one gateway, shared by its workers through a folder."""
 
     def __init__(self, folder: str | Path, *, auditors: tuple[str, ...] = (), clients: tuple[str, ...] = ()) -> None:
         self.board = MetricsBoard(gateway_families(auditors=auditors, clients=clients), folder)
 
-    def answered(self, shape: str, status: int, *, client: str | None = None) -> None:
-        """Count a request by what it was answered with."""
-        self.board.add("demur_requests_total", shape, f"{status // _HUNDRED}xx")
-        if client is not None:
-            self.board.add("demur_client_requests_total", client)
+    def count_exchange(self, state: ExchangeState) -> None:
+        """Count a finished exchange: decisions, auditors, verdict, and what its passport says."""
+        add = self.board.add
+        for audit, record in state.phases:
+            add("demur_decisions_total", audit.phase, record.decision.effect.word, "live")
+            for run in audit.runs:
+                add("demur_auditor_turns_total", run.auditor, run.status)
+            if audit.must_deny:
+                self.count_failure("auditors", opened=False)
+            elif audit.gaps:
+                self.count_failure("auditors", opened=True)
+        if state.verdict is not None:
+            add("demur_verdicts_total", state.route.label, state.verdict.outcome)
+        if state.passport is not None:
+            for cause in state.passport.causes:
+                add("demur_declines_total", cause)
+            for gap in state.passport.gaps:
+                self.count_gap(gap.phase, gap.what)
 
-    def unauthorised(self) -> None:
-        """Count a request that nobody who may ask made."""
-        self.board.add("demur_unauthorised_total")
-
-    def overloaded(self) -> None:
-        """Count a request that was one too many."""
-        self.board.add("demur_overload_total")
-
-    def http_rejected(self, reason: RejectReason) -> None:
-        """Count bytes that were no request."""
-        self.board.add("demur_http_rejected_total", reason)
-
-    def in_flight(self, change: int) -> None:
-        """Count an exchange in (1) or out (-1)."""
-        self.board.add("demur_in_flight", by=change)
-
-    def judged(self, shape: str, verdict: Verdict, causes: tuple[DeclineCause, ...] = ()) -> None:
-        """Count a verdict, and the causes for which an answer was withheld."""
-        self.board.add("demur_verdicts_total", shape, verdict.outcome)
-        for cause in causes:
-            self.board.add("demur_declines_total", cause)
-
-    def decided(self, phase: Phase, decision: Decision) -> None:
-        """Count a decision of the policy."""
-        self.board.add("demur_decisions_total", phase, decision.effect.word, "live")
-
-    def shadowed(self, phase: Phase, live: Decision, shadow: Decision) -> None:
+    def count_shadow(self, phase: Phase, live: Decision, shadow: Decision) -> None:
         """Count what a policy in the shadow would have decided, beside what was decided."""
         self.board.add("demur_decisions_total", phase, shadow.effect.word, "shadow")
         self.board.add("demur_shadow_total", phase, live.effect.word, shadow.effect.word)
 
-    def audited(self, audit: Audit) -> None:
-        """Count the auditors' turns of a phase, and what their failures did."""
-        for run in audit.runs:
-            self.board.add("demur_auditor_turns_total", run.auditor, run.status)
-        if audit.must_deny:
-            self.failed("auditors", opened=False)
-        elif audit.gaps:
-            self.failed("auditors", opened=True)
+    def count_response(self, label: str, status: int, *, client: str | None = None) -> None:
+        """Count a request by what it was answered with."""
+        self.board.add("demur_requests_total", label, f"{status // _HUNDRED}xx")
+        if client is not None:
+            self.board.add("demur_client_requests_total", client)
 
-    def failed(self, part: str, *, opened: bool) -> None:
+    def count_unauthorised(self) -> None:
+        """Count a request without a known key."""
+        self.board.add("demur_unauthorised_total")
+
+    def count_overload(self) -> None:
+        """Count a request that was one too many."""
+        self.board.add("demur_overload_total")
+
+    def count_rejection(self, reason: RejectReason) -> None:
+        """Count bytes that were no valid request."""
+        self.board.add("demur_http_rejected_total", reason)
+
+    def change_in_flight(self, change: int) -> None:
+        """Count an exchange in (1) or out (-1)."""
+        self.board.add("demur_in_flight", by=change)
+
+    def count_failure(self, part: str, *, opened: bool) -> None:
         """Count a failure of ours, by whether it let the exchange through."""
         self.board.add("demur_fail_open_total" if opened else "demur_fail_closed_total", part)
 
-    def gaps(self, found: tuple[EnforcementGap, ...]) -> None:
-        """Count the gaps that go on record."""
-        for gap in found:
-            self.board.add("demur_gaps_total", gap.phase, gap.what)
+    def count_gap(self, phase: Phase, what: str) -> None:
+        """Count a gap in enforcement."""
+        self.board.add("demur_gaps_total", phase, what)
 
-    def upstream_failed(self, error: UpstreamError) -> None:
+    def count_upstream_failure(self, error: UpstreamError) -> None:
         """Count an exchange that the provider failed."""
         self.board.add("demur_upstream_failures_total", error.fault)
 
-    def recorded(self, written: int, lost: int) -> None:
+    def count_records(self, written: int, lost: int) -> None:
         """Count records by what became of them."""
         self.board.add("demur_records_total", "written", by=written)
         self.board.add("demur_records_total", "failed", by=lost)
 
-    def added(self, phase: Phase, seconds: float) -> None:
+    def observe_added(self, phase: Phase, seconds: float) -> None:
         """Count the time that the gateway added in a phase."""
         self.board.observe("demur_added_seconds", seconds, phase)
 
-    def waited(self, seconds: float) -> None:
+    def observe_upstream(self, seconds: float) -> None:
         """Count the time until the provider's headers."""
         self.board.observe("demur_upstream_seconds", seconds)

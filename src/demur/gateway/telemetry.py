@@ -1,90 +1,65 @@
-"""What does a tracing system see of an exchange? One span, and one event a claim.
+"""What a tracing system sees of an exchange: one span, and one event per claim.
 
-Laws: names follow OpenTelemetry's conventions for generative AI where there are any, `demur.*` where there are none (a
-refusal, a policy's decision); no text, prompt or key is ever an attribute: a claim that is marked sensitive has its name
-and nothing else, and no explanation is written. Nothing here is needed to serve: without the extra `otel` it cannot be
-turned on, and an exporter that fails is the SDK's own affair.
-
-Events are span events, which every exporter carries; the conventions' own home for them, the logs API, is not stable yet.
+Names follow OpenTelemetry's conventions for generative AI where there are any, `demur.*` where there are none (a refusal, a
+policy's decision). No text, prompt or key is ever an attribute, and no explanation is written.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from demur.errors import UsageError
-from demur.model.claim import ClaimType, Effect
+from demur.model.claim import ClaimType
+from demur.model.exchange import Shape
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from opentelemetry.trace import Tracer, TracerProvider
 
-    from demur.model.claim import Claim, Decision, Phase
-    from demur.model.passport import DeclineCause, EnforcementGap
-    from demur.model.verdict import Verdict
+    from demur.gateway.state import ExchangeState
+    from demur.model.claim import Claim
 
-__all__ = ["ExchangeTelemetry", "ObservedExchange", "open_telemetry"]
+__all__ = ["ExchangeTelemetry", "open_telemetry"]
 
 _EVENT = "gen_ai.evaluation.result"
 _SCORES = (ClaimType.SCORE_BINARY, ClaimType.SCORE_NORMALIZED, ClaimType.SCORE_PERCENTAGE)
 _ERROR_STATUS = 500
-_LONGEST = 256
+_OPERATION = "chat"
+_PROVIDERS = {Shape.ANTHROPIC: "anthropic", Shape.AZURE: "azure.ai.openai"}
+_MAX_NAME_CHARS = 256
 """Of what clients name: models and sessions."""
 _AttributeValue = str | bool | int | float | tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ObservedExchange:
-    """What is told of one exchange; times are nanoseconds since 1970, `traceparent` is the client's header."""
-
-    provider: str
-    model_asked: str
-    began_ns: int
-    ended_ns: int
-    operation: str = "chat"
-    model_served: str | None = None
-    session: str | None = None
-    status: int | None = None
-    finish_reasons: tuple[str, ...] = ()
-    claims: tuple[Claim, ...] = ()
-    decisions: Mapping[Phase, Decision] = field(default_factory=dict)
-    verdict: Verdict | None = None
-    causes: tuple[DeclineCause, ...] = ()
-    gaps: tuple[EnforcementGap, ...] = ()
-    fault: str | None = None
-    traceparent: str | None = None
-
-
 class ExchangeTelemetry:
-    """Tells a tracer of exchanges."""
+    """Writes exchanges to a tracer."""
 
     def __init__(self, tracer: Tracer) -> None:
         self._tracer = tracer
 
-    def tell(self, seen: ObservedExchange) -> None:
+    def trace_exchange(self, state: ExchangeState, *, ended_ns: int) -> None:
         """Write the span of an exchange that has ended, as a child of the client's own where it named one."""
         from opentelemetry.trace import SpanKind, Status, StatusCode
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-        carrier = {"traceparent": seen.traceparent} if seen.traceparent else {}
+        carrier = {"traceparent": state.traceparent} if state.traceparent else {}
         span = self._tracer.start_span(
-            f"{seen.operation} {seen.model_asked[:_LONGEST]}",
+            f"{_OPERATION} {state.principal.model[:_MAX_NAME_CHARS]}",
             context=TraceContextTextMapPropagator().extract(carrier),
             kind=SpanKind.CLIENT,
-            attributes=_span_attributes(seen),
-            start_time=seen.began_ns,
+            attributes=_span_attributes(state),
+            start_time=state.began_ns,
         )
-        for claim in seen.claims:
-            span.add_event(_EVENT, _evaluation(claim), timestamp=seen.ended_ns)
-        if seen.fault is not None or (seen.status or 0) >= _ERROR_STATUS:
+        for audit, _ in state.phases:
+            for claim in audit.stated:
+                # Span events, which every exporter carries; the conventions' own home, the logs API, is not stable yet.
+                span.add_event(_EVENT, _evaluation(claim), timestamp=ended_ns)
+        if state.fault is not None or (state.status or 0) >= _ERROR_STATUS:
             span.set_status(Status(StatusCode.ERROR))
-        span.end(seen.ended_ns)
+        span.end(ended_ns)
 
 
 def open_telemetry(provider: TracerProvider | None = None) -> ExchangeTelemetry:
-    """Return a teller; without a provider, the one that OpenTelemetry's own variables and set-up make global."""
+    """Return telemetry by a provider; without one, by that which OpenTelemetry's own variables and set-up make global."""
     try:
         from opentelemetry import trace
     except ModuleNotFoundError as exc:
@@ -94,28 +69,30 @@ def open_telemetry(provider: TracerProvider | None = None) -> ExchangeTelemetry:
     return ExchangeTelemetry(trace.get_tracer("demur.gateway", __version__, provider))
 
 
-def _span_attributes(seen: ObservedExchange) -> dict[str, _AttributeValue]:
+def _span_attributes(state: ExchangeState) -> dict[str, _AttributeValue]:
+    passport, verdict, decisions = state.passport, state.verdict, state.decisions
     named: dict[str, _AttributeValue | None] = {
-        "gen_ai.operation.name": seen.operation,
-        "gen_ai.provider.name": seen.provider,
-        "gen_ai.request.model": seen.model_asked[:_LONGEST],
-        "gen_ai.response.model": seen.model_served,
-        "gen_ai.response.finish_reasons": seen.finish_reasons or None,
-        "gen_ai.conversation.id": seen.session and seen.session[:_LONGEST],
-        "http.response.status_code": seen.status,
-        "error.type": seen.fault,
-        "demur.causes": tuple(str(cause) for cause in seen.causes) or None,
-        "demur.gaps": tuple(f"{gap.phase}:{gap.what}" for gap in seen.gaps) or None,
+        "gen_ai.operation.name": _OPERATION,
+        "gen_ai.provider.name": _PROVIDERS.get(state.route.shape, "openai"),
+        "gen_ai.request.model": state.principal.model[:_MAX_NAME_CHARS],
+        "gen_ai.conversation.id": state.principal.session[:_MAX_NAME_CHARS],
+        "http.response.status_code": state.status,
+        "error.type": state.fault,
     }
-    if seen.verdict is not None:
-        named["demur.outcome"] = str(seen.verdict.outcome)
-        named["demur.refusal.score"] = seen.verdict.score
-        named["demur.refusal.reason"] = seen.verdict.reason and str(seen.verdict.reason)
-    if seen.decisions:
-        named["demur.decision"] = max((one.effect for one in seen.decisions.values()), default=Effect.ALLOW).word
-    for phase, decision in seen.decisions.items():
-        named[f"demur.decision.{phase}"] = decision.effect.word
-        named[f"demur.decision.{phase}.rules"] = tuple(rule.id for rule in decision.rules) or None
+    if passport is not None:
+        named["gen_ai.response.model"] = passport.model_served
+        named["gen_ai.response.finish_reasons"] = passport.finish_reasons or None
+        named["demur.causes"] = tuple(str(cause) for cause in passport.causes) or None
+        named["demur.gaps"] = tuple(f"{gap.phase}:{gap.what}" for gap in passport.gaps) or None
+    if verdict is not None:
+        named["demur.outcome"] = str(verdict.outcome)
+        named["demur.refusal.score"] = verdict.score
+        named["demur.refusal.reason"] = verdict.reason and str(verdict.reason)
+    if decisions:
+        named["demur.decision"] = max(one.effect for one in decisions).word
+    for _, record in state.phases:
+        named[f"demur.decision.{record.phase}"] = record.decision.effect.word
+        named[f"demur.decision.{record.phase}.rules"] = tuple(rule.id for rule in record.decision.rules) or None
     return {name: value for name, value in named.items() if value is not None}
 
 

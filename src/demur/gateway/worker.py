@@ -1,6 +1,6 @@
-"""What does one worker hold from its start to its end: auditors, policy, log, connections, figures?
+"""What one worker holds from its start to its end: auditors, policy, log, connections, metrics.
 
-Laws: everything that can be wrong in the settings is found here, before anything listens; what was opened is closed in the
+Everything that can be wrong in the settings is found here, before anything listens. What was opened is closed in the
 reverse order, the log last, so that every record of a running exchange is still written.
 """
 
@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,21 +21,21 @@ import msgspec
 from demur.audit.builtin import BUILTIN_AUDITORS
 from demur.audit.chains import learn_vocabularies, open_chain
 from demur.audit.config import AuditorSettings, ChainSettings
-from demur.errors import DemurError, UsageError
+from demur.errors import DemurError, StoreError, UsageError
 from demur.gateway.keys import ClientKeys, read_client_keys
 from demur.gateway.metrics import GatewayMetrics
-from demur.gateway.passporting import unasked
-from demur.gateway.policy import PolicyWatch
-from demur.gateway.retention import erase_when_due
-from demur.gateway.sessions import SessionNamer, session_secret
+from demur.gateway.policy import PolicyWatch, decide, unasked
+from demur.gateway.request import SessionNamer, session_secret
 from demur.gateway.settings import OnFailure
+from demur.gateway.state import ExchangeState, issue_passport, log_exchange
 from demur.http.pool import HttpPool, upstream_tls
 from demur.http.upstream import UpstreamLimits, UpstreamTimeouts, origin_of
 from demur.io.log import LogEvent, log_event
 from demur.io.settings import secret_of
 from demur.model.claim import Vocabulary
-from demur.model.passport import Durability, SigningMode
+from demur.model.passport import Durability, Erasure, SigningMode
 from demur.policy.vocabulary import SAFETY_VOCABULARY
+from demur.record.commit import commit
 from demur.record.keys import Ed25519Signer
 from demur.record.store.anchor_files import AnchorFile
 from demur.record.store.key_files import read_private_key
@@ -46,6 +48,8 @@ if TYPE_CHECKING:
 
     from demur.audit.chain import Chain
     from demur.audit.inputs import AuditorInput
+    from demur.gateway.keys import ClientKey
+    from demur.gateway.request import AuditedRoute
     from demur.gateway.settings import GatewaySettings, RoutePart, UpstreamPart
     from demur.gateway.telemetry import ExchangeTelemetry
     from demur.model.audit import Audit
@@ -53,10 +57,11 @@ if TYPE_CHECKING:
     from demur.record.store.log_store import LogStore
     from demur.record.store.sealing import SignerSource
 
-__all__ = ["GatewayParts", "Provider", "default_chain", "open_parts"]
+__all__ = ["Provider", "Worker", "default_chain", "erase_before", "open_worker"]
 
 _SALT_BYTES = 16
-_SALTS_AT_ONCE = 256
+_SALTS_PER_DRAW = 256
+_ERASE_EVERY_S = 3600.0
 _CONNECTIONS_HELD_BYTES = 256 * 1024
 
 
@@ -72,7 +77,7 @@ class Provider:
 
 
 @dataclass(slots=True)
-class GatewayParts:
+class Worker:
     """All that an exchange needs."""
 
     settings: GatewaySettings
@@ -94,8 +99,19 @@ class GatewayParts:
     _tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
     def provider_of(self, path: str) -> Provider:
-        """Return who is asked for a path."""
+        """Return the provider for a path."""
         return self.providers[self.settings.provider_of(path)]
+
+    def open_exchange(
+        self, route: AuditedRoute, body: bytes, *, client: ClientKey | None, traceparent: str | None = None
+    ) -> ExchangeState:
+        """Return the state of an exchange that begins with this body."""
+        asked, behind = commit(body, next(self.salts))
+        kept = [behind] if self.disclosures is not None else []
+        # The policy may be swapped while the exchange goes on: both phases are decided by the one in force now.
+        gate, holds = self.policy.gate, self.policy.holds
+        began = (time.perf_counter(), time.time_ns())
+        return ExchangeState(route, gate, holds, client, body, asked, kept, *began, traceparent=traceparent)
 
     async def audit(self, given: AuditorInput) -> Audit:
         """Return what the auditors state; where they cannot be asked as a whole, what the settings make of that."""
@@ -106,6 +122,35 @@ class GatewayParts:
             log_event(LogEvent.AUDITOR_FAILED, part="auditors", error=exc)
             return unasked(given.phase, closed=self.settings.failure.auditors is OnFailure.CLOSED)
 
+    async def record(self, state: ExchangeState, *, durable: bool) -> bool:
+        """Put an exchange on record; return whether the store took it: the caller decides by the settings what follows."""
+        state.passport, behind = issue_passport(state, config_digest=self.config_digest, salts=self.salts)
+        kept = (*state.disclosures, *behind) if self.disclosures is not None else ()
+        try:
+            submission = self.writer.submit(state.passport, disclosures=kept, durable=durable)
+            if submission.must_wait:
+                async with asyncio.timeout(self.settings.timeouts.record_s):
+                    await submission.acknowledged()
+        except (TimeoutError, DemurError) as exc:
+            # What the store rejects and what cannot be sealed are lost alike; a store that hangs may still take the record.
+            in_store = isinstance(exc, TimeoutError | StoreError)
+            self.store_hangs |= isinstance(exc, TimeoutError)
+            log_event(LogEvent.RECORD_FAILED, part="store" if in_store else None, error=exc)
+            return False
+        return True
+
+    def publish(self, state: ExchangeState) -> None:
+        """Tell the metrics, the structured log and the traces how an exchange ended."""
+        self.metrics.count_exchange(state)
+        shadow = self.policy.shadow
+        if shadow is not None:
+            for audit, record in state.phases:
+                beside = decide(shadow, audit, state.principal)
+                self.metrics.count_shadow(audit.phase, record.decision, beside.decision)
+        log_exchange(state)
+        if self.telemetry is not None:
+            self.telemetry.trace_exchange(state, ended_ns=time.time_ns())
+
     async def start(self) -> None:
         """Begin to write and to look after the policy's files."""
         self.writer.start(self.config_digest, self.policy.gate.digest, loop=asyncio.get_running_loop())
@@ -114,7 +159,7 @@ class GatewayParts:
         if self.disclosures is not None:
             place = log_place(self.settings.store.url, self.settings.store.folder or None)
             days = self.settings.disclosure.retention_days
-            self._tasks.append(asyncio.create_task(erase_when_due(place, self.writer, days=days)))
+            self._tasks.append(asyncio.create_task(_erase_when_due(place, self.writer, days=days)))
 
     async def close(self) -> None:
         """Let go of everything; raise where records could not be written."""
@@ -134,35 +179,43 @@ class GatewayParts:
             self.metrics.board.close()
 
 
-async def open_parts(settings: GatewaySettings, *, metrics_folder: str) -> GatewayParts:
-    """Return the parts of one worker, not yet started; raise `DemurError` where the settings cannot be met."""
+async def open_worker(settings: GatewaySettings, *, metrics_folder: str) -> Worker:
+    """Return a worker that is not yet started; raise `DemurError` where the settings cannot be met."""
     chain = open_chain(settings.auditors.file or default_chain())
     await learn_vocabularies(chain)
     keys = read_client_keys(settings.keys.file) if settings.keys.file else None
     names = tuple(link.name for link in chain.links)
     metrics = GatewayMetrics(metrics_folder, auditors=names, clients=keys.names if keys else ())
-    policy = PolicyWatch(settings, _known_words(chain), metrics)
+    policy = PolicyWatch(
+        settings, _policy_vocabulary(chain), lambda opened: metrics.count_failure("policy_reload", opened=opened)
+    )
     named: tuple[UpstreamPart | RoutePart, ...] = (settings.upstream, *settings.routes)
     providers = {part: _provider(part, settings) for part in named}
     place = log_place(settings.store.url, settings.store.folder or None)
     secret = session_secret(place.folder)
     if place.folder is not None:
         place.folder.mkdir(parents=True, exist_ok=True)
-    store = _opened_log(place, settings.store.origin)
+    store = _open_log(place, settings.store.origin)
     disclosures = place.disclosures(utc_now, create=True) if settings.disclosure.on else None
+    telemetry = None
+    if settings.metrics.otel:
+        # Loaded only where it is turned on: OpenTelemetry is an extra.
+        from demur.gateway.telemetry import open_telemetry
+
+        telemetry = open_telemetry()
     loop = asyncio.get_running_loop()
 
-    def settled(written: int, lost: int) -> None:
-        metrics.recorded(written, lost)
+    def count(written: int, lost: int) -> None:
+        metrics.count_records(written, lost)
         if written:
-            parts.store_hangs = False
+            worker.store_hangs = False
 
-    def told(written: int, lost: int) -> None:
-        # Figures are written by one thread, so that no two add to the same number at once.
-        loop.call_soon_threadsafe(settled, written, lost)
+    def on_batch(written: int, lost: int) -> None:
+        # Metrics are written by one thread, so that no two add to the same number at once.
+        loop.call_soon_threadsafe(count, written, lost)
 
-    writer = _writer(settings, place, store, disclosures=disclosures, told=told)
-    parts = GatewayParts(
+    writer = _open_writer(settings, place, store, disclosures=disclosures, on_batch=on_batch)
+    worker = Worker(
         settings,
         _config_digest(settings, place),
         chain,
@@ -175,19 +228,20 @@ async def open_parts(settings: GatewaySettings, *, metrics_folder: str) -> Gatew
         keys,
         SessionNamer(settings.sessions.headers, secret),
         _salts(),
-        _telemetry(settings),
+        telemetry,
     )
-    return parts
+    return worker
 
 
 def _salts() -> Iterator[bytes]:
-    """Yield salts, each once; drawn many at a time, for every draw lets another thread in."""
+    """Yield salts, each once."""
+    # Drawn many at a time, for every draw lets another thread in.
     while True:
-        drawn = os.urandom(_SALT_BYTES * _SALTS_AT_ONCE)
+        drawn = os.urandom(_SALT_BYTES * _SALTS_PER_DRAW)
         yield from (drawn[at : at + _SALT_BYTES] for at in range(0, len(drawn), _SALT_BYTES))
 
 
-def _opened_log(place: LogPlace, origin: str) -> LogStore:
+def _open_log(place: LogPlace, origin: str) -> LogStore:
     """Return the log under its name, or a new one where neither has any; of two workers that name it at once, one does."""
     if origin:
         return place.open(origin=origin, read_only=False)
@@ -199,7 +253,7 @@ def _opened_log(place: LogPlace, origin: str) -> LogStore:
         return place.open(read_only=False)
 
 
-def _known_words(chain: Chain) -> Vocabulary:
+def _policy_vocabulary(chain: Chain) -> Vocabulary:
     """Return what policies may read: where an auditor has not told its claims, those of our own are taken for stated."""
     known = chain.vocabulary
     if all(link.port.vocabulary.specs for link in chain.links):
@@ -227,18 +281,18 @@ def _provider(part: UpstreamPart | RoutePart, settings: GatewaySettings) -> Prov
     return Provider(part, pool, secret_of(part.api_key_env), origin_of(part.url).prefix)
 
 
-def _writer(
+def _open_writer(
     settings: GatewaySettings,
     place: LogPlace,
     store: LogStore,
     *,
     disclosures: DisclosureStore | None,
-    told: Callable[[int, int], None],
+    on_batch: Callable[[int, int], None],
 ) -> LogWriter:
     keys: SignerSource | None = None
     if settings.signing.mode is not SigningMode.NONE:
         keys = _OperatorsKey(Path(settings.signing.key_file)) if settings.signing.key_file else place.keys()
-    # Whoever wants no answer without its record has every answer wait for it.
+    # Who wants no response without its record has every response wait for it.
     closed = settings.failure.store is OnFailure.CLOSED
     durability = Durability.SYNC if closed else settings.store.durability
     return LogWriter(
@@ -247,7 +301,7 @@ def _writer(
         settings=WriterSettings(durability),
         disclosures=disclosures,
         anchor=AnchorFile(place.anchors) if place.anchors is not None else None,
-        on_batch=told,
+        on_batch=on_batch,
     )
 
 
@@ -264,15 +318,33 @@ class _OperatorsKey:
         return self.signer(now)
 
 
-def _telemetry(settings: GatewaySettings) -> ExchangeTelemetry | None:
-    if not settings.metrics.otel:
-        return None
-    from demur.gateway.telemetry import open_telemetry
-
-    return open_telemetry()
-
-
 def _config_digest(settings: GatewaySettings, place: LogPlace) -> str:
     """Return the digest of what holds; a database's password is not part of it, for a digest can be guessed at."""
     shown = replace(settings, store=replace(settings.store, url=place.shown))
     return sha256(msgspec.json.encode(shown, order="sorted")).hexdigest()
+
+
+async def _erase_when_due(place: LogPlace, writer: LogWriter, *, days: int) -> None:
+    """Erase kept texts once they are older than the settings allow, with their erasure on record; look every hour."""
+    while True:
+        until = datetime.now(UTC) - timedelta(days=days)
+        try:
+            digests = await asyncio.to_thread(erase_before, place, until.strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
+            if digests:
+                # What is erased is gone before the record says so.
+                writer.submit(Erasure(utc_now(), digests, f"older than {days} days"))
+        except DemurError as exc:
+            # Nothing was said to be erased, so the next look does it again.
+            log_event(LogEvent.RECORD_FAILED, part="store", error=exc)
+        await asyncio.sleep(_ERASE_EVERY_S)
+
+
+def erase_before(place: LogPlace, at: str) -> tuple[str, ...]:
+    """Erase what was kept before a time; return the digests of what was there."""
+    # A connection of its own: the writer's belongs to the writer's thread.
+    kept = place.disclosures(utc_now, create=True)
+    try:
+        found = kept.kept_before(at)
+        return kept.erase(found) if found else ()
+    finally:
+        kept.close()

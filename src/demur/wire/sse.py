@@ -15,11 +15,17 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+import msgspec
+
 from demur.errors import ShapeError, SizeLimitError
 
-__all__ = ["Decoder", "ServerEvent", "StreamEnd", "encode"]
+__all__ = ["Decoder", "EventSplitter", "RawEvent", "ServerEvent", "StreamEnd", "encode", "raw_event"]
 
 _LINE_END = re.compile(rb"\r\n|\r|\n")
+# Atomic, so that one CRLF is never taken for two line ends.
+_BOUNDARY = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r)")
+_HALF_BOUNDARY = 3
+_FIELDS = frozenset({b"data", b"event", b"id", b"retry"})
 _BOM = b"\xef\xbb\xbf"
 _MAX_LINE_BYTES = 8 * 2**20
 _MAX_EVENT_BYTES = 16 * 2**20
@@ -138,3 +144,88 @@ def _parse(block: list[bytes]) -> ServerEvent | None:
         elif name == "retry" and value.isascii() and value.isdigit():
             retry_ms = int(value[:18])
     return ServerEvent("\n".join(data), event, identity, retry_ms) if data else None
+
+
+class RawEvent(msgspec.Struct, frozen=True, gc=False):
+    """The bytes of one event, and what they say; `data` is None where there is nothing but comments and field names."""
+
+    raw: bytes
+    data: bytes | str | None
+    event: str | None = None
+    is_event: bool = True
+    """Whether these bytes are an event by the format's rules; if not, `data` is what a lenient client may still read."""
+    beside: str = ""
+    """What stands in lines that are no event stream's, and in names of events that are no names."""
+
+
+class EventSplitter:
+    """Bytes in by `feed`, raw events out: all bytes up to and with a blank line; `rest` is an event that has not ended.
+
+    The events and the rest, joined, are the bytes that were fed. A LF that a chunk boundary parts from its CR opens the next
+    event, where it is an empty line and says nothing. An event longer than the limit is never built, `overflow` says so.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._held = bytearray()
+        self._searched = 0
+        self.overflow = False
+
+    @property
+    def rest(self) -> bytes:
+        """The bytes after the last whole event."""
+        return bytes(self._held)
+
+    def feed(self, chunk: bytes) -> list[RawEvent]:
+        """Return the events that this chunk completes."""
+        whole = len(chunk) - 2
+        if not self._held and whole <= self._max_bytes and chunk.find(b"\n\n") == whole >= 0 and b"\r" not in chunk:
+            # One event per chunk, as servers flush them: nothing is copied.
+            return [raw_event(chunk)]
+        self._held += chunk
+        return self._cut()
+
+    def _cut(self) -> list[RawEvent]:
+        events, start = [], 0
+        while (found := _BOUNDARY.search(self._held, max(start, self._searched))) is not None:
+            if found.end() - start > self._max_bytes:
+                break
+            events.append(raw_event(bytes(self._held[start : found.end()])))
+            start = found.end()
+        del self._held[:start]
+        # The last line end may be the first half of a boundary whose other half comes with the next chunk.
+        self._searched = max(0, len(self._held) - _HALF_BOUNDARY)
+        self.overflow = len(self._held) > self._max_bytes
+        return events
+
+
+def raw_event(raw: bytes) -> RawEvent:
+    """Return the event in these bytes; the two common spellings are read without a decoder."""
+    last = len(raw) - 2
+    if b"\r" not in raw and raw.endswith(b"\n\n"):
+        if raw.startswith(b"data: ") and raw.find(b"\n") == last:
+            return RawEvent(raw, raw[6:last])
+        first = raw.find(b"\n")
+        if raw.startswith(b"event: ") and raw.startswith(b"data: ", first + 1) and raw.find(b"\n", first + 1) == last:
+            name = raw[7:first]
+            if b" " not in name:
+                return RawEvent(raw, raw[first + 7 : last], name.decode("utf-8", errors="replace"))
+    return _odd_event(raw)
+
+
+def _odd_event(raw: bytes) -> RawEvent:
+    size = len(raw) + 1
+    events = Decoder(max_line_bytes=size, max_event_bytes=size).feed(raw)
+    # A line that is neither a comment nor a field is no event stream's; what it says counts as said.
+    stray = b"\n".join(line for line in _LINE_END.split(raw) if _is_stray(line)).decode("utf-8", errors="replace")
+    if events:
+        return RawEvent(raw, events[0].data, events[0].event, beside=stray)
+    return RawEvent(raw, stray or None, is_event=False)
+
+
+def _is_stray(line: bytes) -> bool:
+    """Return whether a line says something beside data; a name or an id has no blanks, a sentence has."""
+    if not line or line.startswith(b":"):
+        return False
+    field, _, value = line.partition(b":")
+    return field not in _FIELDS or (field != b"data" and b" " in value.strip())

@@ -10,17 +10,16 @@ from hypothesis import strategies as st
 from tests.gateway.guard.conformance import on_wire
 from tests.wire.laws import JSON
 
-from demur.gateway.guard.frames import FrameSplitter, RawEvent, frame_of
 from demur.gateway.guard.text import Piece, Told, read_body, tell
 from demur.model.exchange import Channel, Shape
-from demur.wire.sse import Decoder
+from demur.wire.sse import Decoder, EventSplitter, RawEvent, raw_event
 
 CHAT, RESPONSES, MESSAGES = Shape.OPENAI_CHAT, Shape.OPENAI_RESPONSES, Shape.ANTHROPIC
 TEXT, TOOL, THINKING = Channel.TEXT, Channel.TOOL, Channel.THINKING
 
 
 def told(shape: Shape, body: Any, name: str | None = None) -> Told:
-    frame = frame_of(on_wire(body, name))
+    frame = raw_event(on_wire(body, name))
     return tell(frame, read_body(frame), shape=shape)
 
 
@@ -146,13 +145,13 @@ def test_what_ends() -> None:
 
 def test_what_is_no_json_is_read_all_the_same() -> None:
     """Half a surrogate pair is JSON to most clients; what is none to any is text as it stands; blanks are nothing."""
-    half = frame_of(b'data: {"choices": [{"delta": {"content": "a\\ud83d"}}]}\n\n')
+    half = raw_event(b'data: {"choices": [{"delta": {"content": "a\\ud83d"}}]}\n\n')
     assert tell(half, read_body(half), shape=CHAT).pieces == (Piece(0, TEXT, "", "a\ud83d"),)
     for raw, text in ((b"data: oh no\n\n", "oh no"), (b"data: [1]\n\n", "[1]"), (b"Bad gateway\n\n", "Bad gateway")):
-        frame = frame_of(raw)
+        frame = raw_event(raw)
         assert tell(frame, read_body(frame), shape=CHAT).pieces == (Piece(0, TEXT, "~unread", text),)
     for raw in (b"data:  \n\n", b": note\nretry: 3\n\n", b"\n\n"):
-        frame = frame_of(raw)
+        frame = raw_event(raw)
         assert tell(frame, read_body(frame), shape=CHAT) == Told()
 
 
@@ -171,7 +170,7 @@ def test_frames_are_the_events_with_every_byte_kept(blocks: list[bytes], end: by
     """For any chunking, frames and rest join to what was fed, and say what the decoder of the wire says."""
     stream = b"".join((block + b"\n\n").replace(b"\n", end) for block in blocks) + b"data: rest"
     cuts = sorted(data.draw(st.sets(st.integers(0, len(stream)))))
-    splitter = FrameSplitter(1000)
+    splitter = EventSplitter(1000)
     chunks = [stream[a:b] for a, b in zip([0, *cuts], [*cuts, len(stream)], strict=True)]
     frames = [frame for chunk in chunks for frame in splitter.feed(chunk)]
     assert b"".join(frame.raw for frame in frames) + splitter.rest == stream
@@ -182,6 +181,6 @@ def test_frames_are_the_events_with_every_byte_kept(blocks: list[bytes], end: by
 
 def test_a_frame_beyond_the_limit_is_never_built() -> None:
     """Frames before it are given, and the splitter says that it overflowed."""
-    splitter = FrameSplitter(12)
+    splitter = EventSplitter(12)
     assert [f.raw for f in splitter.feed(b"data: a\n\ndata: " + b"b" * 20 + b"\n\n")] == [b"data: a\n\n"]
     assert splitter.overflow

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demur.gateway.guard.text import READERS
-from demur.gateway.guard.whole import read_answer
+from demur.gateway.guard.whole import read_whole_response
 from demur.model.exchange import Shape, TextPart
 
 WORDS = st.sampled_from(["", "hello", "how are you", "assistant", "stop", None, 1, [], {}, ["a b"], {"text": "c d"}])
@@ -40,7 +40,7 @@ def test_no_string_that_a_client_may_show_goes_unread(
 ) -> None:
     """Whatever stands beside the text, all that the stream guard would count as said is in a part of the answer."""
     body = answer(message, choice, beside)
-    response = read_answer(json.dumps(body).encode(), Shape.OPENAI_CHAT, status=200)
+    response = read_whole_response(json.dumps(body).encode(), Shape.OPENAI_CHAT, status=200)
     held = [str(getattr(part, "text", "")) for each in response.choices for part in each.parts]
     held += [signal.value for signal in response.signals]
     held += [f"{response.error.message} {response.error.code} {response.error.kind}"] if response.error else []
@@ -60,12 +60,12 @@ def test_no_string_that_a_client_may_show_goes_unread(
 )
 def test_words_in_an_unknown_place_are_added_to_the_text(body: dict[str, object]) -> None:
     """One field more than an ordinary answer has, and its words are a part of the first choice."""
-    response = read_answer(json.dumps(body).encode(), Shape.OPENAI_CHAT, status=200)
+    response = read_whole_response(json.dumps(body).encode(), Shape.OPENAI_CHAT, status=200)
     assert response.choices[0].parts == (TextPart("Of course."), TextPart("how are you"))
 
 
 def test_an_ordinary_answer_is_its_text() -> None:
     """Fields that are null or empty, and counts, add nothing."""
     body = answer({"refusal": None, "annotations": []}, {"logprobs": None}, {"service_tier": "default", "usage": None})
-    response = read_answer(json.dumps(body).encode(), Shape.OPENAI_CHAT, status=200)
+    response = read_whole_response(json.dumps(body).encode(), Shape.OPENAI_CHAT, status=200)
     assert [choice.parts for choice in response.choices] == [(TextPart("Of course."),)]

@@ -25,9 +25,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from demur.errors import SizeLimitError, UsageError
-from demur.gateway.guard.endings import ChatEnding, MessageEnding
-from demur.gateway.guard.frames import FrameSplitter, frame_of
-from demur.gateway.guard.responses import ResponsesEnding
+from demur.gateway.guard.endings import ENDINGS
 from demur.gateway.guard.strands import Extent, Ledger
 from demur.gateway.guard.text import Body, read_body, tell
 from demur.gateway.guard.values import (
@@ -39,23 +37,17 @@ from demur.gateway.guard.values import (
     GuardMode,
     GuardStep,
 )
-from demur.model.exchange import Shape
+from demur.wire.sse import EventSplitter, raw_event
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
-    from demur.gateway.guard.endings import Ending
-    from demur.gateway.guard.frames import RawEvent
     from demur.gateway.guard.values import ScanText
+    from demur.model.exchange import Shape
+    from demur.wire.sse import RawEvent
 
 __all__ = ["StreamGuard", "open_guard"]
 
-_ENDINGS: Mapping[Shape, Callable[[], Ending]] = {
-    Shape.OPENAI_CHAT: ChatEnding,
-    Shape.AZURE: ChatEnding,
-    Shape.OPENAI_RESPONSES: ResponsesEnding,
-    Shape.ANTHROPIC: MessageEnding,
-}
 _BLANK = b"\xef\xbb\xbf \t\r\n"
 _NO_STREAM = (b"{", b"[", b"<", b'"')
 """How a body begins that is JSON or HTML; no line of an event stream does."""
@@ -80,26 +72,42 @@ def open_guard(
     window_chars: int = 200,
     scan_every_chars: int = 200,
     limits: GuardLimits | None = None,
+    on_event: Callable[[RawEvent], None] = lambda _event: None,
 ) -> StreamGuard:
-    """Return a guard for one streamed answer of this shape."""
-    if shape not in _ENDINGS:
-        raise UsageError(f"there is no stream guard for `{shape}`", hint=f"guarded are {', '.join(_ENDINGS)}")
+    """Return a guard for one streamed response of this format; `on_event` gets each event as it is taken in."""
+    if shape not in ENDINGS:
+        raise UsageError(f"there is no stream guard for `{shape}`", hint=f"guarded are {', '.join(ENDINGS)}")
     if window_chars < 0 or scan_every_chars < 1:
         raise UsageError("a window has no negative length, and a scan is due after one character at the earliest")
-    return StreamGuard(shape, mode, window_chars, scan_every_chars=scan_every_chars, limits=limits or GuardLimits())
+    return StreamGuard(
+        shape,
+        mode,
+        window_chars,
+        scan_every_chars=scan_every_chars,
+        limits=limits or GuardLimits(),
+        on_event=on_event,
+    )
 
 
 class StreamGuard:
     """One streamed answer on its way to a client; made by `open_guard`."""
 
     def __init__(
-        self, shape: Shape, mode: GuardMode, window_chars: int, *, scan_every_chars: int, limits: GuardLimits
+        self,
+        shape: Shape,
+        mode: GuardMode,
+        window_chars: int,
+        *,
+        scan_every_chars: int,
+        limits: GuardLimits,
+        on_event: Callable[[RawEvent], None],
     ) -> None:
+        self._on_event = on_event
         self._shape, self._mode, self._limits = shape, mode, limits
         self._scan_every = scan_every_chars if mode is GuardMode.WINDOW else None
-        self._frames = FrameSplitter(limits.event_bytes)
+        self._splitter = EventSplitter(limits.event_bytes)
         self._ledger = Ledger(window_chars, limits)
-        self._ending = _ENDINGS[shape]()
+        self._ending = ENDINGS[shape]()
         self._held: deque[_Waiting] = deque()
         self._held_bytes = self._stream_bytes = self._events = self._scans = 0
         self._out: list[bytes] = []
@@ -114,7 +122,7 @@ class StreamGuard:
     @property
     def account(self) -> GuardAccount:
         """What was received, scanned and released so far."""
-        unread = self._unread_bytes if self._end else len(self._frames.rest)
+        unread = self._unread_bytes if self._end else len(self._splitter.rest)
         strands = self._ledger.accounts()
         return GuardAccount(self._mode, self._end, self._denied, self._scans, self._events, unread, strands)
 
@@ -153,7 +161,7 @@ class StreamGuard:
         if self._end is not None or self._closing is not None:
             return GuardStep(end=self._end)
         if reason is FinishReason.CLIENT_GONE:
-            self._unread_bytes = len(self._frames.rest)
+            self._unread_bytes = len(self._splitter.rest)
             return self._over(GuardEnd.CLIENT_GONE)
         if self._body is not None:
             return GuardStep(end=self._over(GuardEnd(reason)).end, body=bytes(self._body))
@@ -175,16 +183,16 @@ class StreamGuard:
         if start.startswith(_NO_STREAM):
             self._body = bytearray(before)
         elif before:
-            self._take_all(self._frames.feed(before))
+            self._take_all(self._splitter.feed(before))
         return True
 
     def _feed_events(self, chunk: bytes) -> GuardStep:
         limits = self._limits
         try:
-            self._take_all(self._frames.feed(chunk))
+            self._take_all(self._splitter.feed(chunk))
         except SizeLimitError as exc:
             return self._too_long(exc.what)
-        if self._frames.overflow:
+        if self._splitter.overflow:
             return self._too_long(f"an event is longer than {limits.event_bytes} bytes")
         if self._stream_bytes > limits.stream_bytes:
             return self._too_long(f"the stream is longer than {limits.stream_bytes} bytes")
@@ -199,6 +207,7 @@ class StreamGuard:
             self._take(frame)
 
     def _take(self, frame: RawEvent) -> None:
+        self._on_event(frame)
         body = read_body(frame)
         told = tell(frame, body, shape=self._shape)
         self._events += 1
@@ -219,7 +228,7 @@ class StreamGuard:
 
     def _take_rest(self, reason: FinishReason) -> FinishReason:
         """Take in an event that only its blank line is missing of; return how the stream ended, looking closer."""
-        rest = (self._lead or b"") + self._frames.rest
+        rest = (self._lead or b"") + self._splitter.rest
         if self._mode is GuardMode.PASS:
             self._out.append(rest)
         if not rest.strip(_BLANK):
@@ -227,7 +236,7 @@ class StreamGuard:
                 # The LF of a last CRLF whose CR already ended its line.
                 self._held.append(_Waiting(rest, None, [], last=False))
             return reason
-        frame = frame_of(rest + b"\n\n")
+        frame = raw_event(rest + b"\n\n")
         whole = reason is FinishReason.END and (read_body(frame) is not None or frame.data in (b"[DONE]", "[DONE]"))
         if not whole or self._mode is GuardMode.PASS:
             self._unread_bytes = len(rest)
@@ -281,7 +290,7 @@ class StreamGuard:
 
     def _stop(self, end: GuardEnd, denial: Denial) -> GuardStep:
         """End the stream in the provider's words, unless it has ended; what is held is never sent."""
-        self._unread_bytes = len(self._frames.rest)
+        self._unread_bytes = len(self._splitter.rest)
         if not self._sent_all:
             self._out.append(self._ending.write(end, denial))
         return self._over(end)

@@ -22,7 +22,7 @@ from demur.wire.openai.parts import THOUGHTS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from demur.gateway.guard.frames import RawEvent
+    from demur.wire.sse import RawEvent
 
 __all__ = ["READERS", "Body", "Piece", "Told", "index_in", "read_body", "tell"]
 

@@ -1,7 +1,7 @@
 """What goes into a stream guard and what comes out of it, as values.
 
-Laws: a step says all that the caller has to do (send, scan, stop); an account counts characters as they were received,
-scanned and released, so that no record can claim a scan that did not happen; a limit is an argument.
+A step says all that the caller has to do: send, scan, stop. An account counts characters as they were received, scanned
+and released, so that no record can claim a scan that did not happen.
 """
 
 from __future__ import annotations
@@ -10,10 +10,24 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from demur.model.exchange import (
+    Channel,
+    Choice,
+    OpaquePart,
+    RefusalPart,
+    Response,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+)
 from demur.model.passport import Coverage, StreamMode
 
 if TYPE_CHECKING:
-    from demur.model.exchange import Channel
+    from collections.abc import Iterator
+
+    from demur.model.exchange import Part
 
 __all__ = [
     "CharCount",
@@ -28,6 +42,9 @@ __all__ = [
     "StrandAccount",
     "StrandText",
 ]
+
+
+_TEXT_PARTS = ((Channel.THINKING, ThinkingPart), (Channel.TEXT, TextPart), (Channel.REFUSAL, RefusalPart))
 
 
 class GuardMode(StrEnum):
@@ -114,6 +131,28 @@ class ScanText:
     def joined(self, choice: int, channel: Channel) -> str:
         """Return a channel's text as a client puts it together: its blocks in their order, nothing between them."""
         return "".join(s.text for s in self.strands if s.choice == choice and s.channel is channel)
+
+    def response(self, known: Response | None = None) -> Response:
+        """Return what is to be scanned as a response: the texts are those here, all else is what the codec knows by then."""
+        head = known or Response("")
+        by_index = {choice.index: choice for choice in head.choices}
+        choices = []
+        for index in sorted({*self.choices, *by_index}):
+            choice = by_index.get(index) or Choice(index, ())
+            choices.append(msgspec.structs.replace(choice, parts=tuple(self._parts(index, choice))))
+        return msgspec.structs.replace(head, choices=tuple(choices))
+
+    def _parts(self, index: int, known: Choice) -> Iterator[Part]:
+        for channel, kind in _TEXT_PARTS:
+            text = self.joined(index, channel)
+            if text:
+                yield kind(text)
+        # Calls and opaque parts have names and ids that no strand has; a call without arguments has no strand at all.
+        yield from (part for part in known.parts if isinstance(part, ToolCallPart | OpaquePart))
+        read = {part.arguments for part in known.parts if isinstance(part, ToolCallPart)}
+        for strand in self.strands:
+            if strand.choice == index and strand.channel is Channel.TOOL and strand.text not in read:
+                yield ToolCallPart(strand.place, "", strand.text)
 
     def seen(self, choice: int, channel: Channel) -> int:
         """Return how many characters of `joined` come before the first that was never scanned."""

@@ -1,6 +1,6 @@
-"""How does the gateway itself speak to a client: errors, denials and refusals, in the words of the client's provider?
+"""What the gateway itself sends to a client: denials and refusals in the format of the client's provider.
 
-Laws: the provider's own client raises its own exception, or reads its own refusal; a denial names the rule, the reason and the
+The provider's own client raises its own exception, or reads its own refusal. A denial names the rule, the reason and the
 passport, and is never worth a retry; no text of the user's comes back in it.
 """
 
@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from demur.gateway.guard.endings import ChatEnding, MessageEnding, demur_field
-from demur.gateway.guard.responses import ResponsesEnding
+from demur.gateway.guard.endings import ENDINGS, demur_field
 from demur.gateway.guard.values import Denial, GuardEnd
-from demur.gateway.passporting import ENFORCED
+from demur.gateway.policy import ENFORCED
 from demur.http.asgi import HttpProblem, HttpResponse, problem_response
 from demur.model.claim import Effect
 from demur.model.exchange import Choice, Finish, RefusalPart, Response, Shape, TextPart
@@ -22,19 +21,18 @@ from demur.wire.shapes import CODECS
 from demur.wire.sse import encode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable
 
-    from demur.gateway.guard.endings import Ending
     from demur.model.claim import Decision
 
 __all__ = [
     "OUR_HEADERS",
-    "answer_headers",
     "cut_event",
     "denial_of",
-    "denied_answer",
-    "refusal_answer",
+    "denial_response",
+    "refusal_response",
     "refusal_stream",
+    "response_headers",
 ]
 
 OUR_HEADERS = frozenset((b"x-demur-decision", b"x-demur-passport", b"x-demur-session", b"x-demur-rules"))
@@ -42,11 +40,7 @@ OUR_HEADERS = frozenset((b"x-demur-decision", b"x-demur-passport", b"x-demur-ses
 _JSON = (b"content-type", b"application/json")
 _EVENTS = (b"content-type", b"text/event-stream; charset=utf-8")
 _FORBIDDEN = 403
-_ENDINGS: Mapping[Shape, Callable[[], Ending]] = {
-    Shape.OPENAI_RESPONSES: ResponsesEnding,
-    Shape.ANTHROPIC: MessageEnding,
-}
-_LONGEST_RULES = 1000
+_MAX_RULES_CHARS = 1000
 
 
 def denial_of(decision: Decision) -> Denial:
@@ -63,17 +57,17 @@ def denial_of(decision: Decision) -> Denial:
     return Denial("policy_denied", message, tuple(rule.id for rule in rules))
 
 
-def denied_answer(decision: Decision, shape: Shape, *, passport: str, session: str) -> HttpResponse:
+def denial_response(decision: Decision, shape: Shape, *, passport: str, session: str) -> HttpResponse:
     """Return the error that tells of a decision that blocks."""
     denial = denial_of(decision)
     named = [{"id": r.id, "effect": r.effect.word, "reason": r.reason} for r in decision.rules if r.effect in ENFORCED]
     details: list[tuple[str, object]] = [("decision", decision.effect.word), ("rules", named)]
     details += [("passport", passport), ("session", session)]
-    headers = ((b"x-should-retry", b"false"), *answer_headers([decision], passport=passport, session=session))
+    headers = ((b"x-should-retry", b"false"), *response_headers([decision], passport=passport, session=session))
     return problem_response(HttpProblem(_FORBIDDEN, denial.reason, denial.message, tuple(details), headers), shape)
 
 
-def refusal_answer(decision: Decision, shape: Shape, *, model: str, passport: str, session: str) -> HttpResponse:
+def refusal_response(decision: Decision, shape: Shape, *, model: str, passport: str, session: str) -> HttpResponse:
     """Return a decision that blocks as a refusal in the provider's shape; the field `demur` says whose it is."""
     denial = denial_of(decision)
     part = TextPart(denial.message) if shape is Shape.ANTHROPIC else RefusalPart(denial.message)
@@ -85,15 +79,14 @@ def refusal_answer(decision: Decision, shape: Shape, *, model: str, passport: st
         details = {"type": "refusal", "category": None, "explanation": denial.message}
         body |= {"stop_details": details, "usage": {"input_tokens": 0, "output_tokens": 0}}
     body["demur"] = {**demur_field(GuardEnd.DENY, denial), "passport": passport}
-    headers = (_JSON, *answer_headers([decision], passport=passport, session=session))
+    headers = (_JSON, *response_headers([decision], passport=passport, session=session))
     return HttpResponse(200, msgspec.json.encode(body), headers)
 
 
 def refusal_stream(decision: Decision, shape: Shape, *, passport: str, session: str) -> HttpResponse:
     """Return the same as a stream that ends before it began."""
-    ending = _ENDINGS.get(shape, ChatEnding)()
-    body = ending.write(GuardEnd.DENY, denial_of(decision))
-    return HttpResponse(200, body, (_EVENTS, *answer_headers([decision], passport=passport, session=session)))
+    body = ENDINGS[shape]().write(GuardEnd.DENY, denial_of(decision))
+    return HttpResponse(200, body, (_EVENTS, *response_headers([decision], passport=passport, session=session)))
 
 
 def cut_event(shape: Shape, message: str) -> bytes:
@@ -106,8 +99,8 @@ def cut_event(shape: Shape, message: str) -> bytes:
     return encode(event_of({"error": {"message": message, "type": "server_error", "code": "upstream_cut"}}))
 
 
-def answer_headers(decisions: Iterable[Decision], *, passport: str, session: str) -> list[tuple[bytes, bytes]]:
-    """Return the headers that every audited answer carries."""
+def response_headers(decisions: Iterable[Decision], *, passport: str, session: str) -> list[tuple[bytes, bytes]]:
+    """Return the headers that every audited response carries."""
     decided = list(decisions)
     effect = max((decision.effect for decision in decided), default=Effect.ALLOW)
     rules = ",".join(dict.fromkeys(rule.id for decision in decided for rule in decision.rules))
@@ -117,10 +110,7 @@ def answer_headers(decisions: Iterable[Decision], *, passport: str, session: str
         (b"x-demur-session", session.encode("ascii", "replace")),
     ]
     if rules:
-        headers.append((b"x-demur-rules", _in_header(rules)))
+        # Rules are named by people, in any script; a header carries ASCII.
+        plain = "".join(c if " " <= c <= "~" else "?" for c in rules)
+        headers.append((b"x-demur-rules", plain[:_MAX_RULES_CHARS].encode()))
     return headers
-
-
-def _in_header(text: str) -> bytes:
-    """Return a text that a header can carry: rules are named by people, in any script."""
-    return "".join(c if " " <= c <= "~" else "?" for c in text)[:_LONGEST_RULES].encode()

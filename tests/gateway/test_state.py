@@ -4,33 +4,30 @@ from __future__ import annotations
 
 import json
 from itertools import count
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from tests.gateway.states import state_of
 
 from demur.audit.builtin import decline_causes
 from demur.gateway.guard.values import ScanText, StrandText
-from demur.gateway.passporting import (
-    Asker,
-    ExchangeFacts,
-    enforces_on,
-    issue_passport,
-    plain_name,
-    scanned_response,
-    unasked,
-    weigh,
-)
+from demur.gateway.policy import ENFORCED, Principal, decide, enforces_on, unasked
+from demur.gateway.state import issue_passport, plain_name
 from demur.model.audit import Audit, FailureMode, Trouble
 from demur.model.claim import Claim, ClaimSpec, ClaimType, Effect, Phase, Vocabulary
 from demur.model.exchange import Channel, Choice, Finish, RefusalPart, Response, TextPart, ThinkingPart, ToolCallPart
-from demur.model.passport import AuditorRun, AuditorStatus, Commitment, DeclineCause
+from demur.model.passport import AuditorRun, AuditorStatus, DeclineCause, Passport, PhaseRecord
 from demur.model.verdict import Cause, Outcome, Verdict
 from demur.policy.gate import PolicyGate, load_gate
 from demur.policy.language import PolicySource
 from demur.record.replay import contradiction, hidden_gap
 from demur.record.seal import open_sealed, seal
+
+if TYPE_CHECKING:
+    from demur.record.commit import Disclosure
 
 WORDS = Vocabulary(
     (
@@ -39,13 +36,18 @@ WORDS = Vocabulary(
         ClaimSpec("bad", ClaimType.BOOLEAN, Phase.RESPONSE, "a"),
     )
 )
-ASKER = Asker("s", "m")
+ASKER = Principal("s", "m")
 DENY = (
     '@id("r") @decision("{}")\nforbid (principal, action == Action::"response", resource) when {{ context.claims.{} }};'
 )
 RUN = AuditorRun("a", "1", AuditorStatus.OK, 5)
 SALTS = (bytes([number % 256]) * 16 for number in count())
-FACTS = ExchangeFacts(ASKER, "c" * 64, "d" * 64, Commitment("a" * 64, 5))
+
+
+def issue(*phases: tuple[Audit, PhaseRecord], **more: Any) -> tuple[Passport, tuple[Disclosure, ...]]:
+    """Return the passport of an exchange with these phases, and what is behind its commitments."""
+    state = state_of(principal=ASKER, phases=list(phases), **more)
+    return issue_passport(state, config_digest="c" * 64, salts=SALTS)
 
 
 def gate_of(text: str, **more: str) -> PolicyGate:
@@ -66,9 +68,9 @@ def claim(name: str, *, value: bool | str, sensitive: bool = False) -> Claim:
 )
 def test_what_blocks(effect: str, blocks: bool) -> None:  # noqa: FBT001 — a table
     """A denial blocks, and so does a redaction that nobody here can make; the rest passes, on record."""
-    weighed = weigh(gate_of(DENY.format(effect, "bad")), audit_of(claim("bad", value=True)), asker=ASKER)
-    assert weighed.blocks is blocks
-    assert weighed.decision.effect.word == effect
+    decision = decide(gate_of(DENY.format(effect, "bad")), audit_of(claim("bad", value=True)), ASKER).decision
+    assert (decision.effect in ENFORCED) is blocks
+    assert decision.effect.word == effect
 
 
 def test_a_closed_failure_denies_and_replays() -> None:
@@ -77,10 +79,10 @@ def test_a_closed_failure_denies_and_replays() -> None:
     run = replace(RUN, status=AuditorStatus.TIMEOUT, failure_mode="closed")
     trouble = Trouble("a", Phase.RESPONSE, AuditorStatus.TIMEOUT, "timeout", "late", FailureMode.CLOSED)
     audit = Audit(Phase.RESPONSE, runs=(run,), troubles=(trouble,), denials=("auditor `a`: late",))
-    weighed = weigh(gate, audit, asker=ASKER)
-    assert weighed.blocks
-    assert weighed.decision.errors == ("auditor `a`: late",)
-    assert contradiction(weighed.record(), weighed.context, gate.replay) is None
+    record = decide(gate, audit, ASKER)
+    assert record.decision.effect is Effect.DENY
+    assert record.decision.errors == ("auditor `a`: late",)
+    assert contradiction(record, record.context, gate.replay) is None
 
 
 @pytest.mark.parametrize(("closed", "effect"), [(True, Effect.DENY), (False, Effect.ALLOW)])
@@ -88,12 +90,11 @@ def test_auditors_that_cannot_be_asked(closed: bool, effect: Effect) -> None:  #
     """Where nobody can be asked, the exchange is denied or passes with a gap, and either replays."""
     gate = gate_of(DENY.format("log", "bad"))
     audit = unasked(Phase.RESPONSE, closed=closed)
-    weighed = weigh(gate, audit, asker=ASKER)
-    assert weighed.decision.effect is effect
+    record = decide(gate, audit, ASKER)
+    assert record.decision.effect is effect
     assert bool(audit.gaps) is not closed
-    assert contradiction(weighed.record(), weighed.context, gate.replay) is None
-    facts = replace(FACTS, gaps=audit.gaps, causes=decline_causes(None, blocked=weighed.blocks))
-    passport, _ = issue_passport(facts, (weighed.record(),), salts=SALTS)
+    assert contradiction(record, record.context, gate.replay) is None
+    passport, _ = issue((audit, record), gaps=list(audit.gaps), blocked=closed)
     assert hidden_gap(passport) is None
 
 
@@ -132,7 +133,7 @@ def test_a_scan_sees_every_strand() -> None:
         StrandText(1, Channel.TEXT, "", "other", 0),
     )
     known = Response("m", (Choice(0, (), Finish.STOP, "stop"),), id="r")
-    seen = scanned_response(ScanText(strands), known)
+    seen = ScanText(strands).response(known)
     first = (ThinkingPart("hm"), TextPart("one two"), RefusalPart("no"), ToolCallPart("0", "", "{}"))
     assert seen.choices == (Choice(0, first, Finish.STOP, "stop"), Choice(1, (TextPart("other"),)))
     assert seen.id == "r"
@@ -160,8 +161,7 @@ def test_a_sensitive_value_is_committed_to() -> None:
     """What a claim quotes is not in the passport, and what is behind its commitment is handed out to be kept."""
     gate = gate_of(DENY.format("warn", 'said == "my own words"'))
     audit = audit_of(claim("said", value="my own words", sensitive=True))
-    weighed = weigh(gate, audit, asker=ASKER)
-    passport, behind = issue_passport(FACTS, (weighed.record(),), salts=SALTS)
+    passport, behind = issue((audit, decide(gate, audit, ASKER)))
     sealed = seal(replace(passport, at="2026-01-01T00:00:00Z", signing=passport.signing.NONE), None)
     assert b"my own words" not in sealed
     assert [json.loads(each.text) for each in behind] == ["my own words"]
@@ -171,8 +171,8 @@ def test_a_sensitive_value_is_committed_to() -> None:
 def test_a_phase_that_would_tell_is_left_out() -> None:
     """Where the words that a claim quotes stand elsewhere in the context, the phase is a gap and not a leak."""
     audit = audit_of(claim("said", value="my own words", sensitive=True))
-    weighed = weigh(gate_of(DENY.format("warn", "bad")), audit, asker=Asker("my own words", "m"))
-    passport, behind = issue_passport(FACTS, (weighed.record(),), salts=SALTS)
+    record = decide(gate_of(DENY.format("warn", "bad")), audit, Principal("my own words", "m"))
+    passport, behind = issue((audit, record))
     assert (passport.phases, behind) == ((), ())
     assert [(gap.phase, gap.what) for gap in passport.gaps] == [(Phase.RESPONSE, "unrecorded")]
 
