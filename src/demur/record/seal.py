@@ -60,19 +60,25 @@ def pre_authentication(payload: bytes) -> bytes:
 
 def seal(entry: LogEntry, signer: Signer | None) -> bytes:
     """Return the envelope; the entry inside says how it is signed, `none` where there is no signer."""
-    return seal_entry(entry, signer).envelope
+    return _WRITER.encode(_sign(entry, signer)[1])
 
 
 def seal_entry(entry: LogEntry, signer: Signer | None) -> SealedEntry:
-    """Return the entry in its envelope; the entry says how it is signed."""
+    """Return the entry in its envelope, with all that a store needs; the entry says how it is signed."""
+    entry, form = _sign(entry, signer)
+    envelope = _WRITER.encode(form)
+    key_id, signature = (form.signatures[0].keyid, form.signatures[0].sig) if form.signatures else (None, b"")
+    return SealedEntry(entry, envelope, form.payload, key_id, signature, leaf_hash(envelope))
+
+
+def _sign(entry: LogEntry, signer: Signer | None) -> tuple[LogEntry, _Envelope]:
     mode = SigningMode.NONE if signer is None else SigningMode.ED25519
     entry = entry if entry.signing is mode else replace(entry, signing=mode)
     payload = write_statement(entry)
-    key_id = None if signer is None else signer.public.key_id
-    signature = b"" if signer is None else signer.sign(pre_authentication(payload))
-    signatures = () if key_id is None else (_Signature(key_id, signature),)
-    envelope = _WRITER.encode(_Envelope(payload, PAYLOAD_TYPE, signatures))
-    return SealedEntry(entry, envelope, payload, key_id, signature, leaf_hash(envelope))
+    signatures: tuple[_Signature, ...] = ()
+    if signer is not None:
+        signatures = (_Signature(signer.public.key_id, signer.sign(pre_authentication(payload))),)
+    return entry, _Envelope(payload, PAYLOAD_TYPE, signatures)
 
 
 def open_sealed(envelope: bytes) -> SealedEntry:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from tests.cli.passport.test_command import asked, run
 from tests.record.store.passport_logs import decided, gate_in, writing
 
-from demur.cli.passport.words import opened
+from demur.cli.passport.words import open_log
 from demur.record.commit import commit
 from demur.record.store.location import log_place
 from demur.record.tree import leaf_hash
@@ -30,7 +30,7 @@ def committed_log(folder: Path) -> list[tuple[int, str]]:
             texts = [commit(f"{name} {number}".encode(), bytes([number]) * 16)[0] for name in ("asked", "answered")]
             writer.submit(replace(decided(gate), request=texts[0], response=texts[1])).receipt.result(timeout=30)
             found += [(number, text.digest) for text in texts]
-    with opened(place) as store:
+    with open_log(place) as store:
         return found + [(row.index, leaf_hash(row.envelope).hex()) for row in store.entries(0, None)]
 
 

@@ -1,8 +1,4 @@
-"""`demur passport disclose`, `erase`, `rotate` and `keys`: texts and keys, with what was done to them on record.
-
-Laws: a text is shown only where it meets its commitment; texts are gone before the log says so, never the other way round;
-a new key is on disk before the log speaks of it, and signs only after.
-"""
+"""`demur passport disclose`, `erase`, `rotate` and `keys`: texts and keys, and putting on record what was done to them."""
 
 from __future__ import annotations
 
@@ -11,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from demur.cli.passport.words import found_row, opened, place_of, print_object, print_row, print_said, write_bytes
+from demur.cli.passport.words import find_entry, open_log, place_of, print_object, print_row, print_wrapped, write_bytes
 from demur.errors import UsageError
 from demur.model.passport import Commitment, Erasure, KeyRotation, Passport
 from demur.record.checkpoint import Checkpoint, NoteKey, issue_checkpoint
@@ -34,14 +30,14 @@ if TYPE_CHECKING:
 
 __all__ = ["run_disclose", "run_erase", "run_keys", "run_rotate"]
 
-_MOST_DAYS = 365_000.0
+_MAX_DAYS = 365_000.0
 
 
 def run_disclose(args: argparse.Namespace) -> int:
-    """Return the exit code of one call: 1 where a text does not meet its commitment."""
+    """Return the exit code: 1 where a text does not match its commitment."""
     place = place_of(args)
-    with opened(place) as store:
-        row = found_row(store, args)
+    with open_log(place) as store:
+        row = find_entry(store, args)
     named = _commitments(_passport_in(row.envelope))
     wanted = {name: each for name, each in named.items() if args.what in (None, name)}
     if not wanted:
@@ -50,6 +46,7 @@ def run_disclose(args: argparse.Namespace) -> int:
     rows: list[dict[str, object]] = []
     for name, commitment in wanted.items():
         kept = texts.get(commitment.digest)
+        # Only a text that matches is shown: another one would be taken for the one on record.
         state = "erased or never kept" if kept is None else "meets" if meets(kept, commitment) else "does not meet"
         shown = kept is not None and state == "meets"
         text = kept.text.decode(errors="replace") if shown and kept else None
@@ -60,7 +57,7 @@ def run_disclose(args: argparse.Namespace) -> int:
         print_object({"record": row.index, "disclosed": rows})
     else:
         for each in rows:
-            print_said(f"{each['what']} ({str(each['digest'])[:16]}…): {each['state']}")
+            print_wrapped(f"{each['what']} ({str(each['digest'])[:16]}…): {each['state']}")
             if each["text"] is not None:
                 print(safe_text(str(each["text"])))
     return int(any(each["state"] == "does not meet" for each in rows))
@@ -80,15 +77,16 @@ def _commitments(passport: Passport) -> dict[str, Commitment]:
 
 
 def run_erase(args: argparse.Namespace) -> int:
-    """Return the exit code of one call."""
+    """Return the exit code."""
     place = place_of(args)
     texts = place.disclosures(utc_now)
-    with opened(place, read_only=False) as store:
-        # Whatever keeps the erasure from being put on record is found before a text is gone.
-        sealer = EntrySealer(_own_keys(place, store), utc_now)
+    with open_log(place, read_only=False) as store:
+        # Whatever would keep the erasure from being recorded has to be found before a text is gone.
+        sealer = EntrySealer(_signing_keys(place, store), utc_now)
         with store.exclusive() as held:
             sealer.renew(held)
-        erased = texts.erase(_to_erase(store, args, older=texts.kept_before))
+        # First the texts, then the record of it: the log must never say that a text is gone which is not.
+        erased = texts.erase(_digests_to_erase(store, args, older=texts.kept_before))
         texts.close()
         if not erased:
             raise UsageError("nothing to erase is kept any more", hint="see `demur passport disclose`")
@@ -98,20 +96,25 @@ def run_erase(args: argparse.Namespace) -> int:
     if args.json:
         print_object({"erased": erased, "record": index, "reason": args.reason})
     else:
-        print_said(f"{counted(len(erased), 'text')} erased; record {index} says so")
+        print_wrapped(f"{counted(len(erased), 'text')} erased; record {index} says so")
     return 0
 
 
-def _to_erase(store: LogStore, args: argparse.Namespace, *, older: Callable[[str], tuple[str, ...]]) -> list[str]:
+def _digests_to_erase(
+    store: LogStore, args: argparse.Namespace, *, older: Callable[[str], tuple[str, ...]]
+) -> list[str]:
     digests = list(args.digest)
     if args.older_than is not None:
-        before = _days_ago(args.older_than)
+        if not 0 <= args.older_than <= _MAX_DAYS:
+            hint = "give the days that texts are kept, such as 30"
+            raise UsageError(f"`{args.older_than:g}` days ago is no time", hint=hint)
+        before = datetime.now(UTC) - timedelta(days=args.older_than)
         digests += older(before.strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
     if args.index is None and args.session is None:
         if not args.digest and args.older_than is None:
             raise UsageError("erase what?", hint="name a record, --session, --digest or --older-than")
         return digests
-    last = found_row(store, args)
+    last = find_entry(store, args)
     numbers = range(last.seq + 1) if args.all and args.session is not None and last.seq is not None else ()
     rows = [store.session_entry(args.session, number) for number in numbers] or [last]
     for row in rows:
@@ -120,18 +123,12 @@ def _to_erase(store: LogStore, args: argparse.Namespace, *, older: Callable[[str
     return digests
 
 
-def _days_ago(days: float) -> datetime:
-    if not 0 <= days <= _MOST_DAYS:
-        raise UsageError(f"`{days:g}` days ago is no time", hint="give the days that texts are kept, such as 30")
-    return datetime.now(UTC) - timedelta(days=days)
-
-
-def _own_keys(place: LogPlace, store: LogStore) -> KeyFolder | None:
+def _signing_keys(place: LogPlace, store: LogStore) -> KeyFolder | None:
     """Return the keys beside the log; None where it is written with `signing: none`."""
     if place.keys().exists:
         return place.keys()
     size = store.frontier().size
-    ends = (row for place in {0, max(size - 1, 0)} for row in store.entries(place, place + 1))
+    ends = (row for index in {0, max(size - 1, 0)} for row in store.entries(index, index + 1))
     if any(open_sealed(row.envelope).key_id is not None for row in ends):
         raise UsageError(
             f"the log is signed and there is no key in `{place.folder}`", hint="give the --folder that its key is in"
@@ -140,15 +137,17 @@ def _own_keys(place: LogPlace, store: LogStore) -> KeyFolder | None:
 
 
 def run_rotate(args: argparse.Namespace) -> int:
-    """Return the exit code of one call."""
+    """Return the exit code."""
     place = place_of(args)
     keys = place.keys()
     if not keys.exists:
         raise UsageError("there is no key to rotate", hint="a gateway makes one when it first signs")
-    with opened(place, read_only=False) as store:
+    with open_log(place, read_only=False) as store:
         now = utc_now()
         old = keys.signer(now)
+        # The old key signs for all before the rotation, since afterwards it counts no more.
         _sign(store, place, old)
+        # On disk before the log names it: a crash must not leave a log whose next key is lost.
         new = keys.prepare_next(now)
         with store.exclusive() as held:
             at = utc_now()
@@ -160,8 +159,8 @@ def run_rotate(args: argparse.Namespace) -> int:
     if args.json:
         print_object({"old": old.public.key_id, "new": named.key_id, "record": index, "at": at})
     else:
-        print_said(f"{old.public.key_id} hands over to {named.key_id}: record {index}")
-        print_said(f"give readers the new list: {keys.public_file}")
+        print_wrapped(f"{old.public.key_id} hands over to {named.key_id}: record {index}")
+        print_wrapped(f"give readers the new list: {keys.public_file}")
     return 0
 
 
@@ -175,13 +174,13 @@ def _sign(store: LogStore, place: LogPlace, signer: Signer) -> None:
     if place.anchors is not None:
         anchors = AnchorFile(place.anchors)
         if anchors.torn_bytes:
-            print_said(f"an unfinished checkpoint was cut off the end of {place.anchors}")
+            print_wrapped(f"an unfinished checkpoint was cut off the end of {place.anchors}")
         note = anchors.add(note, store.node)
     store.add_checkpoint(frontier.size, note)
 
 
 def run_keys(args: argparse.Namespace) -> int:
-    """Return the exit code of one call."""
+    """Return the exit code."""
     place = place_of(args)
     keys = place.keys().public()
     if not keys:
@@ -189,11 +188,11 @@ def run_keys(args: argparse.Namespace) -> int:
     if args.out != "-" or args.json:
         write_bytes(args.out, write_keys(keys))
         return 0
-    with opened(place) as store:
+    with open_log(place) as store:
         origin = store.origin
     for key in keys:
-        print_said(f"{key.key_id}: from {key.not_before or 'ever'} to {key.not_after or 'further notice'}")
+        print_wrapped(f"{key.key_id}: from {key.not_before or 'ever'} to {key.not_after or 'further notice'}")
         print_row("  key", key.ed25519)
         print_row("  for notes", NoteKey(origin, key).text)
-    print_said(f"private key: {Path(place.folder or '') / 'signing.pem'}, for its owner alone")
+    print_wrapped(f"private key: {Path(place.folder or '') / 'signing.pem'}, for its owner alone")
     return 0

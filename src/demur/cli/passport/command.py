@@ -118,7 +118,7 @@ _STEPS = {
     "export": ("show", "the records as JSON lines or Parquet", _EXPORT),
     "disclose": ("change", "the texts behind a record", _DISCLOSE),
     "erase": ("change", "delete salts and texts, on record", _ERASE),
-    "rates": ("rates", "how often the answer was no, and whose no it was", _RATES),
+    "rates": ("show", "how often the answer was no, and whose no it was", _RATES),
     "rotate": ("change", "put a new signing key in place of the old", _ROTATE),
     "keys": ("change", "the public keys, for those who verify", _KEYS),
 }

@@ -1,42 +1,54 @@
-"""`demur passport show`, `prove` and `export`: records out of a log, for people, for strangers and for other tools."""
+"""`demur passport show`, `prove`, `export` and `rates`: what a log holds, for people, for others to verify, and for tools."""
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, assert_never
 
 import msgspec
 
-from demur.cli.passport.words import found_row, opened, place_of, print_object, print_row, print_said, write_bytes
-from demur.errors import InputError, UsageError
+from demur.cli.options import fields_of_flag
+from demur.cli.passport.words import find_entry, open_log, place_of, print_object, print_row, print_wrapped, write_bytes
+from demur.errors import EmptyInputError, InputError, UsageError
 from demur.model.passport import Erasure, KeyRotation, Passport, Restart
 from demur.record.bundle import prove, read_bundle
 from demur.record.checkpoint import read_checkpoint
 from demur.record.seal import SealedEntry, open_sealed
 from demur.record.store.entries import entry_kind
 from demur.record.store.exports import ExportHead, export_format, write_export
+from demur.record.store.rates import GroupRates, rates_of
 from demur.record.tree import Frontier
+from demur.report.columns import padded, printable
 from demur.report.diff_words import counted
+from demur.report.json import rate_object, safe_text
+from demur.report.numbers import UNKNOWN, percent
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
 
     from demur.model.passport import PhaseRecord
     from demur.record.store.log_store import LogStore
 
-__all__ = ["run_export", "run_prove", "run_show"]
+__all__ = ["run_export", "run_prove", "run_rates", "run_show"]
+
+# The beginning of a time of RFC 3339, from the year on.
+_DAY = re.compile(r"\d{4}(?:-(?:0[1-9]|1[0-2])(?:-(?:0[1-9]|[12]\d|3[01])(?:T(?:[01]\d|2[0-3])[\d:.]*Z?)?)?)?")
+_GROUP, _COUNT, _RATE = 18, 10, 16
+_HEADS = ("exchanges", "denied, %", "filtered, %", "refused, %")
 
 
 def run_show(args: argparse.Namespace) -> int:
-    """Return the exit code of one call."""
+    """Return the exit code."""
     path = Path(args.store)
     if path.is_file() and path.suffix != ".db":
-        envelope, index = _in_document(path)
+        envelope, index = _read_document(path)
     else:
-        with opened(place_of(args)) as store:
-            row = found_row(store, args)
+        with open_log(place_of(args)) as store:
+            row = find_entry(store, args)
         envelope, index = row.envelope, row.index
     sealed = open_sealed(envelope)
     if args.json:
@@ -48,7 +60,7 @@ def run_show(args: argparse.Namespace) -> int:
     return 0
 
 
-def _in_document(path: Path) -> tuple[bytes, int | None]:
+def _read_document(path: Path) -> tuple[bytes, int | None]:
     data = path.read_bytes().strip()
     try:
         if b"payloadType" in data and b'"proof"' not in data:
@@ -62,7 +74,7 @@ def _in_document(path: Path) -> tuple[bytes, int | None]:
 def _print_record(sealed: SealedEntry, index: int | None) -> None:
     entry = sealed.entry
     place = "" if index is None else f"record {index:,}: "
-    print_said(f"{place}{entry_kind(entry)} of {entry.at}")
+    print_wrapped(f"{place}{entry_kind(entry)} of {entry.at}")
     match entry:
         case Passport():
             _print_passport(entry)
@@ -110,10 +122,10 @@ def _print_phase(phase: PhaseRecord) -> None:
 
 
 def run_prove(args: argparse.Namespace) -> int:
-    """Return the exit code of one call."""
+    """Return the exit code."""
     place = place_of(args)
-    with opened(place) as store, store.snapshot():
-        row = found_row(store, args)
+    with open_log(place) as store, store.snapshot():
+        row = find_entry(store, args)
         notes = list(store.checkpoints(row.index + 1))
         if not notes:
             hint = "gateways sign one every minute and when they stop; try again then"
@@ -127,36 +139,41 @@ def run_prove(args: argparse.Namespace) -> int:
         if args.json:
             print_object(told)
         else:
-            print_said(f"record {row.index} proved against the checkpoint of {size}: {args.out}")
+            print_wrapped(f"record {row.index} proved against the checkpoint of {size}: {args.out}")
     return 0
 
 
 def run_export(args: argparse.Namespace) -> int:
-    """Return the exit code of one call."""
+    """Return the exit code."""
     form = export_format(args.out)
-    with opened(place_of(args)) as store, store.snapshot():
+    with open_log(place_of(args)) as store, store.snapshot():
         size = store.frontier().size
         stop = size if args.stop is None else min(args.stop, size)
         if not 0 <= args.start < stop:
             raise UsageError(f"no records from {args.start} to {stop}", hint=f"the log has {size:,}")
         notes = tuple(note.decode() for note in store.checkpoints(args.start))
+        # A checkpoint beyond the export would make it look truncated.
         held = tuple(note for note in notes if read_checkpoint(note.encode()).checkpoint.size <= stop)
-        before = _frontier_at(args.start, store).to_bytes().hex()
+        # The tree before the first entry: its perfect subtrees, largest first.
+        levels = [level for level in reversed(range(args.start.bit_length())) if args.start >> level & 1]
+        roots = tuple(store.node(level, (args.start >> level) - 1) for level in levels)
+        before = Frontier(args.start, roots).to_bytes().hex()
         head = ExportHead(store.origin, args.start, stop, before, held)
-        count = _written(args.out, head, store, form=form)
+        count = _write_file(args.out, head, store, form=form)
     if args.out != "-":
         told = {"records": count, "start": args.start, "stop": stop, "checkpoints": len(held), "file": args.out}
         if args.json:
             print_object(told)
         else:
-            print_said(f"{counted(count, 'record')} and {counted(len(held), 'checkpoint')}: {args.out}")
+            print_wrapped(f"{counted(count, 'record')} and {counted(len(held), 'checkpoint')}: {args.out}")
     return 0
 
 
-def _written(name: str, head: ExportHead, store: LogStore, *, form: str) -> int:
+def _write_file(name: str, head: ExportHead, store: LogStore, *, form: str) -> int:
     envelopes = store.read(head.start, head.stop)
     if name == "-":
         return write_export(sys.stdout.buffer, head, envelopes, form=form)
+    # Written beside and renamed, so that nobody finds half an export under its name.
     beside = Path(f"{name}.{os.getpid()}")
     try:
         with beside.open("wb") as stream:
@@ -170,11 +187,56 @@ def _written(name: str, head: ExportHead, store: LogStore, *, form: str) -> int:
     return count
 
 
-def _frontier_at(size: int, store: LogStore) -> Frontier:
-    """Return the tree as it was at a size: the perfect subtrees, largest first."""
-    roots, start = [], 0
-    for level in reversed(range(size.bit_length())):
-        if size >> level & 1:
-            roots.append(store.node(level, start >> level))
-            start += 1 << level
-    return Frontier(size, tuple(roots))
+def run_rates(args: argparse.Namespace) -> int:
+    """Return the exit code."""
+    by = fields_of_flag(args.by) or ["model"]
+    for given in (args.since, args.until):
+        if given not in ("", "~") and not _DAY.fullmatch(given):
+            raise UsageError(f"`{given}` is no date", hint="write 2026-11-16, or 2026-11-16T08")
+    with open_log(place_of(args)) as store:
+        counts = list(store.rollup())
+        origin = store.origin
+    whole = rates_of(counts, (), since=args.since, until=args.until)
+    groups = rates_of(counts, by, since=args.since, until=args.until)
+    if not whole:
+        raise EmptyInputError("no passports in this log and time", hint="see `demur passport show`, or other days")
+    if args.json:
+        total = _rates_object(whole[0], ())
+        print_object({"origin": origin, "by": by, **total, "groups": [_rates_object(group, by) for group in groups]})
+        return 0
+    print(_table_line(", ".join(by), _HEADS))
+    for group in groups:
+        print(_table_line(" ".join(group.group), _cells(group)))
+    if len(groups) > 1:
+        print(_table_line("all", _cells(whole[0])))
+    print()
+    print_wrapped(
+        "denied: by the gateway, of all exchanges; filtered: by the provider, refused: by the model, "
+        f"of those that a provider answered ({whole[0].unanswered:,} were not). In brackets: 95% intervals (Wilson)."
+    )
+    return 0
+
+
+def _cells(group: GroupRates) -> list[str]:
+    cells = [f"{group.exchanges:,}"]
+    for rate in (group.gateway_denied, group.provider_filtered, group.model_refused):
+        interval = f"({percent(rate.interval.low)}–{percent(rate.interval.high)})"
+        cells.append(UNKNOWN if rate.value is None else f"{percent(rate.value)} {interval}")
+    return cells
+
+
+def _table_line(name: str, cells: Sequence[str]) -> str:
+    widths = (_COUNT, _RATE, _RATE, _RATE)
+    numbers = "".join(f" {cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
+    return padded(printable(name, most=_GROUP), _GROUP) + numbers
+
+
+def _rates_object(group: GroupRates, by: Sequence[str]) -> dict[str, object]:
+    return {
+        **{field: safe_text(value) for field, value in zip(by, group.group, strict=True)},
+        "exchanges": group.exchanges,
+        "unanswered": group.unanswered,
+        "gateway_denied": rate_object(group.gateway_denied),
+        "provider_filtered": rate_object(group.provider_filtered),
+        "model_refused": rate_object(group.model_refused),
+    }

@@ -1,4 +1,4 @@
-"""How the steps of `demur passport` find a record and print: 80 columns for people, one object for machines."""
+"""What the steps of `demur passport` share: finding an entry, and printing in 80 columns or as one JSON object."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ if TYPE_CHECKING:
     from demur.record.store.entries import StoredEntry
     from demur.record.store.log_store import LogStore
 
-__all__ = ["WIDTH", "found_row", "opened", "place_of", "print_object", "print_row", "print_said", "write_bytes"]
+__all__ = ["WIDTH", "find_entry", "open_log", "place_of", "print_object", "print_row", "print_wrapped", "write_bytes"]
 
 WIDTH = 80
 _LABEL = 16
-_SHORTEST, _WHOLE = 8, 64
-"""Digits of a digest: what is enough to name a record by, and all of them."""
-_DIGEST = re.compile(f"[0-9a-f]{{{_SHORTEST},{_WHOLE}}}")
-_PLACE = re.compile(r"-?[0-9]{1,18}")
-_BLOCK = 1000
+# Digits of a digest: the fewest that may name an entry, and all of them.
+_MIN_DIGITS, _ALL_DIGITS = 8, 64
+_DIGEST = re.compile(f"[0-9a-f]{{{_MIN_DIGITS},{_ALL_DIGITS}}}")
+_INDEX = re.compile(r"-?[0-9]{1,18}")
+_ENTRIES_AT_ONCE = 1000
 
 
 def place_of(args: argparse.Namespace) -> LogPlace:
-    """Return where the log of a call is."""
+    """Return where the log is that the arguments name."""
     return log_place(args.store, args.folder)
 
 
 @contextmanager
-def opened(place: LogPlace, *, read_only: bool = True) -> Iterator[LogStore]:
-    """Give the log, and close it afterwards."""
+def open_log(place: LogPlace, *, read_only: bool = True) -> Iterator[LogStore]:
+    """Open the log, and close it afterwards."""
     store = place.open(read_only=read_only)
     try:
         yield store
@@ -51,45 +51,42 @@ def opened(place: LogPlace, *, read_only: bool = True) -> Iterator[LogStore]:
         store.close()
 
 
-def found_row(store: LogStore, args: argparse.Namespace) -> StoredEntry:
-    """Return the record that a call names."""
+def find_entry(store: LogStore, args: argparse.Namespace) -> StoredEntry:
+    """Return the entry that the arguments name."""
     if (args.index is None) == (args.session is None):
         raise UsageError("which record?", hint="give its place in the log, a digest, or --session")
     if args.session is not None:
         row = store.session_entry(args.session, args.seq)
         which = f"session `{args.session}`" + (f" of number {args.seq}" if args.seq is not None else "")
     else:
-        row = _row_named(store, args.index)
+        row = _entry_named(store, args.index)
         which = f"`{args.index}`"
     if row is None:
         raise UsageError(f"no record at {which}", hint=f"the log has {store.frontier().size:,} records")
     return row
 
 
-def _row_named(store: LogStore, name: str) -> StoredEntry | None:
-    """Return the record at a place, or the one that a digest begins with this name in."""
+def _entry_named(store: LogStore, name: str) -> StoredEntry | None:
+    """Return the entry at an index, or the one in which a digest begins with this name."""
     size = store.frontier().size
-    if _PLACE.fullmatch(name) and (int(name) < size or len(name) < _SHORTEST):
+    # Eight decimal digits may be either; an index that the log has goes first.
+    if _INDEX.fullmatch(name) and (int(name) < size or len(name) < _MIN_DIGITS):
         return next(store.entries(int(name), int(name) + 1), None) if 0 <= int(name) < size else None
     digest = name.lower().rstrip(".…")
     if not _DIGEST.fullmatch(digest):
         raise UsageError(
             f"`{name}` is neither a place nor a digest",
-            hint=f"give a number, or {_SHORTEST} hexadecimal digits or more",
+            hint=f"give a number, or {_MIN_DIGITS} hexadecimal digits or more",
         )
-    return _row_of_digest(store, digest, size)
-
-
-def _row_of_digest(store: LogStore, digest: str, size: int) -> StoredEntry | None:
-    """Return the record with this digest, the latest looked at first: people ask for what has just happened."""
     found: StoredEntry | None = None
-    for stop in range(size, 0, -_BLOCK):
-        for row in store.entries(max(0, stop - _BLOCK), stop):
+    # From the end: people ask for what has just happened.
+    for stop in range(size, 0, -_ENTRIES_AT_ONCE):
+        for row in store.entries(max(0, stop - _ENTRIES_AT_ONCE), stop):
             if _has_digest(row, digest):
                 if found is not None:
                     raise UsageError(f"`{digest}` is in records {row.index} and {found.index}", hint="give more of it")
                 found = row
-        if found is not None and len(digest) == _WHOLE:
+        if found is not None and len(digest) == _ALL_DIGITS:
             break
     return found
 
@@ -97,7 +94,7 @@ def _row_of_digest(store: LogStore, digest: str, size: int) -> StoredEntry | Non
 def _has_digest(row: StoredEntry, digest: str) -> bool:
     if leaf_hash(row.envelope).hex().startswith(digest):
         return True
-    # Most records are passed over without being opened.
+    # Most entries need not be opened.
     if digest.encode() not in row.payload:
         return False
     entry = open_sealed(row.envelope).entry
@@ -110,14 +107,14 @@ def print_object(value: object) -> None:
     print(msgspec.json.encode(value, enc_hook=str).decode())
 
 
-def print_said(text: str, indent: str = "") -> None:
-    """Print a text within the columns, without what could control a terminal."""
+def print_wrapped(text: str, indent: str = "") -> None:
+    """Print a text within the columns, without control characters."""
     for number, line in enumerate(wrapped(text, WIDTH - len(indent) - 2)):
         print(f"{indent}{'  ' if number else ''}{line}")
 
 
 def print_row(label: str, text: str) -> None:
-    """Print a label and what belongs to it, aligned and within the columns."""
+    """Print a label and its text, aligned and within the columns."""
     lines = list(wrapped(text, WIDTH - max(_LABEL, len(label) + 1)))
     for number, line in enumerate(lines):
         print(f"{'' if number else label:<{_LABEL - 1}} {line}")
