@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from demur.cli.colour import has_colour
 from demur.cli.main import main
+from demur.cli.output import has_colour
 
 if TYPE_CHECKING:
     from pathlib import Path

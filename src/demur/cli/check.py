@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from demur.cli.options import Once, judge_of_flags, pack_of_flag, thresholds
-from demur.cli.shown import Machine, Person, Shown
+from demur.cli.output import JsonOutput, JudgedItem, TextOutput
 from demur.detect.check import check, classify_text
 from demur.detect.prompts.check import check_prompt, prompt_judge_of_pack
 from demur.errors import EmptyInputError, InputError, ShapeError, UsageError
@@ -100,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
         )
     judge = _judge(args)
     asked = prompt_judge_of_pack(pack_of_flag(args.pack)) if args.prompt and args.pack else None
-    show = Machine() if args.json else Person(whole=args.whole)
+    show = JsonOutput() if args.json else TextOutput(whole=args.whole)
     counts: Counter[str] = Counter()
     bad = 0
     for item in _items(args):
@@ -124,7 +124,7 @@ def _judge(args: argparse.Namespace) -> TextJudge | None:
     return None if args.prompt else judge_of_flags(args)
 
 
-def _judged(item: Item, content: str | Exchange, judge: TextJudge | None) -> Shown:
+def _judged(item: Item, content: str | Exchange, judge: TextJudge | None) -> JudgedItem:
     exchange = content if isinstance(content, Exchange) else None
     verdict, text = (
         classify_text(exchange.response, judge=judge) if exchange else (check(content, judge=judge), str(content))
@@ -136,10 +136,10 @@ def _judged(item: Item, content: str | Exchange, judge: TextJudge | None) -> Sho
         "reason": verdict.reason,
         "cause": verdict.cause,
     }
-    return Shown(item.source, item.line, verdict.outcome, facts, text, verdict.findings, verdict.signals)
+    return JudgedItem(item.source, item.line, verdict.outcome, facts, text, verdict.findings, verdict.signals)
 
 
-def _asked(item: Item, content: str | Exchange, judge: PromptJudge | None) -> Shown:
+def _asked(item: Item, content: str | Exchange, judge: PromptJudge | None) -> JudgedItem:
     exchange = content if isinstance(content, Exchange) else None
     text = exchange.request.prompt if exchange and exchange.request else str(content)
     verdict = check_prompt(text, judge=judge)
@@ -154,7 +154,7 @@ def _asked(item: Item, content: str | Exchange, judge: PromptJudge | None) -> Sh
         "toxic_content": verdict.toxic_content,
         "readings": verdict.readings,
     }
-    return Shown(item.source, item.line, word, facts, text, verdict.findings)
+    return JudgedItem(item.source, item.line, word, facts, text, verdict.findings)
 
 
 def _words(given: str) -> frozenset[str]:

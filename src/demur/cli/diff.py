@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, TypedDict
 import msgspec
 
 from demur.cli.axis_options import add_axis_flags, axes_of_flags, axis_gate_of_flags
-from demur.cli.colour import has_colour
 from demur.cli.engine_options import EngineName, add_engine_flags, engine_of_flags
 from demur.cli.options import (
     add_judge_flags,
@@ -23,6 +22,7 @@ from demur.cli.options import (
     whole_number,
     write_report,
 )
+from demur.cli.output import has_colour
 from demur.cli.progress import progress_line
 from demur.errors import UnreadableRowsError, UsageError
 from demur.model.comparison import DiffSettings, GateMode

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from demur.cli.colour import has_colour
 from demur.cli.options import pack_of_flag, whole_number, write_report
+from demur.cli.output import has_colour
 from demur.detect.check import judge_text
 from demur.detect.judges import PackJudge, default_judge
 from demur.detect.phrase_lists import Target

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from demur.cli.colour import has_colour
 from demur.cli.engine_options import EngineName, add_engine_flags, engine_of_flags
 from demur.cli.options import (
     add_judge_flags,
@@ -21,6 +20,7 @@ from demur.cli.options import (
     refuse_run_as_report,
     write_report,
 )
+from demur.cli.output import has_colour
 from demur.cli.progress import progress_line
 from demur.errors import UnreadableRowsError, UsageError
 from demur.report.html import html

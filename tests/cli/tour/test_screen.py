@@ -6,7 +6,7 @@ import io
 import sys
 from typing import TYPE_CHECKING
 
-from demur.cli.tour.screen import TourScreen
+from demur.cli.tour.tour import TourScreen
 
 if TYPE_CHECKING:
     import pytest
@@ -22,7 +22,7 @@ class Terminal(io.StringIO):
 
 def test_a_long_command_goes_over_several_lines(capsys: pytest.CaptureFixture[str]) -> None:
     """A command can be copied into a shell as it is shown, and fits 80 columns."""
-    TourScreen(quiet=False).command(["diff", *["some-long-name.jsonl"] * 4, "with a space"], after="&")
+    TourScreen(quiet=False).command(["demur", "diff", *["some-long-name.jsonl"] * 4, "with a space"], after="&")
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80
     assert [line.endswith("\\") for line in lines] == [True, False]
@@ -33,15 +33,6 @@ def test_cells_are_shortened_and_say_so(capsys: pytest.CaptureFixture[str]) -> N
     """A cell that is too wide keeps its column and shows that it was cut."""
     TourScreen(quiet=False).table(("a", "b"), [("deny and more", "x")], (6, 3))
     assert capsys.readouterr().out.splitlines()[1] == "den…re  x"
-
-
-def test_an_end_that_should_not_be_is_not_praised(capsys: pytest.CaptureFixture[str]) -> None:
-    """The meaning of an exit code is said only where it is the one that should come out."""
-    screen = TourScreen(quiet=False)
-    screen.exit_code(1, "the gate failed", as_expected=True)
-    screen.exit_code(0, "the gate failed", as_expected=False)
-    said = capsys.readouterr().out.split("\n\n")
-    assert said[:2] == ["exit code 1: the gate failed", "exit code 0: this is not what should have come out"]
 
 
 def test_waiting_is_told_from_a_second_on_and_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,7 +60,8 @@ def test_words_have_colours_on_a_terminal_alone(monkeypatch: pytest.MonkeyPatch)
 def test_a_quiet_screen_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     """Where a machine reads, nothing is printed, and without a terminal nothing moves."""
     screen = TourScreen(quiet=True)
-    screen.heading("1. A step", "why")
+    screen.title("1. A step")
+    screen.note("why")
     screen.loading("loading")
     screen.waiting("asking")
     screen.done()

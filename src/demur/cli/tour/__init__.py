@@ -1,5 +1,5 @@
 """`demur tour`."""
 
-from demur.cli.tour.command import add_parser
+from demur.cli.tour.tour import add_parser
 
 __all__ = ["add_parser"]

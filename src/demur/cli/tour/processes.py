@@ -1,8 +1,6 @@
-"""Which commands does the tour start, and how is it made sure that none stays behind?
+"""The processes that the tour starts: `demur` itself, by the interpreter that runs now, and nothing else.
 
-Laws: what is started is `demur` itself, by the interpreter that runs now, and nothing else; a process is in the books before
-anybody can interrupt; leaving the `with` ends all of them, by their ids, whatever ended the tour; the user's own settings of the
-gateway and the simulator do not reach them.
+Leaving the `with` ends all of them, by their ids, whatever ended the tour.
 """
 
 from __future__ import annotations
@@ -24,17 +22,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-__all__ = ["Processes", "ServedAt"]
+__all__ = ["Processes", "Server"]
 
-_LOOK_EVERY_S = 0.02
-_START_S = 60.0
-_END_S = 20.0
-_OURS = ("DEMUR_GATEWAY_", "DEMUR_SIMULATOR_")
+_POLL_S = 0.02
+_START_TIMEOUT_S = 60.0
+_END_TIMEOUT_S = 20.0
+# The user's own settings of the gateway and the simulator must not change what the tour shows.
+_SETTINGS = ("DEMUR_GATEWAY_", "DEMUR_SIMULATOR_")
 
 
 @dataclass(frozen=True, slots=True)
-class ServedAt:
-    """A server that runs: its process, what it said to people at its start, its address, and where all that it says is kept."""
+class Server:
+    """A running server: its process, what it said to people at its start, its address, and where its output is kept."""
 
     name: str
     process: subprocess.Popen[bytes]
@@ -50,33 +49,33 @@ class ServedAt:
 
 
 class Processes:
-    """The books of everything that was started; `waiting` is told, again and again, what is waited for."""
+    """Everything that was started; `waiting` is called, again and again, with what is waited for."""
 
     def __init__(self, waiting: Callable[[str], None]) -> None:
         self._waiting = waiting
-        self._servers: list[ServedAt] = []
+        self._servers: list[Server] = []
         self._started: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> Self:
-        """Open the books."""
+        """Begin with nothing started."""
         return self
 
     def __exit__(self, *_exc: object) -> None:
-        """End what still runs; whoever interrupts that ends it at once."""
+        """End what still runs; an interruption of that ends it at once."""
         try:
             for process in self._started:
                 process.terminate()
             for process in self._started:
-                process.wait(_END_S)
+                process.wait(_END_TIMEOUT_S)
         except subprocess.TimeoutExpired:
-            pass  # it had its time
+            pass  # it had its time, and is killed below
         finally:
-            with _undisturbed():
+            with _uninterrupted():
                 for process in self._started:
                     process.kill()
                     process.wait()
 
-    def serve(self, words: Sequence[str], output: Path, *, address: str) -> ServedAt:
+    def serve(self, words: Sequence[str], output: Path, *, address: str) -> Server:
         """Start a server and return it once it has said its address, in a line that the pattern `address` finds."""
         with output.open("ab") as kept:
             before = kept.tell()
@@ -85,23 +84,24 @@ class Processes:
         while True:
             # Asked before the output is read, so that the last words of one that ended are in it.
             code = process.poll()
-            said = _said_to_people(output, before)
+            said = _lines_for_people(output, before)
             found = re.search(address, said, re.MULTILINE)
             if found:
-                server = ServedAt(words[0], process, said, found[1], output)
+                server = Server(words[0], process, said, found[1], output)
                 self._servers.append(server)
                 return server
             if code is not None:
-                raise _ended(words[0], code, output)
-            if time.monotonic() - began > _START_S:
+                raise _ended_error(words[0], code, output)
+            if time.monotonic() - began > _START_TIMEOUT_S:
                 raise CommandError(
-                    f"`demur {words[0]}` did not start within {_START_S:.0f} s", hint=f"see `{output}`, and try again"
+                    f"`demur {words[0]}` did not start within {_START_TIMEOUT_S:.0f} s",
+                    hint=f"see `{output}`, and try again",
                 )
             self._waiting(f"starting demur {words[0]}")
-            time.sleep(_LOOK_EVERY_S)
+            time.sleep(_POLL_S)
 
     def call(self, words: Sequence[str], *, quiet: bool) -> int:
-        """Return how a command answers, 0 or 1; it prints where we print, or nowhere. One that cannot be done is an error."""
+        """Return the exit code of a command, 0 or 1; it prints where we print, or nowhere. Any other code is an error."""
         sys.stdout.flush()
         process = self._start(words, stdout=subprocess.DEVNULL if quiet else None)
         code = process.wait()
@@ -111,26 +111,26 @@ class Processes:
             raise CommandError(what, exit_code=code, hint="it says why above")
         return code
 
-    def stop(self, server: ServedAt) -> None:
+    def stop(self, server: Server) -> None:
         """End a server in good order."""
         self._servers.remove(server)
         server.process.terminate()
         began = time.monotonic()
         while server.process.poll() is None:
-            if time.monotonic() - began > _END_S:
+            if time.monotonic() - began > _END_TIMEOUT_S:
                 hint = f"see `{server.output}`"
-                raise CommandError(f"`demur {server.name}` did not end within {_END_S:.0f} s", hint=hint)
+                raise CommandError(f"`demur {server.name}` did not end within {_END_TIMEOUT_S:.0f} s", hint=hint)
             self._waiting(f"ending demur {server.name}")
-            time.sleep(_LOOK_EVERY_S)
+            time.sleep(_POLL_S)
         if server.process.returncode:
-            raise _ended(server.name, server.process.returncode, server.output)
+            raise _ended_error(server.name, server.process.returncode, server.output)
 
     def check(self) -> None:
         """Raise where a server that should run has ended."""
         for server in self._servers:
             code = server.process.poll()
             if code is not None:
-                raise _ended(server.name, code, server.output)
+                raise _ended_error(server.name, code, server.output)
 
     def wait(self) -> None:
         """Wait until a server ends by itself, which is a fault, or somebody interrupts."""
@@ -142,8 +142,8 @@ class Processes:
     def _start(
         self, words: Sequence[str], *, stdout: IO[bytes] | int | None, stderr: int | None = None
     ) -> subprocess.Popen[bytes]:
-        environment = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
-        with _undisturbed():
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(_SETTINGS)}
+        with _uninterrupted():
             # In a session of its own, so that Ctrl-C reaches us alone and the servers end when we say so.
             process = subprocess.Popen(  # noqa: S603 — our own interpreter and our own package
                 [sys.executable, "-P", "-m", "demur", *words],
@@ -157,15 +157,15 @@ class Processes:
         return process
 
 
-def _said_to_people(output: Path, start: int) -> str:
-    """Return the whole lines that a server has said since, without its log, which is JSON."""
+def _lines_for_people(output: Path, start: int) -> str:
+    """Return the whole lines that a server has printed since, without its log, which is JSON."""
     with output.open("rb") as kept:
         kept.seek(start)
         lines = kept.read().decode("utf-8", errors="replace").splitlines(keepends=True)
     return "".join(line for line in lines if line.endswith("\n") and not line.startswith("{"))
 
 
-def _ended(name: str, code: int, output: Path) -> CommandError:
+def _ended_error(name: str, code: int, output: Path) -> CommandError:
     """Return the error for a server that ended, with its own last word on it."""
     lines = [line for line in output.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
     said = next((line.removeprefix("demur: ") for line in reversed(lines) if line.startswith("demur: ")), None)
@@ -174,18 +174,19 @@ def _ended(name: str, code: int, output: Path) -> CommandError:
 
 
 @contextlib.contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Hold an interruption back until the end: between a process's start and its entry in the books nobody would end it."""
+def _uninterrupted() -> Iterator[None]:
+    """Hold an interruption back until the end."""
+    # Between the start of a process and its entry in our list nothing would end it.
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    asked: list[int] = []
+    held: list[int] = []
     numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    before = {number: signal.signal(number, lambda got, _frame: asked.append(got)) for number in numbers}
+    before = {number: signal.signal(number, lambda got, _frame: held.append(got)) for number in numbers}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        for number in asked:
+        for number in held:
             signal.raise_signal(number)

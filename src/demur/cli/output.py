@@ -1,11 +1,12 @@
-"""What a command shows of one judged item, for a person at a terminal or for a machine.
+"""How a command prints the items it judged: as text for people, or as JSON lines.
 
-Laws: a person gets lines that fit the terminal, with colour only there; a machine gets one JSON object an item, errors among
-them, so that no line of the input goes missing.
+Text fits the terminal and has colours only there; JSON has one object per item, errors among them, so that no line of the input goes
+missing.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from dataclasses import dataclass
@@ -13,7 +14,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from demur.cli.colour import has_colour
 from demur.report.columns import underline
 
 if TYPE_CHECKING:
@@ -23,13 +23,12 @@ if TYPE_CHECKING:
     from demur.model.exchange import Signal
     from demur.model.verdict import Finding
 
-__all__ = ["Machine", "Person", "Shown"]
+__all__ = ["JsonOutput", "JudgedItem", "TextOutput", "has_colour"]
 
 _MAX_COLUMNS = 100
 _INDENT = 2
-_ERRORS_TOLD = 10
-_PLAIN = "\x1b[0m"
-_NEW_LINE = "\n"
+_MAX_ERRORS = 10
+_RESET = "\x1b[0m"
 _RED, _PURPLE, _YELLOW, _GREEN, _CYAN = (f"\x1b[1;{code}m" for code in (31, 35, 33, 32, 36))
 _COLOURS = {
     "refused": _RED,
@@ -45,9 +44,14 @@ _COLOURS = {
 }
 
 
+def has_colour() -> bool:
+    """Return whether standard output takes colours: a terminal that can, unless NO_COLOR is set (https://no-color.org)."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """One judged item: where it stands, the word for it, the facts, and the evidence in its text."""
+class JudgedItem:
+    """One judged item: where it comes from, the word for it, the facts, and the evidence in its text."""
 
     source: str
     line: int | None
@@ -58,10 +62,10 @@ class Shown:
     signals: tuple[Signal, ...] = ()
 
 
-class Machine:
+class JsonOutput:
     """JSON lines."""
 
-    def item(self, shown: Shown) -> None:
+    def item(self, item: JudgedItem) -> None:
         """Print one item."""
         findings = [
             {
@@ -70,12 +74,12 @@ class Machine:
                 "weight": f.weight,
                 "start": f.span.start,
                 "end": f.span.end,
-                "text": f.span.of(shown.text),
+                "text": f.span.of(item.text),
             }
-            for f in shown.findings
+            for f in item.findings
         ]
-        place = {"source": shown.source, "line": shown.line, "outcome": shown.word}
-        self._print(place | shown.facts | {"findings": findings, "signals": shown.signals})
+        place = {"source": item.source, "line": item.line, "outcome": item.word}
+        self._print(place | item.facts | {"findings": findings, "signals": item.signals})
 
     def error(self, error: InputError) -> None:
         """Print an error among the items, and for the person who watches."""
@@ -89,7 +93,7 @@ class Machine:
         print(msgspec.json.encode(value).decode())
 
 
-class Person:
+class TextOutput:
     """Verdicts with the evidence underlined, wrapped to the terminal."""
 
     def __init__(self, *, whole: bool) -> None:
@@ -98,23 +102,34 @@ class Person:
         self._colour = has_colour()
         self._width = min(shutil.get_terminal_size((80, 24)).columns, _MAX_COLUMNS)
 
-    def item(self, shown: Shown) -> None:
+    def item(self, item: JudgedItem) -> None:
         """Print one item."""
-        place = f"{shown.source}:{shown.line}" if shown.line else "" if shown.source == "text" else shown.source
-        word, facts = shown.word.upper(), _facts(shown)
-        coloured = f"{_COLOURS[shown.word]}{word}{_PLAIN}" if self._colour else word
+        place = f"{item.source}:{item.line}" if item.line else "" if item.source == "text" else item.source
+        word, facts = item.word.upper(), _fact_words(item)
+        coloured = f"{_COLOURS[item.word]}{word}{_RESET}" if self._colour else word
         fits = len(place) + len(word) + len(facts) + len("    ") <= self._width
-        print(f"{place}{('  ' if fits else _NEW_LINE) if place else ''}{coloured}  {facts}")
-        self._evidence(shown)
+        gap = ("  " if fits else "\n") if place else ""
+        print(f"{place}{gap}{coloured}  {facts}")
+        width = self._width - _INDENT
+        lines = []
+        for signal in item.signals:
+            more = (fact for fact in (signal.category, signal.severity) if fact and fact != signal.value)
+            said = f"{signal.path} = {signal.value}" + "".join(f", {fact}" for fact in more)
+            lines += underline(said, (), width=width, whole=True)
+        lines += underline(item.text, [f.span for f in item.findings], width=width, whole=self._whole)
+        lines += [f"{f.weight:+.2f} {f.category}: {f.rule}" for f in item.findings]
+        for line in lines:
+            print(" " * _INDENT + line)
         print()
 
     def error(self, error: InputError) -> None:
-        """Print an error, behind what was printed before it; after a few the count at the end has to do."""
+        """Print an error; after a few, the count at the end has to do."""
+        # Behind what was printed before it, where both streams go to one terminal.
         sys.stdout.flush()
         self._errors += 1
-        if self._errors <= _ERRORS_TOLD:
+        if self._errors <= _MAX_ERRORS:
             print(f"demur: {error}", file=sys.stderr)
-        elif self._errors == _ERRORS_TOLD + 1:
+        elif self._errors == _MAX_ERRORS + 1:
             print("demur: further errors are counted, not shown; --json shows all", file=sys.stderr)
 
     def summary(self, counts: Counter[str], bad: int) -> None:
@@ -124,20 +139,11 @@ class Person:
             parts = [f"{n} {word}" for word, n in counts.most_common()]
             print(f"{total} judged: {', '.join(parts) or 'none'}" + (f"; {bad} could not be read" if bad else ""))
 
-    def _evidence(self, shown: Shown) -> None:
-        width = self._width - _INDENT
-        lines = [line for signal in shown.signals for line in underline(_signal(signal), (), width=width, whole=True)]
-        spans = [f.span for f in shown.findings]
-        lines += underline(shown.text, spans, width=width, whole=self._whole)
-        lines += [f"{f.weight:+.2f} {f.category}: {f.rule}" for f in shown.findings]
-        for line in lines:
-            print(" " * _INDENT + line)
 
-
-def _facts(shown: Shown) -> str:
+def _fact_words(item: JudgedItem) -> str:
     """Return the facts that a person wants in the first line: those that are there, and no ids."""
     facts = []
-    for name, value in shown.facts.items():
+    for name, value in item.facts.items():
         if isinstance(value, float):
             facts.append(f"{name} {value:.2f}")
         elif isinstance(value, tuple) and value:
@@ -145,8 +151,3 @@ def _facts(shown: Shown) -> str:
         elif isinstance(value, str) and name not in ("id", "shape"):
             facts.append(f"{name} {value}")
     return "  ".join(facts)
-
-
-def _signal(signal: Signal) -> str:
-    more = (fact for fact in (signal.category, signal.severity) if fact and fact != signal.value)
-    return f"{signal.path} = {signal.value}" + "".join(f", {fact}" for fact in more)

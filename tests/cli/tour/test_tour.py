@@ -17,7 +17,7 @@ import pytest
 from tests.cli.tour.tour_calls import LINUX, Walk, children_of, is_running, tour_process
 
 from demur.cli.main import main
-from demur.cli.tour import command as tour
+from demur.cli.tour import tour
 from demur.errors import UsageError
 
 if TYPE_CHECKING:
