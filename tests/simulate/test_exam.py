@@ -1,15 +1,27 @@
-"""The exam: how a run is judged and reported."""
+"""The exam: how a command is run, judged and reported."""
 
 from __future__ import annotations
 
 import json
+import sys
 from xml.etree import ElementTree as ET
 
 import pytest
 
+from demur.errors import UsageError
 from demur.model.exchange import Shape
-from demur.simulate.exam import Coped, ExamCase, ExamResult, Ran, exam_cases, judge_ran
-from demur.simulate.exam_report import exam_json, exam_junit, exam_table
+from demur.simulate.exam import (
+    Coped,
+    ExamCase,
+    ExamResult,
+    Ran,
+    exam_cases,
+    exam_json,
+    exam_junit,
+    exam_table,
+    judge_ran,
+    run_command,
+)
 
 CASE, FAULT = ExamCase("refuse"), ExamCase("fault-429", fault=True)
 CONTROL = Ran(0, "Mix flour and water.", 1)
@@ -86,3 +98,26 @@ def test_reports_agree() -> None:
     suite = ET.fromstring(exam_junit(results))  # noqa: S314 — our own XML
     assert suite.attrib["failures"] == "1"
     assert [case.attrib["name"] for case in suite.iter("testcase") if case.find("failure") is not None] == ["fault-429"]
+
+
+def test_a_command_ends_with_its_code_and_words() -> None:
+    """The exit code, both outputs and the variables are as the command has them."""
+    code = "import os, sys; print(os.environ['GIVEN']); sys.stderr.write('bad'); sys.exit(3)"
+    ended, output = run_command([sys.executable, "-c", code], {"GIVEN": "here"}, timeout_s=20)
+    assert ended == 3
+    assert "here" in output
+    assert "bad" in output
+
+
+def test_a_command_that_does_not_end_is_stopped() -> None:
+    """A command that outlives its time is stopped, and its words are kept."""
+    code = "import threading; print('waiting', flush=True); threading.Event().wait()"
+    ended, output = run_command([sys.executable, "-c", code], {}, timeout_s=1.5)
+    assert ended is None
+    assert "waiting" in output
+
+
+def test_a_command_that_is_none_is_refused() -> None:
+    """What cannot be run is an error of the call."""
+    with pytest.raises(UsageError, match="no such file"):
+        run_command(["/no/such/command"], {}, timeout_s=1)

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
 
 import demur
 from demur.model.exchange import Exchange, Shape
-from demur.simulate.answers import answer_text
 from demur.simulate.dice import dice_for
-from demur.simulate.phrasebook import LANGUAGES, STYLES, TOPICS, fold_topic, partial_text, refusal_message, refusal_text
-from demur.simulate.reply import Asked, Plan, build_reply, outcome_of, worded
+from demur.simulate.phrasebook import (
+    LANGUAGES,
+    STYLES,
+    TOPICS,
+    answer_text,
+    fold_topic,
+    partial_text,
+    refusal_message,
+    refusal_text,
+)
+from demur.simulate.reply import Asked, Plan, build_reply, count_tokens, first_tokens, instance_of, outcome_of, worded
 from demur.simulate.scenario import Way
-from demur.simulate.tokens import count_tokens, first_tokens
 from demur.wire.shapes import CODECS
 
 DICE = dice_for(1, b"request")
@@ -101,3 +111,45 @@ def test_draws_are_steady_and_apart() -> None:
     assert len(drawn) == 3
     assert dice_for(1, b"ab", b"c") != dice_for(1, b"a", b"bc")
     assert all(0 <= dice_for(seed).chance("x") < 1 for seed in range(100))
+
+
+NODE: dict[str, Any] = {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({}, "simulated"),
+        ([], {}),
+        ({"type": "object"}, {}),
+        ({"type": "integer"}, 1),
+        ({"type": ["null", "string"]}, None),
+        ({"enum": ["red", "blue"]}, "red"),
+        ({"const": 5}, 5),
+        ({"anyOf": [{"type": "boolean"}, {"type": "null"}]}, True),
+        ({"type": "array", "items": {"type": "number"}, "minItems": 2}, [1.0, 1.0]),
+        ({"$ref": "#/$defs/a", "$defs": {"a": {"type": "string"}}}, "simulated"),
+        ({"properties": {"a": {"type": "string"}}}, {"a": "simulated"}),
+    ],
+)
+def test_the_plainest_value_of_a_schema(schema: object, value: object) -> None:
+    """Each kind of schema gets its plainest value."""
+    assert json.loads(instance_of(json.dumps(schema).encode())) == value
+
+
+def test_schemas_that_hold_themselves_end() -> None:
+    """A definition that refers to itself gives a value of bounded depth."""
+    text = instance_of(json.dumps({"$ref": "#/$defs/node", "$defs": {"node": NODE}}).encode())
+    assert 2 < text.count("next") < 12
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "array", "minItems": 12, "items": {"$ref": "#"}},
+        {"properties": {str(number): {"$ref": "#"} for number in range(50)}},
+    ],
+)
+def test_schemas_that_hold_themselves_many_times_stay_small(schema: object) -> None:
+    """A definition that refers to itself in many places does not multiply without end."""
+    assert len(instance_of(json.dumps(schema).encode())) < 100_000

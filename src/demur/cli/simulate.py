@@ -13,19 +13,26 @@ from demur.cli.options import Once, pack_of_flag, whole_number, write_report
 from demur.detect.prompts.check import default_prompt_judge, prompt_judge_of_pack
 from demur.errors import UsageError
 from demur.simulate.engine import Simulator
-from demur.simulate.exam import ExamCase, Ran, exam_cases, judge_ran
-from demur.simulate.exam_report import exam_json, exam_junit, exam_table
-from demur.simulate.exam_run import run_command
+from demur.simulate.exam import (
+    ExamCase,
+    Ran,
+    exam_cases,
+    exam_json,
+    exam_junit,
+    exam_table,
+    judge_ran,
+    run_command,
+)
 from demur.simulate.scenario import builtin_scenarios, scenario_named
 from demur.simulate.settings import SIMULATOR_SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from demur.simulate.engine import Truth
     from demur.simulate.exam import ExamResult
     from demur.simulate.server.run import RunningSimulator
     from demur.simulate.settings import SimulatorOptions
-    from demur.simulate.truth import Truth
 
 __all__ = ["add_parser"]
 

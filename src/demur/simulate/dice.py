@@ -1,8 +1,4 @@
-"""What falls by chance, when the same request and seed must give the same bytes?
-
-Laws: every draw is a function of the key and its label, so the order of draws does not matter and a new kind of draw
-moves no other; draws with different labels are independent as far as BLAKE2b is.
-"""
+"""Draws that are functions of the request and a seed, so that the same request gives the same bytes."""
 
 from __future__ import annotations
 
@@ -45,12 +41,14 @@ class Dice:
         return self._number(label) % below
 
     def _number(self, label: str) -> int:
+        # Keyed by its label: the order of draws does not matter, and a new kind of draw changes no other.
         return int.from_bytes(blake2b(label.encode(), key=self.key, digest_size=_DRAW_BYTES).digest())
 
 
 def dice_for(seed: int, *parts: bytes) -> Dice:
-    """Return the draws of a request, given by its parts (path, body, number of the attempt); no two joins collide."""
+    """Return the draws of a request, given by its parts (path, body, number of the attempt)."""
     mixed = blake2b(str(seed).encode(), digest_size=_KEY_BYTES)
     for part in parts:
+        # With its length, so that no two ways to cut the same bytes into parts collide.
         mixed.update(len(part).to_bytes(8) + part)
     return Dice(mixed.digest())

@@ -1,7 +1,6 @@
-"""What does the simulator answer, and what is true about the answer? Joins the prompt detector and the scenarios.
+"""What the simulator answers, and what is true about the answer.
 
-Laws: harm takes precedence over jailbreak; all user turns and all their text parts are read; a switch that is off hides what
-it looks for, not the scenario's other rules; the same call and seed give the same reply, whatever came before.
+The same call and seed give the same reply, whatever came before. Harm takes precedence over jailbreak; all user turns are read.
 """
 
 from __future__ import annotations
@@ -16,11 +15,18 @@ from demur.model.exchange import Message, Shape, TextPart
 from demur.model.verdict import Outcome
 from demur.simulate.dice import dice_for
 from demur.simulate.phrasebook import fold_topic, refusal_message
-from demur.simulate.reply import Asked, Plan, build_reply, is_free, outcome_of, worded
+from demur.simulate.reply import (
+    TOKENS_PER_MESSAGE,
+    Asked,
+    Plan,
+    build_reply,
+    count_tokens,
+    is_free,
+    outcome_of,
+    worded,
+)
 from demur.simulate.scenario import Fault, Way, scenario_named, scenario_of_model
 from demur.simulate.settings import SAFETY_MESSAGE, SafetySettings, SimulatorSettings
-from demur.simulate.tokens import TOKENS_PER_MESSAGE, count_tokens
-from demur.simulate.truth import Truth
 from demur.wire.blocks import SYSTEM_ROLES
 
 if TYPE_CHECKING:
@@ -35,6 +41,7 @@ __all__ = [
     "Call",
     "Simulated",
     "Simulator",
+    "Truth",
     "is_jailbreak_attempt",
     "prepend_safety_message",
     "should_refuse_request",
@@ -64,6 +71,37 @@ class Call:
     schema: bytes | None = None
     usage: bool = True
     host: Shape | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """The label of one reply: what was done, not what was detected, without prompt or answer.
+
+    `topic` is what the prompt is about, `category` what the reply declines for.
+    """
+
+    id: str
+    outcome: Outcome
+    way: Way | None
+    topic: str
+    category: str | None
+    style: str | None
+    language: str | None
+    scenario: str
+    fault: Fault | None
+    shape: Shape
+    model: str
+    stream: bool
+
+    def header(self) -> str:
+        """Return the label as one header: the outcome, then what else there is to say."""
+        said = (("way", self.way), ("category", self.category), ("style", self.style), ("language", self.language))
+        named = [f"{name}={value}" for name, value in (*said, ("fault", self.fault)) if value is not None]
+        return "; ".join([str(self.outcome), *named, f"topic={self.topic}", f"scenario={self.scenario}"])
+
+    def line(self) -> bytes:
+        """Return the label as one line of JSON."""
+        return msgspec.json.encode(self) + b"\n"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,6 @@
-"""In which words does the simulator decline?
+"""The words of the simulator: how it declines, and what it says when it answers.
 
-Laws: the words are data (`phrases.toml`); every language has every style; every topic has a message that names it, and
-only self-harm's names help for the mind.
+The words are data (`phrases.toml`, `answers.toml`) and never the prompt's own. Every language has every style.
 """
 
 from __future__ import annotations
@@ -9,10 +8,23 @@ from __future__ import annotations
 import tomllib
 from functools import cache
 from importlib import resources
+from typing import TYPE_CHECKING
 
 import msgspec
 
-__all__ = ["LANGUAGES", "STYLES", "TOPICS", "fold_topic", "partial_text", "refusal_message", "refusal_text"]
+if TYPE_CHECKING:
+    from demur.simulate.dice import Dice
+
+__all__ = [
+    "LANGUAGES",
+    "STYLES",
+    "TOPICS",
+    "answer_text",
+    "fold_topic",
+    "partial_text",
+    "refusal_message",
+    "refusal_text",
+]
 
 LANGUAGES = ("en", "de", "fr", "es", "it", "pt", "ru", "zh", "ja", "ko", "ar", "hi")
 STYLES = ("soft", "curt", "moral", "redirect", "capability")
@@ -31,6 +43,12 @@ TOPICS = (
 )
 
 
+class _Answers(msgspec.Struct, frozen=True):
+    openings: list[str]
+    middles: list[str]
+    ends: list[str]
+
+
 class _Phrases(msgspec.Struct, frozen=True):
     topics: dict[str, str]
     folds: dict[str, str]
@@ -40,12 +58,20 @@ class _Phrases(msgspec.Struct, frozen=True):
 
 @cache
 def _phrases() -> _Phrases:
-    text = resources.files("demur.simulate").joinpath("phrases.toml").read_text(encoding="utf-8")
-    return msgspec.convert(tomllib.loads(text), _Phrases)
+    return msgspec.convert(_data_file("phrases.toml"), _Phrases)
+
+
+@cache
+def _answers() -> _Answers:
+    return msgspec.convert(_data_file("answers.toml"), _Answers)
+
+
+def _data_file(name: str) -> dict[str, object]:
+    return tomllib.loads(resources.files("demur.simulate").joinpath(name).read_text(encoding="utf-8"))
 
 
 def fold_topic(category: str) -> str:
-    """Return the topic under which the simulator answers a detector's category; a strange one is `other`."""
+    """Return the topic under which the simulator answers a detector's category; an unknown one is `other`."""
     topic = _phrases().folds.get(category, category)
     return topic if topic in TOPICS else "other"
 
@@ -63,3 +89,11 @@ def refusal_text(language: str, style: str) -> str:
 def partial_text(language: str) -> str:
     """Return an answer to one half that declines the other."""
     return _phrases().partial[language]
+
+
+def answer_text(dice: Dice, choice: int) -> str:
+    """Return a plausible answer to a harmless prompt."""
+    words = _answers()
+    parts = (("opening", words.openings), ("middle", words.middles), ("end", words.ends))
+    # The label has the number of the choice, so that each choice of a response has a draw of its own.
+    return " ".join(dice.pick(f"{name} {choice}", part) for name, part in parts)

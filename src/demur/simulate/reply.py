@@ -1,13 +1,16 @@
-"""What does each provider send when it answers, refuses, filters or blocks?
+"""What each provider sends when it answers, refuses, filters or blocks.
 
-Laws: a reply says what its way says, in the provider's own fields (a provider without a refusal field filters instead);
-refusals by a provider's own field cost no tokens, everything else is counted; ids and times come from the draw.
+A reply says what its way says, in the provider's own fields; a provider without a refusal field filters instead. Ids and times come
+from the draw, and tokens are estimated.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
+
+import msgspec
 
 from demur.model.exchange import (
     Choice,
@@ -22,11 +25,8 @@ from demur.model.exchange import (
     Usage,
 )
 from demur.model.verdict import Outcome
-from demur.simulate.answers import answer_text
-from demur.simulate.instance import instance_of
-from demur.simulate.phrasebook import LANGUAGES, STYLES, partial_text, refusal_message, refusal_text
+from demur.simulate.phrasebook import LANGUAGES, STYLES, answer_text, partial_text, refusal_message, refusal_text
 from demur.simulate.scenario import ANY, Way
-from demur.simulate.tokens import count_tokens, first_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +34,18 @@ if TYPE_CHECKING:
     from demur.model.exchange import Part
     from demur.simulate.dice import Dice
 
-__all__ = ["Asked", "Plan", "build_reply", "is_free", "outcome_of", "worded"]
+__all__ = [
+    "TOKENS_PER_MESSAGE",
+    "Asked",
+    "Plan",
+    "build_reply",
+    "count_tokens",
+    "first_tokens",
+    "instance_of",
+    "is_free",
+    "outcome_of",
+    "worded",
+]
 
 _EPOCH_S = 1_750_000_000
 _SPAN_S = 10_000_000
@@ -279,3 +290,80 @@ def _guardrail(plan: Plan, dice: Dice) -> Signal:
     guardrail = dice.word("guardrail", 12)
     path = f"trace.guardrail.inputAssessment.{guardrail}.contentPolicy.filters[0].action"
     return Signal(SignalKind.FILTER_FLAG, path, "BLOCKED", category=category, severity="HIGH", detail="contentPolicy")
+
+
+TOKENS_PER_MESSAGE = 4
+"""What chat formats add around each message."""
+
+# About four letters of an alphabet per token, one for each sign of Chinese, Japanese or Korean and for each run of others.
+_PIECE = re.compile(r"[぀-ヿ㐀-鿿가-힯]|\w{1,4}|[^\w\s]{1,3}")
+
+
+def count_tokens(text: str) -> int:
+    """Return about how many tokens a text has."""
+    return max(1, sum(1 for _ in _PIECE.finditer(text))) if text else 0
+
+
+def first_tokens(text: str, limit: int) -> str:
+    """Return as much of a text as `limit` tokens hold."""
+    for number, piece in enumerate(_PIECE.finditer(text)):
+        if number >= limit:
+            return text[: piece.start()].rstrip()
+    return text
+
+
+# Definitions may refer to themselves, once or many times, so depth and size are bounded.
+_MAX_DEPTH = 12
+_MAX_ITEMS = 12
+_MAX_VALUES = 5_000
+_SCALARS: dict[str, object] = {"string": "simulated", "integer": 1, "number": 1.0, "boolean": True, "null": None}
+
+
+def instance_of(schema: bytes) -> str:
+    """Return a JSON text of the schema; an empty object if it is none."""
+    whole: object = msgspec.json.decode(schema)
+    found = _Schema(whole).value(whole, _MAX_DEPTH) if _is_table(whole) else {}
+    return msgspec.json.encode(found).decode()
+
+
+@dataclass(slots=True)
+class _Schema:
+    """A schema that values are built from, and how many more are allowed."""
+
+    whole: object
+    left: int = _MAX_VALUES
+
+    def value(self, schema: object, depth: int) -> object:
+        """Return a value of a part of the schema; null beyond the bounds."""
+        self.left -= 1
+        if not _is_table(schema) or depth == 0 or self.left < 0:
+            return None
+        if "const" in schema:
+            return schema["const"]
+        for key in ("enum", "anyOf", "oneOf", "allOf"):
+            found = schema.get(key)
+            if isinstance(found, list) and found:
+                return found[0] if key == "enum" else self.value(found[0], depth - 1)
+        if isinstance(schema.get("$ref"), str):
+            found = self.whole
+            for step in str(schema["$ref"]).removeprefix("#").strip("/").split("/"):
+                found = found.get(step) if step and _is_table(found) else found
+            return self.value(found, depth - 1)
+        return self._typed(schema, depth)
+
+    def _typed(self, schema: dict[str, object], depth: int) -> object:
+        """Return a value of the type that a schema names; what is not understood is a string."""
+        kind = schema.get("type")
+        kind = kind[0] if isinstance(kind, list) and kind else kind
+        if kind == "object" or "properties" in schema:
+            fields = schema.get("properties")
+            return {name: self.value(part, depth - 1) for name, part in fields.items()} if _is_table(fields) else {}
+        if kind == "array":
+            least = schema.get("minItems")
+            count = min(least, _MAX_ITEMS) if isinstance(least, int) else 1
+            return [self.value(schema.get("items", {}), depth - 1) for _ in range(count)]
+        return _SCALARS.get(kind, "simulated") if isinstance(kind, str) else "simulated"
+
+
+def _is_table(value: object) -> TypeGuard[dict[str, object]]:
+    return isinstance(value, dict)

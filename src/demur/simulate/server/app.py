@@ -1,7 +1,7 @@
-"""A model server that refuses in every provider's shape: which bytes answer which request?
+"""The model server: which bytes answer which request.
 
-Laws: the same request, settings and seed give the same bytes; every reply to a well-formed request carries its truth in
-`x-demur-truth`; whatever is sent here, an answer in the provider's own shape comes back.
+The same request, settings and seed give the same bytes. Every reply to a valid request carries its truth in `x-demur-truth`, and
+whatever is sent here, an answer in the provider's own shape comes back.
 """
 
 from __future__ import annotations
@@ -15,12 +15,10 @@ from demur.http.asgi import ClientGoneError, LateBodyError, is_json, read_body
 from demur.model.exchange import Shape
 from demur.simulate.engine import Simulator
 from demur.simulate.scenario import Fault
-from demur.simulate.server.calls import Knock, call_of, plain_call
 from demur.simulate.server.checks import first_problem
-from demur.simulate.server.errors import UNKNOWN_URL, Problem, error_reply
-from demur.simulate.server.http import JSON, Outgoing, broken, send_outgoing
 from demur.simulate.server.lists import model_body, models_body, moderation_body, tokens_body
-from demur.simulate.server.routes import Door, Route, route_of, shape_of_path
+from demur.simulate.server.requests import Endpoint, RawRequest, call_of, route_of, shape_of_path
+from demur.simulate.server.responses import JSON, UNKNOWN_URL, Outgoing, Problem, broken, error_reply, send_outgoing
 from demur.wire import eventstream, sse
 from demur.wire.fields import decode, encode
 from demur.wire.shapes import CODECS
@@ -29,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from demur.http.asgi import Receive, Scope, Send
-    from demur.simulate.engine import Call, Simulated
-    from demur.simulate.truth import Truth
+    from demur.simulate.engine import Call, Simulated, Truth
+    from demur.simulate.server.requests import Route
     from demur.wire.interface import JsonObject
 
 __all__ = ["SimulatorApp"]
@@ -61,36 +59,33 @@ class SimulatorApp:
         """Answer one request."""
         if scope["type"] != "http":
             return
-        try:
-            outgoing = await self._outgoing(scope, receive)
-        except ClientGoneError:
-            return
-        await send_outgoing(outgoing, self.simulator.settings, receive=receive, send=send)
-
-    async def _outgoing(self, scope: Scope, receive: Receive) -> Outgoing:
         path, method = scope["path"], scope["method"]
         route = route_of(path)
         if route is None:
             missing = Problem(404, f"Invalid URL ({method} {path})", code=UNKNOWN_URL)
-            return _failed(missing, shape_of_path(path))
-        if method != route.method and (method, route.method) != ("HEAD", "GET"):
+            outgoing = _failed(missing, shape_of_path(path))
+        elif method != route.method and (method, route.method) != ("HEAD", "GET"):
             wrong = Problem(405, f"Not allowed to {method} on {path}.", code="method_not_supported")
-            return _failed(wrong, route.shape, allow=route.method)
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        if route.method == "GET":
-            return self._listed(route, headers)
-        try:
-            found = await self._posted(route, scope, receive, headers=headers)
-        except ClientGoneError:
-            raise
-        except Exception:  # noqa: BLE001 — the outermost layer: a fault of ours is a 500 of the provider's
-            found = Problem(500, "The simulator met a fault of its own.")
-        return _failed(found, route.shape) if isinstance(found, Problem) else found
+            outgoing = _failed(wrong, route.shape, allow=route.method)
+        else:
+            headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+            try:
+                found = (
+                    self._get(route, headers)
+                    if route.method == "GET"
+                    else await self._post(route, scope, receive, headers=headers)
+                )
+            except ClientGoneError:
+                return
+            except Exception:  # noqa: BLE001 — the outermost layer: a fault of ours is a 500 of the provider's
+                found = Problem(500, "The simulator met a fault of its own.")
+            outgoing = _failed(found, route.shape) if isinstance(found, Problem) else found
+        await send_outgoing(outgoing, self.simulator.settings, receive=receive, send=send)
 
-    async def _posted(
+    async def _post(
         self, route: Route, scope: Scope, receive: Receive, *, headers: Mapping[str, str]
     ) -> Outgoing | Problem:
-        """Return the reply to a POST, or what is wrong with it before it is read."""
+        """Return the reply to a POST, or what is wrong with it."""
         if not is_json(scope):
             kind = headers["content-type"][:100]
             message = f"Unsupported content type: '{kind}'. Use 'application/json'."
@@ -101,62 +96,70 @@ class SimulatorApp:
             return Problem(_LATE, "The request did not come in time.", code="request_timeout")
         except SizeLimitError:
             return Problem(413, "The request is too large.", code="request_too_large")
-        knock = Knock(scope["path"], scope["query_string"].decode("latin-1"), headers, body)
+        raw = RawRequest(scope["path"], scope["query_string"].decode("latin-1"), headers, body)
         if len(body) > _LONG_BYTES:
-            # Megabytes are read for seconds, in which other clients' streams must go on.
-            return await asyncio.to_thread(self._answered, route, knock)
-        return self._answered(route, knock)
+            # Megabytes take seconds to read, during which other clients' streams must go on.
+            return await asyncio.to_thread(self._answer, route, raw)
+        return self._answer(route, raw)
 
-    def _listed(self, route: Route, headers: Mapping[str, str]) -> Outgoing:
+    def _get(self, route: Route, headers: Mapping[str, str]) -> Outgoing | Problem:
         """Return what a GET asks for: models, or a sign of life."""
-        if route.door is Door.HEALTH:
-            return _plain_outgoing({"status": "ok"})
+        if route.endpoint is Endpoint.HEALTH:
+            return _json_outgoing({"status": "ok"})
         # All three list their models at the same path; only the headers tell them apart.
         shape = Shape.ANTHROPIC if "anthropic-version" in headers else route.shape
         shape = Shape.GEMINI if "x-goog-api-key" in headers else shape
         known = self.simulator.settings.models
-        if route.door is Door.MODELS:
-            return _plain_outgoing(models_body(known, shape))
+        if route.endpoint is Endpoint.MODELS:
+            return _json_outgoing(models_body(known, shape))
         found = None if known and route.model not in known else model_body(route.model, shape)
-        return _failed(_no_model(route.model, shape), shape) if found is None else _plain_outgoing(found)
+        return _failed(_no_model(route.model, shape), shape) if found is None else _json_outgoing(found)
 
-    def _answered(self, route: Route, knock: Knock) -> Outgoing | Problem:
+    def _answer(self, route: Route, raw: RawRequest) -> Outgoing | Problem:
         """Return the reply to a body, or what is wrong with it."""
         try:
-            plain = plain_call(route, knock)
-            return self._simulated(plain, knock) if plain is not None else self._general(route, knock)
-        except (ShapeError, UsageError) as exc:
-            return Problem(400, str(exc))
-
-    def _general(self, route: Route, knock: Knock) -> Outgoing | Problem:
-        try:
-            body = decode(knock.body)
+            body = decode(raw.body)
         except ShapeError:
             return _NOT_JSON
         if not isinstance(body, dict):
             return _NOT_JSON
-        if route.door is Door.MODERATIONS:
-            return _moderated(body, self.simulator)
-        if route.door is Door.TOKENS:
-            return _plain_outgoing(tokens_body(knock.body.decode("utf-8", "replace"), route.shape))
-        problem = first_problem(body, route.shape, model_in_path=bool(route.model))
-        return problem or self._simulated(call_of(route, knock, body), knock)
+        if route.endpoint is Endpoint.MODERATIONS:
+            return self._moderate(body)
+        if route.endpoint is Endpoint.TOKENS:
+            return _json_outgoing(tokens_body(raw.body.decode("utf-8", "replace"), route.shape))
+        try:
+            problem = first_problem(body, route.shape, model_in_path=bool(route.model))
+            return problem or self._simulate(call_of(route, raw, body), raw)
+        except (ShapeError, UsageError) as exc:
+            return Problem(400, str(exc))
 
-    def _simulated(self, call: Call, knock: Knock) -> Outgoing | Problem:
+    def _simulate(self, call: Call, raw: RawRequest) -> Outgoing | Problem:
         known = self.simulator.settings.models
         if known and call.request.model not in known:
             return _no_model(call.request.model, call.shape)
         simulated = self.simulator.answer(call)
         if self.note is not None:
             self.note(simulated.truth)
-        outgoing = _written(simulated, knock)
+        outgoing = _write(simulated, raw)
         return broken(outgoing, simulated.truth.fault) if simulated.truth.fault else outgoing
 
+    def _moderate(self, body: JsonObject) -> Outgoing | Problem:
+        given = body.get("input")
+        if given is None:
+            return Problem(400, "Missing required parameter: 'input'.", "input", "missing_required_parameter")
+        found = moderation_body(given, body.get("model"), judge=self.simulator.judge)
+        return (
+            Problem(400, "Invalid type for 'input'.", "input", "invalid_type")
+            if found is None
+            else _json_outgoing(found)
+        )
 
+
+# A scenario's name, which a client may give, becomes part of a header: it must not add another.
 _ONE_LINE = bytes(c if c not in b"\r\n\0" else ord(" ") for c in range(256))
 
 
-def _written(simulated: Simulated, knock: Knock) -> Outgoing:
+def _write(simulated: Simulated, raw: RawRequest) -> Outgoing:
     """Return the bytes of a reply, its truth among the headers."""
     shape, response, truth = simulated.shape, simulated.response, simulated.truth
     label = truth.header().encode("ascii", "replace").translate(_ONE_LINE)
@@ -167,33 +170,21 @@ def _written(simulated: Simulated, knock: Knock) -> Outgoing:
         return Outgoing(status, (*more, *headers), (body,))
     if response.error is not None or not truth.stream:
         return Outgoing(response.status, headers, (encode(CODECS[shape].write_response(response)),))
-    kind, pieces = _streamed(simulated, knock)
+    kind, pieces = _write_stream(simulated, raw)
     return Outgoing(200, headers, pieces, kind, stream=True)
 
 
-def _streamed(simulated: Simulated, knock: Knock) -> tuple[bytes, tuple[bytes, ...]]:
+def _write_stream(simulated: Simulated, raw: RawRequest) -> tuple[bytes, tuple[bytes, ...]]:
     """Return the media type and the pieces of a stream."""
     events = CODECS[simulated.shape].write_stream(simulated.response, piece_chars=simulated.piece_chars)
     if simulated.shape is Shape.BEDROCK:
         return eventstream.MEDIA_TYPE.encode(), tuple(map(eventstream.frame, events))
-    if simulated.shape is Shape.GEMINI and "alt=sse" not in knock.query:
+    if simulated.shape is Shape.GEMINI and "alt=sse" not in raw.query:
         # Without `alt=sse` the API streams one JSON array.
         listed = [event.data.encode() for event in events]
         starts = (b"[", *[b",\r\n"] * (len(listed) - 1))
         return JSON, (*(a + b for a, b in zip(starts, listed, strict=True)), b"]")
     return b"text/event-stream; charset=utf-8", tuple(map(sse.encode, events))
-
-
-def _moderated(body: JsonObject, simulator: Simulator) -> Outgoing | Problem:
-    given = body.get("input")
-    if given is None:
-        return Problem(400, "Missing required parameter: 'input'.", "input", "missing_required_parameter")
-    found = moderation_body(given, body.get("model"), judge=simulator.judge)
-    return (
-        _plain_outgoing(found)
-        if found is not None
-        else Problem(400, "Invalid type for 'input'.", "input", "invalid_type")
-    )
 
 
 def _no_model(name: str, shape: Shape) -> Problem:
@@ -208,7 +199,7 @@ def _no_model(name: str, shape: Shape) -> Problem:
             return Problem(404, f"The model '{name}' does not exist.", "model", "model_not_found")
 
 
-def _plain_outgoing(body: JsonObject) -> Outgoing:
+def _json_outgoing(body: JsonObject) -> Outgoing:
     return Outgoing(200, (), (encode(body),))
 
 

@@ -1,7 +1,7 @@
-"""What is wrong with this request, in the order in which the provider would notice?
+"""What is wrong with a request, in the order in which its provider would notice.
 
-Laws: a check yields problems and stops at the first that is asked for, so later lines may trust earlier ones; what the
-official clients send is never a problem; fields that nobody here reads are nobody's problem.
+A check is a generator of problems of which only the first is taken, so later lines may rely on earlier ones. What the official
+clients send is never a problem, and fields that nobody here reads are not checked.
 """
 
 from __future__ import annotations
@@ -9,25 +9,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from demur.model.exchange import Shape
-from demur.simulate.server.checks_plain import (
-    WANTED,
-    anthropic_problems,
-    bedrock_problems,
-    gemini_problems,
-    is_of,
-)
-from demur.simulate.server.errors import BAD_REQUEST, Problem
+from demur.simulate.server.responses import BAD_REQUEST, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from demur.wire.interface import JsonObject
 
-__all__ = ["MOST_CHOICES", "MOST_PENALTY", "MOST_TEMPERATURE", "first_problem"]
+__all__ = ["first_problem"]
 
-MOST_CHOICES = 128
-MOST_PENALTY = 2
-MOST_TEMPERATURE = 2
+_MAX_CHOICES = 128
+_MAX_PENALTY = 2
+_MAX_TEMPERATURE = 2
 _CHAT_ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 _CHAT_PARTS = ("text", "image_url", "input_audio", "file", "refusal")
 _NEEDED_IN_PART = {"text": str, "image_url": dict, "input_audio": dict, "file": dict, "refusal": str}
@@ -43,6 +36,23 @@ _NAMES: tuple[tuple[type | tuple[type, ...], str], ...] = (
     (list, "an array"),
     (dict, "an object"),
 )
+_WANTED = {str: "a string", int: "an integer", bool: "a boolean", list: "an array", dict: "an object"}
+"""What each type is called in an error."""
+
+_MAX_CANDIDATES = 8
+_BLOCKS = (
+    "text",
+    "image",
+    "document",
+    "search_result",
+    "thinking",
+    "redacted_thinking",
+    "tool_use",
+    "tool_result",
+    "server_tool_use",
+    "web_search_tool_result",
+    "container_upload",
+)
 
 
 def first_problem(body: JsonObject, shape: Shape, *, model_in_path: bool) -> Problem | None:
@@ -53,11 +63,11 @@ def first_problem(body: JsonObject, shape: Shape, *, model_in_path: bool) -> Pro
         case Shape.OPENAI_RESPONSES:
             return next(_responses_problems(body, model_in_path=model_in_path), None)
         case Shape.ANTHROPIC:
-            return next(anthropic_problems(body), None)
+            return next(_anthropic_problems(body), None)
         case Shape.GEMINI:
-            return next(gemini_problems(body), None)
+            return next(_gemini_problems(body), None)
         case Shape.BEDROCK:
-            return next(bedrock_problems(body), None)
+            return next(_bedrock_problems(body), None)
 
 
 def _chat_problems(body: JsonObject, *, model_in_path: bool) -> Iterator[Problem]:
@@ -68,13 +78,13 @@ def _chat_problems(body: JsonObject, *, model_in_path: bool) -> Iterator[Problem
     for index, message in enumerate(body["messages"]):
         yield from _chat_message_problems(message, f"messages[{index}]")
     yield from _openai_field(body, "n", int)
-    yield from _openai_range(body, "n", low=1, high=MOST_CHOICES)
+    yield from _openai_range(body, "n", low=1, high=_MAX_CHOICES)
     yield from _openai_options(body)
     for name in ("max_tokens", "max_completion_tokens"):
         yield from _openai_field(body, name, int)
         yield from _openai_range(body, name, low=1)
     for name in ("presence_penalty", "frequency_penalty"):
-        yield from _openai_number(body, name, low=-MOST_PENALTY, high=MOST_PENALTY)
+        yield from _openai_number(body, name, low=-_MAX_PENALTY, high=_MAX_PENALTY)
     yield from _openai_field(body, "seed", int)
     yield from _openai_field(body, "stream_options", dict)
     if body.get("stream_options"):
@@ -177,7 +187,7 @@ def _input_part_problems(part: object, place: str) -> Iterator[Problem]:
 
 def _openai_options(body: JsonObject) -> Iterator[Problem]:
     yield from _openai_field(body, "stream", bool)
-    yield from _openai_number(body, "temperature", low=0, high=MOST_TEMPERATURE)
+    yield from _openai_number(body, "temperature", low=0, high=_MAX_TEMPERATURE)
     yield from _openai_number(body, "top_p", low=0, high=1)
     yield from _openai_field(body, "user", str)
     yield from _openai_field(body, "tools", list)
@@ -196,8 +206,8 @@ def _openai_field(
     path, value = f"{place}.{name}" if place else name, body.get(name)
     if value is None and required:
         yield _missing(path)
-    if value is not None and not is_of(value, kind):
-        yield _wrong_type(path, WANTED[kind], value)
+    if value is not None and not _is_of(value, kind):
+        yield _wrong_type(path, _WANTED[kind], value)
 
 
 def _openai_range(body: JsonObject, name: str, *, low: int, high: int | None = None) -> Iterator[Problem]:
@@ -231,3 +241,117 @@ def _wrong_type(path: str, wanted: str, got: object) -> Problem:
 def _wrong_value(path: str, got: str, known: tuple[str, ...]) -> Problem:
     names = ", ".join(f"'{word}'" for word in known)
     return Problem(BAD_REQUEST, f"Invalid value: '{got[:100]}'. Supported values are: {names}.", path, "invalid_value")
+
+
+def _anthropic_problems(body: JsonObject) -> Iterator[Problem]:
+    """Yield what is wrong with a request for a message."""
+    yield from _required_field(body, "model", str)
+    yield from _required_field(body, "max_tokens", int)
+    if body["max_tokens"] < 1:
+        yield Problem(BAD_REQUEST, "max_tokens: Input should be greater than or equal to 1")
+    yield from _required_field(body, "messages", list)
+    if not body["messages"]:
+        yield Problem(BAD_REQUEST, "messages: at least one message is required")
+    for index, message in enumerate(body["messages"]):
+        yield from _anthropic_turn_problems(message, f"messages.{index}")
+    yield from _number_problems(body, "temperature", high=1)
+    if "stream" in body:
+        yield from _required_field(body, "stream", bool)
+
+
+def _anthropic_turn_problems(message: JsonObject, place: str) -> Iterator[Problem]:
+    yield from _turn_problems(message, place, roles=("user", "assistant"))
+    content = message.get("content")
+    if not isinstance(content, str | list):
+        yield Problem(BAD_REQUEST, f"{place}.content: Input should be a valid list or string")
+    if not content and message["role"] == "user":
+        yield Problem(BAD_REQUEST, f"{place}: user messages must have non-empty content")
+    for number, block in enumerate(content if isinstance(content, list) else ()):
+        kind = block.get("type") if isinstance(block, dict) else None
+        if kind not in _BLOCKS:
+            yield Problem(BAD_REQUEST, f"{place}.content.{number}: Input should have a known 'type', not {kind!r}")
+        if kind == "text" and not isinstance(block.get("text"), str):
+            yield Problem(BAD_REQUEST, f"{place}.content.{number}.text.text: Field required")
+
+
+def _gemini_problems(body: JsonObject) -> Iterator[Problem]:
+    """Yield what is wrong with a request for content."""
+    contents = body.get("contents")
+    if not isinstance(contents, list) or not contents:
+        yield Problem(BAD_REQUEST, "* GenerateContentRequest.contents: contents is not specified")
+        return
+    for index, content in enumerate(contents):
+        place = f"contents[{index}]"
+        parts = content.get("parts") if isinstance(content, dict) else None
+        if not isinstance(parts, list) or not parts:
+            yield Problem(BAD_REQUEST, f"* GenerateContentRequest.{place}.parts: contents.parts must not be empty.")
+        elif content.get("role", "user") not in ("user", "model", "function"):
+            yield Problem(BAD_REQUEST, "Please use a valid role: user, model.")
+    config = body.get("generationConfig") or body.get("generation_config") or {}
+    if not isinstance(config, dict):
+        yield Problem(BAD_REQUEST, "Invalid value at 'generation_config'")
+        return
+    count = config.get("candidateCount", config.get("candidate_count"))
+    if count is not None and not (_is_of(count, int) and 1 <= count <= _MAX_CANDIDATES):
+        yield Problem(BAD_REQUEST, f"candidate_count must be between 1 and {_MAX_CANDIDATES}, but got {count!r}")
+    yield from _number_problems(config, "temperature", high=2)
+    yield from _limit_problems(config, "maxOutputTokens")
+
+
+def _bedrock_problems(body: JsonObject) -> Iterator[Problem]:
+    """Yield what is wrong with a turn of a conversation."""
+    yield from _required_field(body, "messages", list)
+    for index, message in enumerate(body["messages"]):
+        place = f"messages.{index}"
+        yield from _turn_problems(message, place, roles=("user", "assistant"))
+        if not isinstance(message.get("content"), list):
+            yield Problem(BAD_REQUEST, f"{place}.content: expected a list of content blocks")
+        if not message["content"]:
+            yield Problem(BAD_REQUEST, f"The content field in the Message object at {place} is empty.")
+    if not body["messages"] or body["messages"][0]["role"] != "user":
+        yield Problem(BAD_REQUEST, "A conversation must start with a user message.")
+    config = body.get("inferenceConfig") or {}
+    if not isinstance(config, dict):
+        yield Problem(BAD_REQUEST, "inferenceConfig: expected an object")
+        return
+    yield from _number_problems(config, "temperature", high=1)
+    yield from _limit_problems(config, "maxTokens")
+
+
+def _number_problems(body: JsonObject, name: str, *, high: float) -> Iterator[Problem]:
+    value = body.get(name)
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        yield Problem(BAD_REQUEST, f"{name}: Input should be a valid number")
+    elif not 0 <= value <= high:
+        yield Problem(BAD_REQUEST, f"{name}: Input should be from 0 to {high}")
+
+
+def _limit_problems(config: JsonObject, name: str) -> Iterator[Problem]:
+    value = config.get(name)
+    if value is not None and not (_is_of(value, int) and value >= 1):
+        yield Problem(BAD_REQUEST, f"{name}: expected a whole number from 1 on, but got {value!r}")
+
+
+def _turn_problems(message: object, place: str, *, roles: tuple[str, ...]) -> Iterator[Problem]:
+    if not isinstance(message, dict):
+        yield Problem(BAD_REQUEST, f"{place}: Input should be an object")
+    elif message.get("role") is None:
+        yield Problem(BAD_REQUEST, f"{place}.role: Field required")
+    elif message["role"] not in roles:
+        said = f'Unexpected role "{message["role"]}". Allowed roles are {" and ".join(roles)}'
+        yield Problem(BAD_REQUEST, f"{place}: {said}")
+
+
+def _required_field(body: JsonObject, name: str, kind: type) -> Iterator[Problem]:
+    value = body.get(name)
+    if value is None:
+        yield Problem(BAD_REQUEST, f"{name}: Field required")
+    elif not _is_of(value, kind):
+        yield Problem(BAD_REQUEST, f"{name}: Input should be {_WANTED[kind]}")
+
+
+def _is_of(value: object, kind: type) -> bool:
+    """Return whether a value is of a type; true and false are no numbers."""
+    return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))

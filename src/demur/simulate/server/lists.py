@@ -1,7 +1,6 @@
-"""What do the small doors give: models, moderations, counts of tokens?
+"""The small endpoints: models, moderations, counts of tokens.
 
-Laws: every model that is accepted is listed, and where any is, the scenarios are, since their names are models too; a
-moderation is the verdict of the prompt detector under OpenAI's names.
+A moderation is the verdict of the prompt detector under OpenAI's names.
 """
 
 from __future__ import annotations
@@ -10,8 +9,8 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from demur.model.exchange import Shape
+from demur.simulate.reply import count_tokens
 from demur.simulate.scenario import builtin_scenarios
-from demur.simulate.tokens import count_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,6 +41,7 @@ _MODERATED = {
 
 def models_body(known: tuple[str, ...], shape: Shape) -> JsonObject:
     """Return the list of models."""
+    # Where any model is accepted the scenarios are listed, since their names are models too.
     listed = [model_body(name, shape) for name in known or ("demur-simulator", *builtin_scenarios())]
     if shape is Shape.GEMINI:
         return {"models": listed}

@@ -1,8 +1,4 @@
-"""How is the simulator started and stopped: for good from the command line, or beside a test in the same process?
-
-Laws: the port is bound before anything is said about it, so port 0 gives a free one and nobody races for it; whoever is
-given a running simulator has one that answers; it is gone afterwards.
-"""
+"""How the simulator is started and stopped: from the command line, or beside a test in the same process."""
 
 from __future__ import annotations
 
@@ -20,7 +16,7 @@ from demur.simulate.server.app import SimulatorApp
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from demur.simulate.truth import Truth
+    from demur.simulate.engine import Truth
 
 __all__ = ["RunningSimulator", "running_simulator", "serve_simulator"]
 
