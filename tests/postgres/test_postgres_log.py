@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,68 +11,35 @@ import pytest
 from tests.cli.passport.test_command import asked, run
 from tests.record.logs import busy_log
 from tests.record.store.passport_logs import ORIGIN, committed, decided, gate_in, ticking, writing
+from tests.record.store.store_laws import (
+    LAWS,
+    NAMES,
+    check_finds_tails,
+    check_many_writers,
+    killed_after,
+    sound,
+    writer_process,
+)
 
 from demur.dashboard.sql_queries import SqlQueries
 from demur.errors import StoreError, UsageError
 from demur.model.passport import Restart
 from demur.record.seal import open_sealed
-from demur.record.store.checks import StoreCheck
 from demur.record.store.disclosures import PostgresDisclosures
 from demur.record.store.location import log_place
 from demur.record.store.postgres import PostgresConnection, PostgresLog
-from demur.record.tree import inclusion_proof, is_included, leaf_hash
-from demur.record.verify import Evidence, Trust, verify
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable
+    from pathlib import Path
 
     from tests.postgres.conftest import Server
 
+    from demur.record.store.log_store import LogStore
+
 pytestmark = pytest.mark.heavy
 
-ROOT = Path(__file__).parents[2]
 Capture = pytest.CaptureFixture[str]
-GATEWAY = """
-import sys
-from pathlib import Path
-from demur.record.store.location import log_place
-from demur.record.store.sealing import utc_now
-from tests.record.store.passport_logs import decided, gate_in, writing
-
-address, folder, name, count = sys.argv[1:]
-gate = gate_in(Path(folder) / "policy")
-with writing(log_place(address, folder), clock=utc_now) as writer:
-    print("ready", flush=True)
-    sys.stdin.readline()
-    for number in range(int(count)):
-        writer.submit(decided(gate, f"{name}-{number % 3}" if number % 4 else "shared")).receipt.result()
-        print(number, flush=True)
-"""
-
-
-@contextmanager
-def gateway(address: str, folder: Path, name: str, count: int) -> Iterator[subprocess.Popen[str]]:
-    """A process with a key of its own that writes to the shared log once it is told to."""
-    with subprocess.Popen(  # noqa: S603 — our own interpreter
-        [sys.executable, "-c", GATEWAY, address, str(folder), name, str(count)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
-    ) as process:
-        try:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "ready\n"
-            yield process
-        finally:
-            process.kill()
-
-
-def begin(process: subprocess.Popen[str]) -> None:
-    assert process.stdin is not None
-    process.stdin.write("go\n")
-    process.stdin.flush()
 
 
 def execute(address: str, *statements: str) -> None:
@@ -85,49 +49,17 @@ def execute(address: str, *statements: str) -> None:
     link.close()
 
 
-def sound(address: str, folders: list[Path]) -> int:
-    """Return the size of a log, having verified all of it with the keys of these gateways."""
-    keys = tuple(key for folder in folders for key in log_place(address, str(folder)).keys().public())
-    store = PostgresLog(address, read_only=True)
-    with store.snapshot():
-        check = StoreCheck(store)
-        found = verify(check.envelopes(), Trust(ORIGIN, keys), Evidence(tuple(store.checkpoints())))
-        check.close()
-    store.close()
-    assert (found.faults, check.faults) == ((), [])
-    return found.records
+@pytest.mark.parametrize("law", LAWS)
+def test_the_laws_of_every_store_hold(database: str, law: Callable[[LogStore], None]) -> None:
+    """The shared store keeps what every store of a log keeps."""
+    with closing(PostgresLog(database, origin=ORIGIN)) as store:
+        law(store)
 
 
-def test_the_store_keeps_the_port_of_the_record_stage(database: str) -> None:
-    """What is appended is read back byte for byte, with the frontier, nodes, tails and proofs of the same tree."""
-    made = busy_log(11)
-    store = PostgresLog(database, origin=ORIGIN)
-    assert store.append(made.envelopes[:4]) == range(4)
-    assert store.append(made.envelopes[4:]) == range(4, 11)
-    assert list(store.read(2, 7)) == made.envelopes[2:7]
-    assert store.frontier() == made.tree.frontier
-    tail = store.session_tail("a")
-    assert tail is not None
-    assert (tail.seq, tail.leaf) == made.tails["a"]
-    assert store.session_tail("nobody") is None
-    asked = ["nobody", "b", "{a,b}", "a", "NULL", 'q"', "\\"]
-    assert store.session_tails(asked) == {name: store.session_tail(name) for name in asked}
-    assert store.session_tails(["a"]) == {"a": tail}
-    assert store.session_tails([]) == {}
-    row = store.session_entry("a", 1)
-    assert row is not None
-    assert row.index == 2
-    root, leaf = made.tree.frontier.root(), leaf_hash(made.envelopes[5])
-    assert is_included(leaf, 5, size=11, root=root, proof=inclusion_proof(5, 11, store.node))
-    note = made.checkpoint()
-    more = note + note.splitlines(keepends=True)[-1]
-    for given in (note, more, note):
-        store.add_checkpoint(11, given)
-    assert list(store.checkpoints()) == [more]
-    with pytest.raises(UsageError, match="does not follow"):
-        store.append([made.envelopes[0]])
-    assert store.frontier().size == 11
-    store.close()
+def test_sessions_of_any_name_are_asked_for_at_once(database: str) -> None:
+    """Whatever their names, the tails asked for together are those asked for one by one."""
+    with closing(PostgresLog(database, origin=ORIGIN)) as store:
+        check_finds_tails(store, NAMES)
 
 
 def test_a_log_keeps_its_name_and_version(database: str) -> None:
@@ -154,39 +86,17 @@ def test_many_open_an_empty_database_at_once(database: str) -> None:
 
 def test_many_gateways_write_one_log(database: str, tmp_path: Path) -> None:
     """Three processes with a key each, a session shared among them, make one sound log with every record of each."""
-    folders = [tmp_path / name for name in "xyz"]
-    with (
-        gateway(database, folders[0], "x", 40) as x,
-        gateway(database, folders[1], "y", 40) as y,
-        gateway(database, folders[2], "z", 40) as z,
-    ):
-        for process in (x, y, z):
-            begin(process)
-        for process in (x, y, z):
-            assert process.stdout is not None
-            assert len(process.stdout.read().splitlines()) == 40
-            assert process.wait() == 0
-    assert sound(database, folders) == 120
-    store = PostgresLog(database, read_only=True)
-    shared = store.session_tail("shared")
-    store.close()
-    assert shared is not None
-    assert shared.seq == 29
+    check_many_writers([log_place(database, str(tmp_path / name)) for name in "xyz"])
 
 
 def test_a_gateway_killed_in_the_middle_loses_nothing_acknowledged(database: str, tmp_path: Path) -> None:
     """After a kill the log is sound, holds all that was acknowledged, and the next start says that it was a crash."""
-    with gateway(database, tmp_path, "x", 100_000) as process:
-        begin(process)
-        assert process.stdout is not None
-        for _ in range(40):
-            process.stdout.readline()
-        process.kill()
-        acknowledged = 40 + process.stdout.read().count("\n")
+    place = log_place(database, str(tmp_path))
+    with writer_process(place, "x", 100_000) as process:
+        acknowledged = killed_after(process, 40)
     # The server lets go of a dead client's locks once it notices: waiting for one that excludes all others is noticing.
     execute(database, f"SELECT pg_advisory_lock({0x64656D7572_02})")
-    assert sound(database, [tmp_path]) >= acknowledged
-    place = log_place(database, str(tmp_path))
+    assert sound(place) >= acknowledged
     with writing(place, clock=ticking(start="2099-01-01T00:00:00.000000Z")):
         pass
     store = place.open(read_only=True)
@@ -210,7 +120,7 @@ def test_a_writer_survives_a_lost_connection(database: str, tmp_path: Path) -> N
         )
         assert isinstance(writer.submit(decided(gate)).receipt.exception(timeout=30), StoreError)
         writer.submit(decided(gate)).receipt.result(timeout=30)
-    assert sound(database, [tmp_path]) == 2
+    assert sound(place) == 2
 
 
 def test_writers_go_on_after_the_server_was_ended_and_started(mortal: Server, tmp_path: Path) -> None:
@@ -240,7 +150,7 @@ def test_writers_go_on_after_the_server_was_ended_and_started(mortal: Server, tm
         other.close()
     texts.close()
     question.close()
-    assert sound(address, [tmp_path]) == 2
+    assert sound(place) == 2
 
 
 def test_a_transaction_that_loses_its_server_writes_nothing(database: str) -> None:

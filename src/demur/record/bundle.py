@@ -65,6 +65,7 @@ def check_bundle(
     bundle: Bundle, keys: Sequence[PublicKey], *, origin: str, slack_s: float = CLOCK_SLACK_S
 ) -> Fault | None:
     """Return what is wrong with a bundle for someone who trusts these keys of this log; None where nothing is."""
+    # The order of the checks: a proof about an entry that nobody signed would say nothing.
     sealed = open_sealed(bundle.envelope)
     kind = seal_fault(sealed, KeyRing(keys, slack_s=slack_s))
     if kind is not None:

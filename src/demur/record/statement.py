@@ -164,6 +164,7 @@ def _passport_form(passport: Passport) -> PassportForm:
 
 
 def _read_entry(form: _Predicate, subjects: tuple[SubjectForm, ...]) -> LogEntry:
+    # Texts are in the subjects alone: in-toto's own verifiers look for digests there.
     match form:
         case PassportForm():
             return _read_passport(form, {subject.name: subject for subject in subjects})

@@ -2,110 +2,42 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import stat
 import subprocess
 import sys
-from collections import Counter
-from contextlib import closing, contextmanager
-from pathlib import Path
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.record.logs import Log, busy_log
+from tests.record.logs import busy_log
 from tests.record.store.passport_logs import ORIGIN, decided, gate_in, small_log, writing
+from tests.record.store.store_laws import (
+    LAWS,
+    NAMES,
+    check_finds_tails,
+    check_many_writers,
+    killed_after,
+    sound,
+    writer_process,
+)
 
 from demur.errors import StoreError, UsageError
 from demur.model.passport import Restart
 from demur.record.interface import SessionTail
 from demur.record.seal import open_sealed
-from demur.record.store.checks import StoreCheck
 from demur.record.store.location import log_place
 from demur.record.store.log_store import Migration, missing_steps
 from demur.record.store.sqlite import SqliteConnection, SqliteLog
-from demur.record.tree import MemoryTree, inclusion_proof, is_included, leaf_hash
-from demur.record.verify import Evidence, Trust, verify
+from demur.record.tree import MemoryTree, leaf_hash
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
 
-ROOT = Path(__file__).parents[3]
-Child = subprocess.Popen[str]
+    from demur.record.store.log_store import LogStore
+
 LOOK = "import sqlite3, sys; print(sqlite3.connect(sys.argv[1]).execute('SELECT count(*) FROM records').fetchone()[0])"
-WRITER = """
-import sys
-from collections import Counter
-from contextlib import contextmanager
-from pathlib import Path
-from demur.record.store.location import log_place
-from demur.record.store.sealing import utc_now
-from demur.record.store.writer import Durability, WriterSettings
-from tests.record.store.passport_logs import decided, gate_in, writing
-
-folder, name, count, mode, unsynced = sys.argv[1:]
-settings = WriterSettings(Durability(mode), interval_s=0.002, max_unsynced=int(unsynced), checkpoint_records=25)
-gate = gate_in(Path(folder) / f"policy-{name}")
-with writing(log_place(folder), settings=settings, clock=utc_now) as writer:
-    print("ready", flush=True)
-    sys.stdin.readline()
-    for number in range(int(count)):
-        session = f"{name}-{number % 3}" if number % 4 else "shared"
-        submission = writer.submit(decided(gate, session))
-        if submission.must_wait:
-            submission.receipt.result()
-        print(number, flush=True)
-"""
-
-
-@contextmanager
-def child(folder: Path, name: str, count: int, *, mode: str = "sync", unsynced: int = 1000) -> Iterator[Child]:
-    """A process that writes to the log once it is told to, and prints each record that it acknowledges."""
-    with subprocess.Popen(  # noqa: S603 — our own interpreter
-        [sys.executable, "-c", WRITER, str(folder), name, str(count), mode, str(unsynced)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
-def go(process: Child) -> None:
-    """Let a child begin, once it is ready."""
-    assert process.stdin is not None
-    assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
-    process.stdin.write("go\n")
-    process.stdin.flush()
-
-
-def killed_after(process: Child, records: int) -> int:
-    """Let a child write so many records, kill it while it goes on, and return how many it acknowledged."""
-    go(process)
-    assert process.stdout is not None
-    for _ in range(records):
-        process.stdout.readline()
-    process.kill()
-    # The last line may be cut; what is whole was acknowledged.
-    return records + process.stdout.read().count("\n")
-
-
-def sound(folder: Path) -> int:
-    """Return the size of a log, having verified all of it."""
-    place = log_place(str(folder))
-    store = place.open(read_only=True)
-    with store.snapshot():
-        check = StoreCheck(store)
-        found = verify(check.envelopes(), Trust(ORIGIN, place.keys().public()), Evidence(tuple(store.checkpoints())))
-        check.close()
-    store.close()
-    assert (found.faults, check.faults) == ((), [])
-    return found.records
 
 
 @pytest.fixture
@@ -115,41 +47,10 @@ def store(tmp_path: Path) -> Iterator[SqliteLog]:
         yield opened
 
 
-def test_a_store_keeps_the_port_of_the_record_stage(tmp_path: Path) -> None:
-    """What is appended is read back byte for byte, with the frontier, nodes, tails and proofs of the same tree."""
-    made = busy_log(11)
-    with_store = SqliteLog(tmp_path / "log.db", origin=ORIGIN)
-    assert with_store.append(made.envelopes[:4]) == range(4)
-    assert with_store.append(made.envelopes[4:]) == range(4, 11)
-    assert list(with_store.read(2, 7)) == made.envelopes[2:7]
-    assert with_store.frontier() == made.tree.frontier
-    tail = with_store.session_tail("a")
-    assert tail is not None
-    assert (tail.seq, tail.leaf) == made.tails["a"]
-    assert with_store.session_tail("nobody") is None
-    root, leaf = made.tree.frontier.root(), leaf_hash(made.envelopes[5])
-    assert is_included(leaf, 5, size=11, root=root, proof=inclusion_proof(5, 11, with_store.node))
-    with_store.close()
-
-
-def test_a_checkpoint_with_more_signatures_replaces_the_earlier(store: SqliteLog) -> None:
-    """Of two checkpoints of one size the one that carries more signatures is kept."""
-    made = busy_log(2)
-    note = made.checkpoint()
-    more = note + note.splitlines(keepends=True)[-1]
-    for given in (note, more, note):
-        store.add_checkpoint(2, given)
-    assert list(store.checkpoints()) == [more]
-    assert list(store.checkpoints(3)) == []
-
-
-def test_a_batch_that_does_not_follow_is_refused_whole(store: SqliteLog) -> None:
-    """A batch whose last passport continues no tail leaves the store as it was."""
-    made = busy_log(4)
-    with pytest.raises(UsageError, match="does not follow"):
-        store.append([*made.envelopes[:2], made.envelopes[0]])
-    assert store.frontier().size == 0
-    assert list(store.entries(0, 9)) == []
+@pytest.mark.parametrize("law", LAWS)
+def test_the_laws_of_every_store_hold(store: SqliteLog, law: Callable[[LogStore], None]) -> None:
+    """The embedded store keeps what every store of a log keeps."""
+    law(store)
 
 
 def test_a_missing_record_is_an_error_to_read(tmp_path: Path, store: SqliteLog) -> None:
@@ -207,14 +108,14 @@ def test_a_full_disk_is_told_and_nothing_acknowledged_is_lost(tmp_path: Path) ->
     assert writer.failure is None
     written = len(outcomes) - len(failed)
     assert written > 0
-    assert sound(tmp_path) == written + 1
+    assert sound(log_place(str(tmp_path))) == written + 1
 
 
 def test_killed_in_the_middle_nothing_acknowledged_is_lost(tmp_path: Path) -> None:
     """A process killed while it writes leaves a store that agrees with its tree and holds all that was acknowledged."""
-    with child(tmp_path, "x", 100_000) as process:
+    with writer_process(log_place(str(tmp_path)), "x", 100_000) as process:
         acknowledged = killed_after(process, 60)
-    assert sound(tmp_path) >= acknowledged
+    assert sound(log_place(str(tmp_path))) >= acknowledged
     place = log_place(str(tmp_path))
     with writing(place):
         pass
@@ -227,30 +128,15 @@ def test_killed_in_the_middle_nothing_acknowledged_is_lost(tmp_path: Path) -> No
 
 def test_killed_in_async_mode_the_loss_is_bounded(tmp_path: Path) -> None:
     """A process killed in `async` mode loses at most `max_unsynced` of the records that it acknowledged."""
-    with child(tmp_path, "x", 100_000, mode="async", unsynced=20) as process:
+    with writer_process(log_place(str(tmp_path)), "x", 100_000, mode="async", unsynced=20) as process:
         acknowledged = killed_after(process, 200)
-    assert sound(tmp_path) >= acknowledged - 20
+    assert sound(log_place(str(tmp_path))) >= acknowledged - 20
 
 
 @pytest.mark.heavy
 def test_several_processes_write_one_log(tmp_path: Path) -> None:
     """Three processes, a session shared among them, make one sound log with every record of each."""
-    with child(tmp_path, "x", 40) as x, child(tmp_path, "y", 40) as y, child(tmp_path, "z", 40) as z:
-        for process in (x, y, z):
-            go(process)
-        for process in (x, y, z):
-            assert process.stdout is not None
-            assert len(process.stdout.read().splitlines()) == 40
-            assert process.wait() == 0
-    size = sound(tmp_path)
-    store = log_place(str(tmp_path)).open(read_only=True)
-    kinds = Counter(row.kind for row in store.entries(0, size))
-    shared = store.session_tail("shared")
-    store.close()
-    # One that was slow to start may have found the log at rest, and said so.
-    assert (kinds.pop("passport"), set(kinds) <= {"restart"}) == (120, True)
-    assert shared is not None
-    assert shared.seq == 29
+    check_many_writers([log_place(str(tmp_path))] * 3)
 
 
 def test_a_restart_is_on_record_only_where_the_log_had_come_to_rest(tmp_path: Path) -> None:
@@ -380,17 +266,7 @@ def test_what_a_holder_appends_is_known_to_it(store: SqliteLog) -> None:
 
 def test_many_sessions_are_asked_for_at_once(store: SqliteLog) -> None:
     """Whatever their number and their names, the tails asked for together are those asked for one by one."""
-    names = [f"session {number}" for number in range(300)] + ["", "'; --", '"', "a", "a\x00b", "é", "\U0001f600", "A"]
-    made = Log()
-    for name in (*names, *names[::3]):
-        made.exchange(name)
-    store.append(made.envelopes)
-    asked = [*names, "a\x00", "nobody"]
-    found = store.session_tails(asked)
-    assert list(found) == asked
-    assert found == {name: store.session_tail(name) for name in asked}
-    assert {name: (tail.seq, tail.leaf) for name, tail in found.items() if tail is not None} == made.tails
-    assert store.session_tails([]) == {}
+    check_finds_tails(store, [f"session {number}" for number in range(300)] + [*NAMES, "a\x00b", "a\x00"])
 
 
 def test_tails_that_were_taken_are_not_asked_for(store: SqliteLog) -> None:

@@ -204,6 +204,7 @@ def run(args: argparse.Namespace) -> int:
         import cryptography  # noqa: F401 — the extra is looked for once, here
     except ModuleNotFoundError as exc:
         raise UsageError("passports need the cryptography package", hint="pip install 'demur[gateway]'") from exc
+    # Only the step that runs is imported: the help of the others must not cost their imports.
     module, _, _ = _STEPS[args.step]
     code: int = getattr(import_module(f"demur.cli.passport.{module}"), f"run_{args.step}")(args)
     return code

@@ -67,6 +67,7 @@ def run_verify(args: argparse.Namespace) -> int:
             f"`{args.clock_slack:g}` seconds are no slack", hint="give what clocks may differ by, such as 5"
         )
     path = Path(args.store)
+    # By name first: an export need not be read to know what it is.
     if path.suffix.lower() in (".jsonl", ".ndjson", ".parquet"):
         found = _verify_export(path, args)
     elif path.is_file() and path.suffix != ".db":
@@ -164,6 +165,7 @@ def _verify_document(path: Path, args: argparse.Namespace) -> Findings:
     keys = _required_keys(args)
     _check_no_folder(args, "one record")
     data = path.read_bytes()
+    # An envelope and a bundle are both JSON objects; only a bundle has a proof.
     if b"payloadType" in data and b'"proof"' not in data:
         return _verify_envelope(data.strip(), keys, args)
     if args.allow_unsigned:

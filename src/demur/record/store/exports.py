@@ -187,6 +187,7 @@ def _write_parquet(stream: IO[bytes], head: ExportHead, envelopes: Iterable[byte
 
     schema = _parquet_schema(head)
     count = 0
+    # In row groups, so that a log of any size is exported in constant memory.
     rows: list[dict[str, object]] = []
     with pq.ParquetWriter(stream, schema, compression="zstd") as writer:
         for envelope in envelopes:
@@ -218,6 +219,7 @@ def _open_parquet(path: Path) -> Export:
 def _read_parquet(file: pq.ParquetFile, path: Path, *, start: int) -> Iterator[tuple[bytes, str | None]]:
     import pyarrow as pa
 
+    # A column that is not ours could hold what the envelopes do not say, and be believed.
     names = _parquet_schema().names
     wrong = None if file.schema_arrow.names == names else "the columns are not those of an export"
     index = start

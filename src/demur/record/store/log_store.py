@@ -81,6 +81,7 @@ class LogStore(ABC):
     def _open(self, origin: str | None, *, read_only: bool) -> str:
         steps = _read_steps(self.engine)
         if not read_only:
+            # Under the lock: of two processes that open a new log at once, one creates it and the other finds it.
             with self._write_lock():
                 for step in missing_steps(self._version(), steps):
                     self._migrate(step)
@@ -161,6 +162,7 @@ class LogStore(ABC):
     def session_entry(self, session: str, seq: int | None = None) -> StoredEntry | None:
         """Return a session's entry of this number, its last where none is given."""
         which, values = ("", (session,)) if seq is None else ("AND seq = ? ", (session, seq))
+        # A row before the first index is damage; `checks` reports it.
         row = self.db.one(_COLUMNS + f"WHERE session = ? AND idx >= 0 {which}ORDER BY seq DESC LIMIT 1", *values)
         return None if row is None else StoredEntry.of(row)
 
@@ -284,6 +286,7 @@ class LockedLog:
             elif isinstance(entry, KeyRotation) and key_id is not None:
                 retired[key_id] = index
             rows.append(stored_row(index, sealed))
+        # Nodes are kept, so that a proof for any size reads a few of them and no entry.
         frontier, nodes = grow_all(before, [sealed.leaf for sealed in entries])
         db, add = self._log.db, "DO UPDATE SET n = rollup.n + excluded.n"
         self._log.append_rows("{records}", rows)
