@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup lock demo test test-slow test-cluster test-postgres test-promptfoo docs check format lint types imports train benchmark clean
+.PHONY: help setup lock demo quick matrix test test-slow test-cluster test-postgres test-promptfoo docs check format lint types imports train benchmark clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -23,8 +23,14 @@ lock: $(STAMP) ## write the installed versions to constraints/, for reproducible
 demo: $(STAMP) ## the tour: all of it on this machine in a minute
 	@BIN="$(BIN)" sh scripts/demo
 
+quick: $(STAMP) ## everything but the heavy tests, in less than a minute
+	@BIN="$(BIN)" sh scripts/quick
+
+matrix: ## the quick loop on every Python >= 3.11 that is installed
+	@sh scripts/matrix
+
 test: $(STAMP) ## run the tests with the coverage gate
-	@$(BIN)/python -m pytest -m "not slow and not cluster" -n auto --dist loadfile --cov
+	@$(BIN)/python -m pytest -m "not slow and not cluster" -n auto --dist worksteal --cov
 
 test-slow: $(STAMP) ## the tests that need the labelled sets or minutes
 	@$(BIN)/python -m pytest -m slow
