@@ -5,6 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Tests start hundreds of processes: without compiled files each of them reads the whole package anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup lock demo quick matrix test test-slow test-cluster test-postgres test-promptfoo docs check format lint types imports train benchmark clean
 

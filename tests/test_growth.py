@@ -12,6 +12,7 @@ def test_a_line_passes() -> None:
     assert_linear(lambda _: sum(range(400_000)), 400_000, 3_200_000, ratio=8)
 
 
+@pytest.mark.heavy
 def test_a_square_fails() -> None:
     """Work that grows with the square of the input fails, and the message says how much it grew."""
     with pytest.raises(pytest.fail.Exception, match=r"^8 times the input took \d+\.\d times as long"):

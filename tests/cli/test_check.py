@@ -267,6 +267,7 @@ def demur(*args: str, **kwargs: Any) -> subprocess.CompletedProcess[bytes]:
     )
 
 
+@pytest.mark.heavy
 def test_standard_input_and_a_closed_pipe() -> None:
     """`-` reads a pipe, and a reader that leaves early is no error."""
     done = demur("check", "-", input=NO.encode())
@@ -286,6 +287,7 @@ def test_standard_input_and_a_closed_pipe() -> None:
         assert process.stderr.read() == b""
 
 
+@pytest.mark.heavy
 def test_narrow_or_full_outputs_are_survived() -> None:
     """An ASCII terminal shows what it can; a full disk is one line and exit 2; a closed output is nowhere."""
     narrow = demur("check", "I can\u2019t help", env=os.environ | {"PYTHONIOENCODING": "ascii"})
@@ -304,6 +306,7 @@ def test_json_is_taken_as_an_argument(capsys: pytest.CaptureFixture[str]) -> Non
     assert "COMPLIED" in run(capsys, "check", "{name}, here is your invoice")[1]
 
 
+@pytest.mark.heavy
 @pytest.mark.posix(reason="a pseudo-terminal")
 def test_colours_only_on_a_terminal() -> None:
     """Escape codes appear on a terminal and nowhere else."""

@@ -34,6 +34,7 @@ def called(*argv: str) -> int:
     return code
 
 
+@pytest.mark.heavy
 def test_it_serves_and_ends_in_good_order(tmp_path: Path) -> None:
     """The printed address holds a token that opens the pages; SIGTERM ends it with 0."""
     empty_log(tmp_path / "log")

@@ -68,6 +68,7 @@ def test_exit_codes(capsys: pytest.CaptureFixture[str], args: list[str], code: i
     assert out.startswith("Refusal diff")
 
 
+@pytest.mark.heavy
 def test_reports_in_every_form(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
     """One call writes every report, and they agree; a report to standard output is all that is there."""
     files = ["--markdown", "r.md", "--html", "r.html", "--junit", "r.xml", "--out", "pairs.parquet", "--json", "r.json"]
@@ -195,6 +196,7 @@ def test_bad_rows_are_named_or_left_out(
     assert "60 pairs" in out
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("row", "says"),
     [

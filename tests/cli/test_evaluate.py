@@ -96,6 +96,7 @@ def test_a_page_is_written(capsys: pytest.CaptureFixture[str], responses: str, t
     assert (code, "cannot be written: no such file" in err, err.count("\n")) == (2, True, 1)
 
 
+@pytest.mark.heavy
 def test_prompts_and_responses_in_one_run(capsys: pytest.CaptureFixture[str]) -> None:
     """Rows go to the side their label speaks of; `--side` takes one and counts the other as left out."""
     files = [str(CORPUS / name) for name in ("responses.jsonl", "prompts.jsonl")]

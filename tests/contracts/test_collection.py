@@ -84,6 +84,7 @@ def test_every_process_collects_the_same_tests(tmp_path: Path) -> None:
     assert len(first) == len(second)
 
 
+@pytest.mark.heavy
 def test_unsteady_ids_are_noticed(tmp_path: Path) -> None:
     """An id made of something that differs between processes does differ here, so the law above can fail."""
     suite = tmp_path / "suite"

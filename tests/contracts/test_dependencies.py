@@ -68,12 +68,14 @@ def has_upper_bound(wanted: Requirement) -> bool:
     return any(bound.operator in ("<", "<=", "==", "~=") for bound in wanted.specifier)
 
 
+@pytest.mark.heavy
 def test_every_imported_package_is_declared() -> None:
     """The package imports nothing that neither its dependencies nor its extras name."""
     tops = {name for name in imported() if name.partition(".")[0] not in HOSTS}
     assert sorted({distribution_of(name) for name in tops} - declared().keys()) == []
 
 
+@pytest.mark.heavy
 def test_what_a_package_does_not_promise_is_bounded() -> None:
     """A dependency that we use more of than it promises to keep has an upper bound."""
     found = {

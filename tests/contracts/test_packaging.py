@@ -221,6 +221,7 @@ def instructions() -> list[tuple[str, str]]:
     return [(name, rest) for name, _, rest in (line.partition(" ") for line in lines if line.strip())]
 
 
+@pytest.mark.heavy
 def test_the_health_check_of_the_image_asks_the_gateway(gateway: str) -> None:
     """The program in HEALTHCHECK ends well where the gateway answers, and badly where nobody does."""
     (told,) = (rest for name, rest in instructions() if name == "HEALTHCHECK")
@@ -281,6 +282,7 @@ def test_the_compose_file_publishes_on_loopback_alone() -> None:
     assert mounted == set(composed()["volumes"])
 
 
+@pytest.mark.heavy
 def test_the_gateway_takes_what_the_compose_file_sets() -> None:
     """Every variable of the gateway is a setting that it knows, and the store needs no password in its address."""
     given = {name: _filled(value) for name, value in composed()["services"]["gateway"]["environment"].items()}

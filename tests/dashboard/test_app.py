@@ -144,6 +144,7 @@ def test_without_a_token_only_loopback_names_are_answered(place: LogPlace) -> No
         assert ask(f"{address}/-/", Host="rebound.example")[0] == 403
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("client", "host", "status"),
     [

@@ -57,6 +57,7 @@ def full(record: dict[str, Any]) -> list[Traced]:
     return [item for item in open_reader().feed(record) if isinstance(item, Traced)]
 
 
+@pytest.mark.heavy
 @settings(max_examples=600)
 @given(st.dictionaries(NAMES, VALUES, max_size=7), TEXTS)
 def test_what_is_read_the_short_way_is_what_the_full_reader_reads(record: dict[str, Any], text: str) -> None:

@@ -128,6 +128,7 @@ def test_no_json_breaks_a_tools_reader(name: str, record: dict[str, Any]) -> Non
     assert all(classify(row.exchange.response) for row in rows if isinstance(row, Traced))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("example", TOOL_EXAMPLES, ids=str)
 def test_no_single_spoilt_value_breaks_a_reader(example: Example) -> None:
     """Whichever one value of an example is of another kind, it is read, skipped, or a `ShapeError`."""

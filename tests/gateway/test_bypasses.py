@@ -109,6 +109,7 @@ def test_models_are_no_way_to_other_paths(tmp_path: Path) -> None:
     assert len(stub.asked) == 1
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "body",
     [

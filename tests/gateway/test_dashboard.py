@@ -80,6 +80,7 @@ def test_it_is_there_by_default_in_every_worker(tmp_path: Path, workers: str) ->
     assert not any(started.token.encode() in path.read_bytes() for path in (tmp_path / "log").iterdir())
 
 
+@pytest.mark.heavy
 def test_it_can_be_turned_off(tmp_path: Path) -> None:
     """Turned off, nothing is printed, and its paths are a 404 of the gateway's, not the provider's."""
     stub = provider()

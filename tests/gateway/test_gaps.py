@@ -159,6 +159,7 @@ def test_every_word_for_a_gap_has_its_scene() -> None:
     assert set(SCENES) == set(GAPS)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("what", GAPS)
 def test_a_gap_is_on_record_and_counted(tmp_path: Path, what: str) -> None:
     """Each gap stands in the passport and, as often, in the figures under its own word; the log verifies."""
@@ -276,6 +277,7 @@ def claims_of(passport: Passport) -> dict[str, object]:
     return {claim.name: claim.value for phase in passport.phases for claim in phase.claims}
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize(("scenario", "outcome", "cause", "finish"), CAUSES)
 def test_a_cause_is_the_same_everywhere(

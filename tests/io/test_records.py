@@ -52,6 +52,7 @@ def test_bad_lines_stand_in_their_places(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.heavy
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
 @given(
     st.lists(st.binary(max_size=30).filter(lambda b: b"\n" not in b), max_size=12), st.integers(1, 40), st.booleans()
@@ -85,6 +86,7 @@ def test_lines_are_found_from_their_marks(tmp_path: Path, rows: int, wanted: set
     assert list(lines_at(source, asked, marks)) == list(read_records(source, LIMITS, only=asked))
 
 
+@pytest.mark.heavy
 def test_a_line_longer_than_a_block_and_than_the_limit(tmp_path: Path) -> None:
     """Lines beyond the limit are errors whether or not they end within what is read at once; those after are read."""
     long, short = b'{"a": "' + b"x" * 17_000_000 + b'"}', b'{"a": 1}'

@@ -200,6 +200,7 @@ def test_a_run_under_coverage_measures_as_before(tmp_path: Path) -> None:
         assert (done.returncode, "Warning" in done.stdout + done.stderr) == (0, False), done.stdout + done.stderr
 
 
+@pytest.mark.heavy
 def test_the_public_name_is_a_whole_plugin(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     """`-p demur.pytest_plugin` brings the fixture and its settings where entry points are not loaded."""
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")

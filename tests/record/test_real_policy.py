@@ -43,6 +43,7 @@ def decided(gate: PolicyGate, score: float) -> Passport:
     return replace(passport_of(), phases=(phase,), causes=causes, policy_digest=gate.digest)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("score", "effect"), [(0.9, Effect.DENY), (0.123456, Effect.WARN)])
 def test_a_decision_of_the_gate_replays(gate: PolicyGate, score: float, effect: Effect) -> None:
     """Sealed without the user's words, opened and disclosed, the gate decides again as it did, and a lie shows."""

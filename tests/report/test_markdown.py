@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
@@ -95,6 +96,7 @@ def test_it_is_short_enough_and_says_what_is_left_out() -> None:
     assert "Left out" not in markdown(view)
 
 
+@pytest.mark.heavy
 def test_even_endless_tables_fit() -> None:
     """A view of hundreds of notes and tables is cut, and says so."""
     view = said("&" * 5000)

@@ -84,6 +84,7 @@ def test_every_layout_gives_the_same_tally(written: dict[str, dict[str, Path]], 
     assert bare(found) == bare(expected)
 
 
+@pytest.mark.heavy
 def test_folders_globs_lists_and_memory_give_the_same_tally(tmp_path: Path, expected: Tally) -> None:
     """A run in several files, named by folder, glob or list, or held in memory, is the same run."""
     for name, rows in (("b", BASE), ("c", CAND)):
@@ -291,6 +292,7 @@ def place(comparison: Comparison) -> tuple[str, int | None, str | None, int | No
     return Path(flip.candidate.source).name, flip.candidate.line, flip.candidate.text, flip.baseline.line, flip.prompt
 
 
+@pytest.mark.heavy
 def test_flips_carry_their_line_and_text(tmp_path: Path) -> None:
     """The line of a flip is the line where it stands: in lines, in tables with cells of several lines, by row in Parquet."""
     base = questions(9, ())

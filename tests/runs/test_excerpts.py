@@ -19,6 +19,7 @@ LIMITS = InputLimits()
 LAYOUTS = ("jsonl", "blank lines", "gzip", "zstd", "array", "csv", "csv gzip", "tsv", "parquet")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_every_place_gives_its_own_exchange(tmp_path: Path, layout: str) -> None:
     """Whichever rows are asked for, in whichever order, each comes back with its id, its text and its line."""

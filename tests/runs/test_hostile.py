@@ -93,6 +93,7 @@ def test_a_question_asked_in_every_session_is_one_question() -> None:
     assert found.clustering.count == 1
 
 
+@pytest.mark.heavy
 def test_the_order_of_repeats_decides_nothing() -> None:
     """Repeats of a question pair alike in whatever order the rows stand, sessions and fields included."""
     before = [
@@ -175,6 +176,7 @@ def test_an_error_is_one_harmless_line() -> None:
     assert str(told.value).isprintable()
 
 
+@pytest.mark.heavy
 @pytest.mark.skipif(not hasattr(signal, "SIGTERM"), reason="no such signal here")
 def test_a_terminated_scan_leaves_nothing_behind(tmp_path: Path) -> None:
     """A scan that is told to end removes its folder, prompts and all."""

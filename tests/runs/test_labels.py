@@ -30,6 +30,7 @@ def test_words_for_yes_and_no(tmp_path: Path) -> None:
         assert [(pair.human, pair.detector) for pair in found] == [(-1, -1), (1, 1), (1, 1), (1, 0), (0, 0)]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("rows", "error", "says"),
     [

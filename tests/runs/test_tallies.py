@@ -50,6 +50,7 @@ def rows_of(side: list[tuple[str | None, str, str | None]]) -> list[dict[str, An
     return [shared] + [{"id": key, **STATES[state], "session_id": session} for key, state, session in side]
 
 
+@pytest.mark.heavy
 @settings(max_examples=60)
 @given(SIDE, SIDE)
 def test_pairs_add_up(engine: Engine, before: list[Any], after: list[Any]) -> None:

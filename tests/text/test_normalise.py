@@ -134,6 +134,7 @@ def without_lookalikes(text: str) -> str:
     return "".join(confusables().get(char, char) for char in text)
 
 
+@pytest.mark.heavy
 @settings(max_examples=400)
 @given(ANY, st.data())
 def test_original_stretch_folds_to_the_folded_stretch(text: str, data: st.DataObject) -> None:
@@ -229,6 +230,7 @@ spec.loader.exec_module(derive_tables)
 SHIPPED = json.loads((derive_tables.PACKAGE / "tables.json").read_text(encoding="utf-8"))
 
 
+@pytest.mark.heavy
 @pytest.mark.skipif(unicodedata.unidata_version != SHIPPED["unicode"], reason="tables are of another Unicode version")
 def test_tables_are_what_their_laws_derive() -> None:
     """The shipped tables are exactly those that the predicates derive."""

@@ -160,6 +160,7 @@ PIECES = st.sampled_from(
 MASKED = st.lists(PIECES | st.text(st.characters(codec=None), max_size=5), max_size=8).map("".join)
 
 
+@pytest.mark.heavy
 @settings(max_examples=300)
 @given(MASKED)
 def test_readings_are_distinct_bounded_and_mapped(text: str) -> None:

@@ -203,6 +203,7 @@ def test_what_is_no_formula_says_where(text: str, where: str) -> None:
         parse_formula(text)
 
 
+@pytest.mark.heavy
 def test_long_formulas_are_read_flat() -> None:
     """A thousand alternatives are one formula that can be valued; order within them does not matter."""
     text = " | ".join(f"call(t{chr(97 + i % 26)}{'x' * (i // 26)})" for i in range(1000))

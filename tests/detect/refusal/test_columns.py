@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -48,6 +49,7 @@ def assert_same(texts: list[str]) -> None:
         assert not [(READER.pack.feature_names[k], alone[k], together[row, k]) for k in different], texts[row]
 
 
+@pytest.mark.heavy
 def test_the_corpus_reads_alike() -> None:
     """Every text of the corpus has the same features alone and in a column."""
     assert_same(TEXTS)

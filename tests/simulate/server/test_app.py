@@ -348,6 +348,7 @@ def test_a_retry_may_meet_with_better_luck() -> None:
     assert seen == {200, 429}
 
 
+@pytest.mark.heavy
 def test_rates_are_kept() -> None:
     """A rule with a rate of one half refuses about half of many prompts: 150 to 250 of 400 (beyond 5 sigma)."""
     half = parse_scenario('[[rules]]\non = ["any"]\nway = "text"\nrate = 0.5\n', source="half")
@@ -367,6 +368,7 @@ def test_latency_is_off_unless_asked_for(running: RunningSimulator) -> None:
         assert knock(started, CHAT, asked(HARMLESS, stream=True)) == usual
 
 
+@pytest.mark.heavy
 def test_many_streams_at_once_do_not_mix(running: RunningSimulator) -> None:
     """Sixty-four streams side by side each say what they say alone."""
     paced = Simulator(replace(running.app.simulator.settings, piece_ms=1))
@@ -387,6 +389,7 @@ def test_as_many_choices_as_the_api_allows(running: RunningSimulator) -> None:
     assert sorted(ended) == list(range(128))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("letter", ["a", "\u3042", "\U0001f469\u200d"])
 def test_long_prompts_are_answered(letter: str) -> None:
     """A prompt of half a megabyte, read beside the others, is judged to its end."""
