@@ -9,8 +9,7 @@ from tests.formats.example import read_all
 
 from demur.model.exchange import Choice, Exchange, Finish, OpaquePart, ProviderError, RefusalPart, Response, TextPart
 from demur.model.run import Traced
-from demur.wire.agentlog import record_id
-from demur.wire.agentlog_writer import write_agentlog
+from demur.wire.agentlog import record_id, write_agentlog
 
 TS = "2026-04-28T10:00:00.000Z"
 

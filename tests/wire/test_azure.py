@@ -15,12 +15,12 @@ from tests.wire.loopback import answering
 
 from demur.model.exchange import Choice, Finish, ProviderError, Response, Signal, SignalKind, TextPart
 from demur.wire import azure, sse
+from demur.wire.document import plain
 from demur.wire.fields import decode, encode
 from demur.wire.openai import chat as openai_chat
-from demur.wire.plain import plain
 
 if TYPE_CHECKING:
-    from demur.wire.interface import Codec, JsonObject
+    from demur.wire.fields import Codec, JsonObject
 
 CODEC: Codec = azure
 

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demur.model.exchange import Choice, Finish, OpaquePart, Response, Signal, SignalKind, TextPart, Usage
-from demur.wire.blocks import (
+from demur.wire.fields import (
+    Field,
     arguments_of,
     cut,
     extra_inputs,
@@ -17,7 +18,6 @@ from demur.wire.blocks import (
     tool_input,
     usage_of,
 )
-from demur.wire.fields import Field
 
 WORDS = {"end": Finish.STOP, "halt": Finish.STOP}
 DEFAULTS = dict.fromkeys(Finish, "end")

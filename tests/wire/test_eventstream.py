@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from demur.errors import ShapeError, SizeLimitError
 from demur.wire.eventstream import Decoder, frame
-from demur.wire.sse import ServerEvent, StreamEnd
+from demur.wire.fields import ServerEvent
+from demur.wire.sse import StreamEnd
 
 NAMES = st.sampled_from(["messageStart", "contentBlockDelta", "metadata", "throttlingException"])
 EVENTS = st.lists(st.builds(ServerEvent, data=st.text(), event=NAMES), max_size=5)

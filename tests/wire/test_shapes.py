@@ -8,8 +8,8 @@ import pytest
 
 from demur.errors import ShapeError
 from demur.model.exchange import Shape
+from demur.wire.fields import ServerEvent
 from demur.wire.shapes import CODECS, read_exchange, read_stream, shape_of_request, shape_of_response
-from demur.wire.sse import ServerEvent
 
 USER = [{"role": "user", "content": "hi"}]
 CHAT: dict[str, Any] = {

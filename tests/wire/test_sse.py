@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demur.errors import ShapeError, SizeLimitError
-from demur.wire.sse import Decoder, ServerEvent, StreamEnd, encode
+from demur.wire.fields import ServerEvent
+from demur.wire.sse import Decoder, StreamEnd, encode
 
 LINE = st.text(st.characters(exclude_characters="\r\n\0", exclude_categories=["Cs"]), max_size=20)
 EVENT = st.builds(

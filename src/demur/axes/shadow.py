@@ -15,7 +15,7 @@ from demur.measure.decision import rate_flags, rate_severity
 from demur.model.estimate import AxisStat, Severity
 from demur.model.exchange import Exchange, Response, TextPart
 from demur.wire.agentlog import is_payload, payload_stop, payload_text
-from demur.wire.plain import plain
+from demur.wire.document import plain
 from demur.wire.shapes import read_exchange
 
 __all__ = ["is_abstention", "is_abstention_with", "safety_axis"]

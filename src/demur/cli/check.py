@@ -17,7 +17,7 @@ from demur.io.config import input_limits
 from demur.io.items import Item, read_items
 from demur.model.exchange import Exchange
 from demur.model.verdict import Outcome
-from demur.wire.plain import plain
+from demur.wire.document import plain
 from demur.wire.shapes import read_asked, read_exchange
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from demur.errors import ShapeError
 from demur.model.exchange import Exchange, Response
 from demur.model.verdict import Cause, Outcome, Reason, Verdict
 from demur.text.view import view
-from demur.wire.plain import plain
+from demur.wire.document import plain
 from demur.wire.shapes import read_exchange
 
 if TYPE_CHECKING:

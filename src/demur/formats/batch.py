@@ -14,7 +14,7 @@ from demur.formats.fields import fields_of, key_of, object_at, request_of
 from demur.formats.interface import Kind, stateless
 from demur.model.exchange import Exchange, ProviderError, Response, Shape, Signal, SignalKind
 from demur.model.run import Skipped, Traced
-from demur.wire.anthropic import messages as anthropic
+from demur.wire import anthropic
 from demur.wire.fields import root
 from demur.wire.shapes import CODECS, shape_of_response
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from demur.model.exchange import Request
-    from demur.wire.interface import JsonObject
+    from demur.wire.fields import JsonObject
 
 __all__ = ["ANTHROPIC_BATCH", "OPENAI_BATCH", "OPENAI_RESPONSES_BATCH", "read_request_row"]
 

@@ -18,7 +18,7 @@ from demur.model.run import Skipped, Traced
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from demur.wire.interface import JsonObject
+    from demur.wire.fields import JsonObject
 
 __all__ = ["NAME", "open_reader", "sniffs"]
 

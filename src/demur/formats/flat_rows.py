@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from collections.abc import Set as AbstractSet
 
-    from demur.wire.interface import JsonObject
+    from demur.wire.fields import JsonObject
 
 __all__ = ["NAME", "FlatLayout", "PlainRow", "flat_layout", "open_reader", "sniffs"]
 

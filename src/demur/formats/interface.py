@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from demur.model.run import Skipped, Traced
-    from demur.wire.interface import JsonObject
+    from demur.wire.fields import JsonObject
 
 __all__ = ["Kind", "TraceFormat", "TraceReader", "stands_alone", "stateless"]
 

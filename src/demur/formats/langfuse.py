@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from demur.model.exchange import Response
-    from demur.wire.interface import JsonObject
+    from demur.wire.fields import JsonObject
 
 __all__ = ["LANGFUSE_EXPORT", "NAME", "open_reader", "sniffs"]
 

@@ -25,7 +25,7 @@ from demur.wire.shapes import CODECS, shape_of_response
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from demur.wire.interface import JsonObject
+    from demur.wire.fields import JsonObject
 
 __all__ = ["NAME", "open_reader", "sniffs"]
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from demur.model.exchange import Request
-    from demur.wire.interface import JsonObject
+    from demur.wire.fields import JsonObject
 
 __all__ = ["NAME", "open_reader", "sniffs"]
 

@@ -24,7 +24,7 @@ from demur.wire.flat import RESPONSE_FIELDS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from demur.wire.interface import JsonObject
+    from demur.wire.fields import JsonObject
 
 __all__ = ["NAME", "SHAREGPT", "open_reader", "sniffs"]
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from demur.formats.spans import Span
     from demur.model.exchange import Part, Request, Response
     from demur.model.run import Traced
-    from demur.wire.interface import JsonObject
+    from demur.wire.fields import JsonObject
 
 __all__ = ["OPENINFERENCE", "OPENLLMETRY", "OTEL", "VERCEL"]
 

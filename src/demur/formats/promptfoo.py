@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from demur.model.exchange import Request, Response
     from demur.model.run import Skipped
-    from demur.wire.interface import JsonObject
+    from demur.wire.fields import JsonObject
 
 __all__ = ["NAME", "open_reader", "sniffs"]
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from demur.model.exchange import Request, Response
-    from demur.wire.interface import JsonObject
+    from demur.wire.fields import JsonObject
 
 __all__ = ["ANTHROPIC", "AZURE", "BEDROCK", "GEMINI", "OPENAI_CHAT"]
 

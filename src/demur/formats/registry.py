@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from demur.formats.interface import TraceFormat, TraceReader
-    from demur.wire.interface import JsonObject
+    from demur.wire.fields import JsonObject
 
 __all__ = ["FORMATS", "ListedFormat", "format_named", "format_of", "format_of_all"]
 

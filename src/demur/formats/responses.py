@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from demur.model.exchange import Part
     from demur.model.run import Traced
-    from demur.wire.interface import JsonObject
+    from demur.wire.fields import JsonObject
 
 __all__ = [
     "describe_kind",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from demur.formats.interface import TraceReader
     from demur.model.exchange import Request, Response
-    from demur.wire.interface import JsonObject
+    from demur.wire.fields import JsonObject
 
 __all__ = ["NAME", "open_reader", "sniffs"]
 

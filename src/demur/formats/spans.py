@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from demur.model.exchange import Request, Response
-    from demur.wire.interface import JsonObject
+    from demur.wire.fields import JsonObject
 
 __all__ = ["Span", "SpanEvent", "holds_spans", "indexed", "spans_in", "traced_span"]
 

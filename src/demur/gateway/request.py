@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from demur.http.asgi import Scope
     from demur.http.upstream import Headers
     from demur.model.exchange import Request
-    from demur.wire.interface import JsonObject
+    from demur.wire.fields import JsonObject
 
 __all__ = [
     "CREDENTIALS",

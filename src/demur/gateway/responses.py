@@ -16,7 +16,7 @@ from demur.gateway.policy import ENFORCED
 from demur.http.asgi import HttpProblem, HttpResponse, problem_response
 from demur.model.claim import Effect
 from demur.model.exchange import Choice, Finish, RefusalPart, Response, Shape, TextPart
-from demur.wire.blocks import event_of
+from demur.wire.fields import event_of
 from demur.wire.shapes import CODECS
 from demur.wire.sse import encode
 

@@ -22,8 +22,8 @@ from demur.gateway.upstream import coding_of
 from demur.http.content_coding import body_decoder
 from demur.io.log import LogEvent, log_event
 from demur.model.claim import Phase
+from demur.wire.fields import ServerEvent
 from demur.wire.shapes import CODECS
-from demur.wire.sse import ServerEvent
 
 if TYPE_CHECKING:
     from demur.audit.inputs import AuditorInput

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from demur.io.config import InputLimits
     from demur.io.sources import Source
-    from demur.wire.interface import JsonObject
+    from demur.wire.fields import JsonObject
 
 __all__ = ["Block", "Record", "blocks_from", "line_blocks", "lines_at", "named_rows", "read_records", "sniff"]
 

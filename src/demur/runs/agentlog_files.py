@@ -13,14 +13,14 @@ from msgspec.structs import replace
 from demur.errors import UsageError
 from demur.model.exchange import Message, Request, TextPart
 from demur.runs.row_measures import latency_of_row, usage_of_row
-from demur.wire.agentlog_writer import write_agentlog
+from demur.wire.agentlog import write_agentlog
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from demur.model.run import Traced
-    from demur.wire.agentlog_writer import LoggedExchange
+    from demur.wire.agentlog import LoggedExchange
 
 __all__ = ["write_agentlog_file"]
 

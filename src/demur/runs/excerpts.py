@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from demur.io.config import InputLimits
     from demur.io.sources import Source
     from demur.runs.engine import Engine, LoadedRun
-    from demur.wire.interface import JsonObject
+    from demur.wire.fields import JsonObject
 
 __all__ = ["Excerpt", "field_names", "read_excerpts"]
 

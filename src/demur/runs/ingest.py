@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from demur.formats.interface import TraceReader
     from demur.model.exchange import Response
     from demur.model.run import Traced
-    from demur.wire.interface import JsonObject
+    from demur.wire.fields import JsonObject
 
 __all__ = ["Ingest", "Judged", "key_of_prompt"]
 

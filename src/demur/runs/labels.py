@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from demur.io.config import InputLimits
     from demur.runs.engine import Engine
-    from demur.wire.interface import JsonObject
+    from demur.wire.fields import JsonObject
 
 __all__ = ["read_label_pairs"]
 

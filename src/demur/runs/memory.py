@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from demur.errors import EmptyInputError, UsageError
-from demur.wire.plain import plain
+from demur.wire.document import plain
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -27,7 +27,7 @@ from demur.simulate.reply import (
 )
 from demur.simulate.scenario import Fault, Way, scenario_named, scenario_of_model
 from demur.simulate.settings import SAFETY_MESSAGE, SafetySettings, SimulatorSettings
-from demur.wire.blocks import SYSTEM_ROLES
+from demur.wire.fields import SYSTEM_ROLES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

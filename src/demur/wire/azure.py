@@ -16,18 +16,15 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from demur.model.exchange import Signal, SignalKind
-from demur.wire.blocks import event_of
-from demur.wire.fields import decode, encode, root
+from demur.wire.fields import ServerEvent, decode, encode, event_of, root
 from demur.wire.openai import chat as openai_chat
-from demur.wire.openai.chat_stream import ChatStream, chunks
-from demur.wire.sse import ServerEvent
+from demur.wire.openai.chat import ChatStream, chunks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from demur.model.exchange import Request, Response
-    from demur.wire.fields import Field
-    from demur.wire.interface import JsonObject, StreamReader
+    from demur.wire.fields import Field, JsonObject, StreamReader
 
 __all__ = [
     "open_stream",

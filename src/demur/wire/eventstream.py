@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING
 from zlib import crc32
 
 from demur.errors import InputError, ShapeError, SizeLimitError
-from demur.wire.blocks import event_of
-from demur.wire.fields import decode
-from demur.wire.sse import ServerEvent, StreamEnd
+from demur.wire.fields import ServerEvent, decode, event_of
+from demur.wire.sse import StreamEnd
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

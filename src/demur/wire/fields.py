@@ -1,24 +1,109 @@
-"""How is decoded JSON taken apart, and put together again, with errors that name the place?
+"""What every provider's format is read and written with: the interface of a codec, fields with paths, and shared parts.
 
-A `Field` is a value and the path that led to it, as in `choices[0].message.content`; shapes read through it.
-Laws: asking for a field of the wrong kind raises `ShapeError` with the path, what was expected and what is there;
-`null` counts as absent; unknown fields are ignored; nothing that is asked here raises anything but `ShapeError`, whatever the JSON.
+`read_response(write_response(r)) == r` for every response that a format can express, and `open_stream` fed with
+`write_stream(r)` closes to the same `r`. A field of the wrong kind is a `ShapeError` with its path, what was expected and
+what is there; `null` counts as absent, and unknown fields are ignored.
 """
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
 from demur.errors import ShapeError
-from demur.model.exchange import OpaquePart
+from demur.model.exchange import Choice, Finish, OpaquePart, SignalKind, Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
-__all__ = ["Field", "canonical", "decode", "encode", "join_path", "opaque", "put", "root"]
+    from demur.model.exchange import Delta, Request, Response
+
+__all__ = [
+    "SYSTEM_ROLES",
+    "Codec",
+    "Field",
+    "JsonObject",
+    "ReadBody",
+    "ServerEvent",
+    "StreamReader",
+    "arguments_of",
+    "canonical",
+    "cut",
+    "decode",
+    "encode",
+    "event_body",
+    "event_of",
+    "extra_inputs",
+    "finish_word",
+    "input_of",
+    "join_path",
+    "only_choice",
+    "opaque",
+    "present",
+    "put",
+    "root",
+    "tool_input",
+    "usage_of",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ServerEvent:
+    """One event of a stream."""
+
+    data: str
+    event: str | None = None
+    id: str | None = None
+    retry_ms: int | None = None
+
+
+JsonObject = dict[str, Any]
+
+
+class StreamReader(Protocol):
+    """Builds a response from stream events; knows nothing of sockets."""
+
+    def feed(self, event: ServerEvent) -> tuple[Delta, ...]:
+        """Take one event; return the pieces of answer in it."""
+
+    def close(self) -> Response:
+        """Return what has arrived; `complete` is False where the stream was cut off."""
+
+
+class Codec(Protocol):
+    """One provider's shape, read and written."""
+
+    def reads_request(self, body: JsonObject) -> bool:
+        """Whether the body looks like a request of this shape."""
+
+    def read_request(self, body: JsonObject) -> Request:
+        """Return the request."""
+
+    def reads_response(self, body: JsonObject) -> bool:
+        """Whether the body looks like a response (or an error body) of this shape."""
+
+    def read_response(self, body: JsonObject, *, status: int = 200) -> Response:
+        """Return the response; an HTTP error's body is read as well."""
+
+    def write_response(self, response: Response) -> JsonObject:
+        """Return the body that this provider would have answered."""
+
+    def open_stream(self) -> StreamReader:
+        """Return a reader for one streamed response."""
+
+    def write_stream(self, response: Response, *, piece_chars: int = 0) -> Iterator[ServerEvent]:
+        """Yield the response as stream events; texts are cut every `piece_chars` characters (0: not at all)."""
+
+
+class ReadBody(Protocol):
+    """Reads a whole body, as `read_response` does."""
+
+    def __call__(self, body: JsonObject, *, status: int = 200) -> Response:
+        """Return the response."""
+
 
 _ENCODER = msgspec.json.Encoder()
 _CANONICAL = msgspec.json.Encoder(order="deterministic")
@@ -213,3 +298,90 @@ def _kind(value: Any) -> str:
         return "nothing"
     # `bool` stands before `int`, whose subclass it is.
     return next((name for kind, name in _KINDS if isinstance(value, kind)), "something that is not JSON")
+
+
+SYSTEM_ROLES = frozenset({"system", "developer"})
+_INPUT_FIELDS = ("prompt", "messages", "input", "inputs", "documents", "query")
+"""Top-level fields from which a provider, or a server that imitates one, may read words of a request."""
+
+
+def arguments_of(field: Field | None) -> str:
+    """Return a tool call's arguments as compact JSON; none are an empty object, text stays as it is."""
+    if field is None:
+        return "{}"
+    return field.text() if field.is_text else field.json().decode()
+
+
+def input_of(arguments: str) -> Any:
+    """Return the object in a tool call's arguments, or the text itself where it is no JSON object."""
+    if not arguments:
+        return {}
+    try:
+        value = decode(arguments)
+    except ShapeError:
+        return arguments
+    return value if isinstance(value, dict) else arguments
+
+
+def tool_input(pieces: list[str], *, start: Any) -> Any:
+    """Return the input that arrived in pieces, or what the block started with where none did."""
+    text = "".join(pieces)
+    return input_of(text) if text else start
+
+
+def cut(text: str, piece_chars: int) -> Iterator[str]:
+    """Yield the text in pieces of at most `piece_chars` characters, whole where that is 0; nothing of an empty text."""
+    size = piece_chars if piece_chars > 0 else max(len(text), 1)
+    for start in range(0, len(text), size):
+        yield text[start : start + size]
+
+
+def event_of(body: JsonObject, name: str | None = None) -> ServerEvent:
+    """Return the stream event that holds this JSON."""
+    return ServerEvent(data=encode(body).decode(), event=name)
+
+
+def event_body(event: ServerEvent) -> Field:
+    """Return the JSON object in a stream event."""
+    return root(decode(event.data))
+
+
+def finish_word(choice: Choice, words: Mapping[str, Finish], *, defaults: Mapping[Finish, str]) -> str | None:
+    """Return the word to write for why a choice ended; None where it has not."""
+    if choice.finish is None:
+        return None
+    raw = choice.finish_raw
+    if raw is not None and words.get(raw, Finish.UNKNOWN) == choice.finish:
+        return raw
+    return defaults[choice.finish]
+
+
+def only_choice(response: Response) -> Choice:
+    """Return the choice for a shape that has one; a blocked prompt without an answer is one that a filter cut off."""
+    if response.choices:
+        return response.choices[0]
+    blocked = any(signal.kind is SignalKind.PROMPT_BLOCK for signal in response.signals)
+    return Choice(0, (), Finish.CONTENT_FILTER if blocked else None)
+
+
+def extra_inputs(body: JsonObject, *, own: str) -> tuple[OpaquePart, ...]:
+    """Return the input fields of a request's body that its shape does not read; `own` is the one that it does."""
+    return tuple(
+        [
+            OpaquePart(name, canonical(body[name]))
+            for name in _INPUT_FIELDS
+            if name in body and name != own and body[name] not in (None, "")
+        ]
+    )
+
+
+def usage_of(field: Field | None, *, asked: str, answered: str) -> Usage | None:
+    """Return the tokens counted under these two names; a count that is absent is zero."""
+    if field is None:
+        return None
+    return Usage(field.integer_at(asked) or 0, field.integer_at(answered) or 0)
+
+
+def present(**fields: Any) -> JsonObject:
+    """Return an object of the fields that are not None."""
+    return {name: value for name, value in fields.items() if value is not None}

@@ -16,7 +16,7 @@ from demur.model.exchange import Choice, Exchange, Message, Request, Response, S
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from demur.wire.interface import JsonObject
+    from demur.wire.fields import JsonObject
 
 __all__ = [
     "FILTER_WORDS",

@@ -12,8 +12,7 @@ from msgspec.structs import replace
 
 from demur.errors import ShapeError
 from demur.model.exchange import Exchange, Shape
-from demur.wire import azure
-from demur.wire.anthropic import messages as anthropic
+from demur.wire import anthropic, azure
 from demur.wire.bedrock import converse as bedrock
 from demur.wire.fields import decode
 from demur.wire.flat import read_flat, read_prompt, reads_flat
@@ -25,8 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from demur.model.exchange import Request
-    from demur.wire.interface import Codec, JsonObject
-    from demur.wire.sse import ServerEvent
+    from demur.wire.fields import Codec, JsonObject, ServerEvent
 
 __all__ = ["CODECS", "read_asked", "read_exchange", "read_stream", "shape_of_request", "shape_of_response"]
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import msgspec
 
 from demur.errors import ShapeError, SizeLimitError
+from demur.wire.fields import ServerEvent
 
 __all__ = ["Decoder", "EventSplitter", "RawEvent", "ServerEvent", "StreamEnd", "encode", "raw_event"]
 
@@ -29,16 +30,6 @@ _FIELDS = frozenset({b"data", b"event", b"id", b"retry"})
 _BOM = b"\xef\xbb\xbf"
 _MAX_LINE_BYTES = 8 * 2**20
 _MAX_EVENT_BYTES = 16 * 2**20
-
-
-@dataclass(frozen=True, slots=True)
-class ServerEvent:
-    """One event of a stream."""
-
-    data: str
-    event: str | None = None
-    id: str | None = None
-    retry_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,11 +33,11 @@ from demur.model.exchange import (
 )
 from demur.wire import eventstream, sse
 from demur.wire.bedrock import converse as bedrock
+from demur.wire.document import plain
 from demur.wire.fields import encode
-from demur.wire.plain import plain
 
 if TYPE_CHECKING:
-    from demur.wire.interface import Codec, JsonObject
+    from demur.wire.fields import Codec, JsonObject
 
 CODEC: Codec = bedrock
 

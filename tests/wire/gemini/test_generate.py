@@ -27,12 +27,12 @@ from demur.model.exchange import (
     Usage,
 )
 from demur.wire import sse
+from demur.wire.document import plain
 from demur.wire.fields import decode, encode
 from demur.wire.gemini import generate as gemini
-from demur.wire.plain import plain
 
 if TYPE_CHECKING:
-    from demur.wire.interface import Codec, JsonObject
+    from demur.wire.fields import Codec, JsonObject
 
 CODEC: Codec = gemini
 

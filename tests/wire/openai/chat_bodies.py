@@ -9,7 +9,7 @@ from demur.wire.openai import chat as openai_chat
 if TYPE_CHECKING:
     from demur.model.exchange import Response
     from demur.wire import sse
-    from demur.wire.interface import JsonObject
+    from demur.wire.fields import JsonObject
 
 NO = "I can't help with that."
 ASKED: Any = {"model": "gpt-x", "messages": [{"role": "user", "content": "hi"}]}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from demur.wire.interface import JsonObject
+    from demur.wire.fields import JsonObject
 
 NO = "I can't help with that."
 ASKED: Any = {"model": "gpt-x", "input": "hi"}

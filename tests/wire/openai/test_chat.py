@@ -28,7 +28,7 @@ from demur.model.exchange import (
 from demur.wire.openai import chat as openai_chat
 
 if TYPE_CHECKING:
-    from demur.wire.interface import Codec, JsonObject
+    from demur.wire.fields import Codec, JsonObject
 
 CODEC: Codec = openai_chat
 

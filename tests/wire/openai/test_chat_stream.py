@@ -28,12 +28,12 @@ from demur.model.exchange import (
     ToolCallPart,
 )
 from demur.wire import sse
+from demur.wire.document import plain
 from demur.wire.fields import decode, encode
 from demur.wire.openai import chat as openai_chat
-from demur.wire.plain import plain
 
 if TYPE_CHECKING:
-    from demur.wire.interface import Codec, JsonObject
+    from demur.wire.fields import Codec, JsonObject
 
 CODEC: Codec = openai_chat
 

@@ -38,7 +38,7 @@ from demur.model.exchange import (
 from demur.wire.openai import responses as openai_responses
 
 if TYPE_CHECKING:
-    from demur.wire.interface import Codec, JsonObject
+    from demur.wire.fields import Codec, JsonObject
 
 CODEC: Codec = openai_responses
 

@@ -31,12 +31,12 @@ from demur.model.exchange import (
     ToolCallPart,
 )
 from demur.wire import sse
+from demur.wire.document import plain
 from demur.wire.fields import decode, encode
 from demur.wire.openai import responses as openai_responses
-from demur.wire.plain import plain
 
 if TYPE_CHECKING:
-    from demur.wire.interface import Codec, JsonObject
+    from demur.wire.fields import Codec, JsonObject
 
 CODEC: Codec = openai_responses
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from demur.io.config import InputLimits
     from demur.model.axes import Rubric
-    from demur.wire.interface import JsonObject
+    from demur.wire.fields import JsonObject
 
 __all__ = ["PersonLabel", "read_judge_labels"]
 

@@ -27,7 +27,7 @@ from demur.model.verdict import Finding, PromptVerdict
 from demur.text.normalise import normalise
 from demur.text.unmask import unmask
 from demur.text.view import view
-from demur.wire.plain import plain
+from demur.wire.document import plain
 from demur.wire.shapes import CODECS, shape_of_request
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from demur.gateway.guard.text import index_in
 from demur.model.exchange import Shape
-from demur.wire.sse import ServerEvent, encode
+from demur.wire.fields import ServerEvent
+from demur.wire.sse import encode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from demur.formats.interface import TraceReader
     from demur.io.records import Record
     from demur.runs.row_measures import RowMeasures
-    from demur.wire.interface import JsonObject
+    from demur.wire.fields import JsonObject
 
     _Ints = npt.NDArray[np.int64]
 

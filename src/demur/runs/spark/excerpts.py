@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from demur.runs.excerpts import Excerpt
     from demur.runs.spark.runs import SparkRun
     from demur.runs.spark.tallies import Place
-    from demur.wire.interface import JsonObject
+    from demur.wire.fields import JsonObject
 
 __all__ = ["excerpts_at"]
 

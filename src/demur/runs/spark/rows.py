@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from demur.io.config import InputLimits
     from demur.runs.ports import IngestPort, JudgedPort
-    from demur.wire.interface import JsonObject
+    from demur.wire.fields import JsonObject
 
 __all__ = [
     "BLOCK",

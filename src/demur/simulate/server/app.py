@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from demur.http.asgi import Receive, Scope, Send
     from demur.simulate.engine import Call, Simulated, Truth
     from demur.simulate.server.requests import Route
-    from demur.wire.interface import JsonObject
+    from demur.wire.fields import JsonObject
 
 __all__ = ["SimulatorApp"]
 

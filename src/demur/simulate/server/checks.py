@@ -14,7 +14,7 @@ from demur.simulate.server.responses import BAD_REQUEST, Problem
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from demur.wire.interface import JsonObject
+    from demur.wire.fields import JsonObject
 
 __all__ = ["first_problem"]
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from demur.detect.interface import PromptJudge
-    from demur.wire.interface import JsonObject
+    from demur.wire.fields import JsonObject
 
 __all__ = ["model_body", "models_body", "moderation_body", "tokens_body"]
 

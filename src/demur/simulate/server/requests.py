@@ -21,7 +21,7 @@ from demur.wire.shapes import CODECS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from demur.wire.interface import JsonObject
+    from demur.wire.fields import JsonObject
 
 __all__ = ["Endpoint", "RawRequest", "Route", "call_of", "route_of", "shape_of_path"]
 

@@ -1,10 +1,8 @@
-"""How does Bedrock's Converse API spell a request, an answer, a guardrail's intervention and an error?
+"""Bedrock's Converse API: requests, responses, a guardrail's intervention and errors.
 
-Laws: every content block is one part; text inside `guardContent` and `citationsContent` is text. A filter is the
-`stopReason` guardrail_intervened or content_filtered; what the guardrail found is summarised from `trace.guardrail`,
-one flag a topic, filter or entity, never the words that matched. The model and the request's id are no part of a body
-(they are in the URL and in a header); what boto3 adds about HTTP is read for the id and not written.
-The shape cannot leave out `usage` and `metrics`: what is unknown is written as zeros.
+Every content block is one part. A filter is the `stopReason` guardrail_intervened or content_filtered; what the guardrail
+found becomes flags, never with the words that matched. The model and the request's id are not in a body: they are in the
+URL and in a header.
 """
 
 from __future__ import annotations
@@ -13,18 +11,44 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from demur.model.exchange import Choice, Finish, Message, ProviderError, Request, Response, Signal, SignalKind
-from demur.wire.bedrock.blocks import read_blocks, write_block
-from demur.wire.bedrock.guardrail import guardrail_flags, write_flag
+from demur.model.exchange import (
+    Choice,
+    Finish,
+    Message,
+    OpaquePart,
+    ProviderError,
+    RefusalPart,
+    Request,
+    Response,
+    Signal,
+    SignalKind,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolResultPart,
+)
 from demur.wire.bedrock.stream import ConverseStream, converse_events
-from demur.wire.blocks import extra_inputs, finish_word, only_choice, present, usage_of
-from demur.wire.fields import Field, put, root
+from demur.wire.fields import (
+    Field,
+    arguments_of,
+    decode,
+    extra_inputs,
+    finish_word,
+    input_of,
+    join_path,
+    only_choice,
+    opaque,
+    present,
+    put,
+    root,
+    usage_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from demur.wire.interface import JsonObject, StreamReader
-    from demur.wire.sse import ServerEvent
+    from demur.model.exchange import Part
+    from demur.wire.fields import JsonObject, ServerEvent, StreamReader
 
 __all__ = [
     "open_stream",
@@ -35,6 +59,122 @@ __all__ = [
     "write_response",
     "write_stream",
 ]
+
+
+def _read_blocks(content: Field | None) -> tuple[Part, ...]:
+    """Return the parts in a list of blocks."""
+    return () if content is None else tuple(_read_block(block) for block in content)
+
+
+def _write_block(part: Part) -> JsonObject:
+    """Return the part as a block."""
+    match part:
+        case TextPart(text) | RefusalPart(text):
+            return {"text": text}
+        case ThinkingPart(text):
+            return {"reasoningContent": {"reasoningText": {"text": text}}}
+        case ToolCallPart(id=call, name=name, arguments=arguments):
+            return {"toolUse": {"toolUseId": call, "name": name, "input": input_of(arguments)}}
+        case ToolResultPart(call_id=call, text=text):
+            return {"toolResult": {"toolUseId": call, "content": [{"text": text}] if text else []}}
+        case OpaquePart(body=body):
+            return root(decode(body)).object()
+
+
+def _read_block(block: Field) -> Part:
+    text = block.text_at("text")
+    text = _wrapped_text(block) if text is None else text
+    thought = block.get("reasoningContent")
+    thought = None if thought is None else thought.get("reasoningText")
+    call, result = block.get("toolUse"), block.get("toolResult")
+    if text is not None:
+        return TextPart(text)
+    if thought is not None:
+        return ThinkingPart(thought.text_at("text") or "")
+    if call is not None:
+        arguments = arguments_of(call.get("input"))
+        return ToolCallPart(call.need("toolUseId").text(), call.need("name").text(), arguments)
+    if result is not None:
+        return ToolResultPart(result.need("toolUseId").text(), _tool_text(result))
+    return opaque(block, next((name for name, _ in block.fields()), "unknown"))
+
+
+def _wrapped_text(block: Field) -> str | None:
+    guarded, cited = block.get("guardContent"), block.get("citationsContent")
+    if guarded is not None:
+        inner = guarded.get("text")
+        return None if inner is None else inner.text_at("text")
+    if cited is None:
+        return None
+    return "".join(text for item in cited.each("content") if (text := item.text_at("text")) is not None)
+
+
+def _tool_text(result: Field) -> str:
+    return "\n".join(
+        arguments_of(item.get("json")) if item.get("json") is not None else item.text_at("text") or ""
+        for item in result.each("content")
+        if item.get("json") is not None or item.get("text") is not None
+    )
+
+
+# Policy → its lists → the field that names what was found; a custom word has no name but itself, so it has none here.
+_POLICIES: dict[str, dict[str, str | None]] = {
+    "topicPolicy": {"topics": "name"},
+    "contentPolicy": {"filters": "type"},
+    "wordPolicy": {"customWords": None, "managedWordLists": "type"},
+    "sensitiveInformationPolicy": {"piiEntities": "type", "regexes": "name"},
+    "contextualGroundingPolicy": {"filters": "type"},
+}
+_TRACE = "trace.guardrail."
+
+
+def _guardrail_flags(guardrail: Field) -> Iterator[Signal]:
+    """Yield a flag for everything that the guardrail did or detected, on the way in and on the way out."""
+    asked, answered = guardrail.get("inputAssessment"), guardrail.get("outputAssessments")
+    if asked is not None:
+        for name, assessment in asked.fields():
+            yield from _assessment_flags(assessment, join_path(asked.path, name), choice=None)
+    if answered is not None:
+        for name, assessments in answered.fields():
+            for index, assessment in enumerate(assessments):
+                yield from _assessment_flags(assessment, join_path(join_path(answered.path, name), index), choice=0)
+
+
+def _write_flag(body: JsonObject, signal: Signal) -> None:
+    """Write a flag into the body's trace, at its path; flags of other shapes have no place there."""
+    if not (signal.path.startswith(_TRACE) and signal.path.endswith("].action")):
+        return
+    item = signal.path.removesuffix(".action")
+    found_in = item.rpartition(".")[2].partition("[")[0]
+    label = _POLICIES.get(signal.detail or "", {}).get(found_in)
+    if label is not None and signal.category is not None:
+        put(body, f"{item}.{label}", value=signal.category)
+    if signal.severity is not None:
+        put(body, f"{item}.confidence", value=signal.severity)
+    put(body, signal.path, value=signal.value)
+    if signal.value == "NONE":
+        put(body, f"{item}.detected", value=True)
+
+
+def _assessment_flags(assessment: Field, path: str, *, choice: int | None) -> Iterator[Signal]:
+    for policy, lists in _POLICIES.items():
+        found = assessment.get(policy) or Field({}, policy)
+        for name, label in lists.items():
+            for index, item in enumerate(found.each(name)):
+                action = item.text_at("action") or "NONE"
+                if action == "NONE" and not item.flag_at("detected"):
+                    continue
+                yield Signal(
+                    SignalKind.FILTER_FLAG,
+                    f"{path}.{policy}.{name}[{index}].action",
+                    action,
+                    choice=choice,
+                    category=name if label is None else item.text_at(label),
+                    severity=item.text_at("confidence"),
+                    detail=policy,
+                    blocked=action == "BLOCKED",
+                )
+
 
 _WORDS = {
     "end_turn": Finish.STOP,
@@ -89,9 +229,9 @@ def read_request(body: JsonObject) -> Request:
     """Return the request; its `model` is empty unless the body names one after all."""
     top = root(body)
     messages = tuple(
-        Message(field.need("role").text(), read_blocks(field.get("content"))) for field in top.each("messages")
+        Message(field.need("role").text(), _read_blocks(field.get("content"))) for field in top.each("messages")
     )
-    system = read_blocks(top.get("system"))
+    system = _read_blocks(top.get("system"))
     leading = (Message("system", system),) if system else ()
     model = top.text_at("modelId") or ""
     return Request(model, leading + messages, extra_inputs=extra_inputs(body, own="messages"))
@@ -144,7 +284,7 @@ def _read_message(top: Field, status: int) -> Response:
     finish = None if raw is None else _WORDS.get(raw, Finish.UNKNOWN)
     return Response(
         model="",
-        choices=(Choice(0, read_blocks(message.get("content")), finish, raw),),
+        choices=(Choice(0, _read_blocks(message.get("content")), finish, raw),),
         signals=_signals(top, raw, finish=finish),
         usage=usage_of(top.get("usage"), asked="inputTokens", answered="outputTokens"),
         id=_request_id(top),
@@ -155,7 +295,7 @@ def _read_message(top: Field, status: int) -> Response:
 def _signals(top: Field, raw: str | None, *, finish: Finish | None) -> tuple[Signal, ...]:
     trace = top.get("trace")
     guardrail = None if trace is None else trace.get("guardrail")
-    flags = () if guardrail is None else tuple(guardrail_flags(guardrail))
+    flags = () if guardrail is None else tuple(_guardrail_flags(guardrail))
     if raw is None or finish is not Finish.CONTENT_FILTER:
         return flags
     detail = None if guardrail is None else guardrail.text_at("actionReason")
@@ -179,13 +319,13 @@ def _message_body(response: Response) -> JsonObject:
     choice = only_choice(response)
     usage = response.usage
     body = present(
-        output={"message": {"role": "assistant", "content": [write_block(part) for part in choice.parts]}},
+        output={"message": {"role": "assistant", "content": [_write_block(part) for part in choice.parts]}},
         stopReason=finish_word(choice, _WORDS, defaults=_DEFAULTS),
         usage=None if usage is None else {"inputTokens": usage.input_tokens, "outputTokens": usage.output_tokens},
     )
     for signal in response.signals:
         if signal.kind is SignalKind.FILTER_FLAG:
-            write_flag(body, signal)
+            _write_flag(body, signal)
         elif signal.kind is SignalKind.FILTER_STOP and signal.path == "stopReason" and signal.detail is not None:
             put(body, "trace.guardrail.actionReason", value=signal.detail)
     return body

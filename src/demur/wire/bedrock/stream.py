@@ -14,14 +14,12 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from demur.model.exchange import Channel, Delta, Response
-from demur.wire.blocks import arguments_of, cut, event_body, event_of, tool_input
-from demur.wire.fields import Field
+from demur.wire.fields import Field, arguments_of, cut, event_body, event_of, tool_input
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from demur.wire.interface import JsonObject
-    from demur.wire.sse import ServerEvent
+    from demur.wire.fields import JsonObject, ServerEvent
 
 __all__ = ["ConverseStream", "converse_events"]
 

@@ -1,14 +1,14 @@
-"""How does Gemini's generateContent spell a request, an answer, a block and an error?
+"""Gemini's generateContent: requests, responses, blocked prompts and errors.
 
-Laws: names may come in snake_case, as Python dumps have them, and leave in camelCase; `model` is the role of the
-assistant; a filter is a `finishReason` of `_WORDS`, a blocked prompt is `promptFeedback.blockReason` without
-candidates; RECITATION, LANGUAGE, OTHER and MALFORMED_* are no refusals. A body names no model in a request (the URL
-does) and `modelVersion` in a response. A call without an id goes by its name, and so does its result.
+Names may come in snake_case, as Python dumps have them, and leave in camelCase. `model` is the role of the assistant; every
+part is one part. A request's body names no model (the URL does), a response's body names it `modelVersion`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -16,24 +16,38 @@ from demur.model.exchange import (
     Choice,
     Finish,
     Message,
+    OpaquePart,
     ProviderError,
+    RefusalPart,
     Request,
     Response,
     Signal,
     SignalKind,
+    TextPart,
+    ThinkingPart,
     ToolCallPart,
+    ToolResultPart,
 )
-from demur.wire.blocks import extra_inputs, finish_word, present, usage_of
-from demur.wire.fields import Field, put, root
-from demur.wire.gemini.parts import camel_request, camel_response, read_part, seconds, stamp, write_part
+from demur.wire.fields import (
+    Field,
+    arguments_of,
+    decode,
+    extra_inputs,
+    finish_word,
+    input_of,
+    opaque,
+    present,
+    put,
+    root,
+    usage_of,
+)
 from demur.wire.gemini.stream import ContentStream, content_events
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from demur.model.exchange import Part
-    from demur.wire.interface import JsonObject, StreamReader
-    from demur.wire.sse import ServerEvent
+    from demur.wire.fields import JsonObject, ServerEvent, StreamReader
 
 __all__ = [
     "open_stream",
@@ -44,6 +58,118 @@ __all__ = [
     "write_response",
     "write_stream",
 ]
+
+_SNAKE = re.compile(r"(?<=[a-z0-9])_([a-z0-9])")
+
+# Objects whose names the API defines, by the field that holds them; a list stands for each of its items.
+_Places = dict[str, Any]
+_CONTENT: _Places = {
+    "parts": {
+        "codeExecutionResult": {},
+        "executableCode": {},
+        "fileData": {},
+        "functionCall": {},
+        "functionResponse": {},
+        "inlineData": {},
+    }
+}
+_REQUEST: _Places = {"contents": _CONTENT, "generationConfig": {}, "systemInstruction": _CONTENT}
+_RESPONSE: _Places = {
+    "candidates": {"citationMetadata": {}, "content": _CONTENT, "safetyRatings": {}},
+    "promptFeedback": {"safetyRatings": {}},
+    "usageMetadata": {},
+}
+
+
+def _camel_request(body: JsonObject) -> JsonObject:
+    """Return the request with the API's own names in camelCase; an instruction that is mere text becomes a part."""
+    request: JsonObject = _camel(root(body).object(), _REQUEST)
+    if isinstance(request.get("systemInstruction"), str):
+        request["systemInstruction"] = {"parts": [{"text": request["systemInstruction"]}]}
+    return request
+
+
+def _camel_response(body: JsonObject) -> JsonObject:
+    """Return the response with the API's own names in camelCase."""
+    response: JsonObject = _camel(root(body).object(), _RESPONSE)
+    return response
+
+
+def _read_part(part: Field) -> Part:
+    """Return the part; media, code and kinds from the future are opaque."""
+    call, result, text = part.get("functionCall"), part.get("functionResponse"), part.text_at("text")
+    if call is not None:
+        name = call.text_at("name") or ""
+        return ToolCallPart(call.text_at("id") or name, name, arguments_of(call.get("args")))
+    if result is not None:
+        return ToolResultPart(result.text_at("id") or result.text_at("name") or "", _output_text(result))
+    if text is not None:
+        return ThinkingPart(text) if part.flag_at("thought") else TextPart(text)
+    return opaque(part, next((name for name, field in part.fields() if field.is_object), "unknown"))
+
+
+def _write_part(part: Part, names: Mapping[str, str]) -> JsonObject:
+    """Return the part as JSON; `names` says which tool a call's id belongs to."""
+    match part:
+        case TextPart(text) | RefusalPart(text):
+            return {"text": text}
+        case ThinkingPart(text):
+            return {"text": text, "thought": True}
+        case ToolCallPart(id=call, name=name, arguments=arguments):
+            own_id = {} if call == name else {"id": call}
+            return {"functionCall": {**own_id, "name": name, "args": input_of(arguments)}}
+        case ToolResultPart(call_id=call, text=text):
+            return {"functionResponse": {**_matched(call, names), "response": _result(text)}}
+        case OpaquePart(body=body):
+            return root(decode(body)).object()
+
+
+def _epoch_s(time: str) -> int | None:
+    """Return an RFC 3339 time as whole seconds since 1970, None where it is none; without a zone it is UTC."""
+    try:
+        moment = datetime.fromisoformat(time)
+    except ValueError:
+        return None
+    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
+
+
+def _rfc3339(created_s: int | None) -> str | None:
+    """Return seconds since 1970 as an RFC 3339 time."""
+    if created_s is None:
+        return None
+    return datetime.fromtimestamp(created_s, tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _camel(value: Any, places: _Places) -> Any:
+    if isinstance(value, list):
+        return [_camel(item, places) for item in value]
+    if not isinstance(value, dict):
+        return value
+    named = ((_SNAKE.sub(lambda match: match[1].upper(), name), item) for name, item in value.items())
+    return {name: _camel(item, places[name]) if name in places else item for name, item in named}
+
+
+def _output_text(result: Field) -> str:
+    """Return a result's text: the lone `output` where it is one, otherwise all of the response as JSON."""
+    response = result.get("response")
+    match None if response is None else response.value:
+        case {"output": str(output), **more} if not more and _result(output) == {"output": output}:
+            return output
+        case _:
+            return arguments_of(response)
+
+
+def _result(text: str) -> JsonObject:
+    value = input_of(text) if text else text
+    return value if isinstance(value, dict) else {"output": text}
+
+
+def _matched(call: str, names: Mapping[str, str]) -> JsonObject:
+    name = names.get(call)
+    if name is None:
+        return {"id": call}
+    return {"name": name} if name == call else {"id": call, "name": name}
+
 
 _WORDS = {
     "STOP": Finish.STOP,
@@ -76,7 +202,7 @@ def reads_request(body: JsonObject) -> bool:
 
 def read_request(body: JsonObject) -> Request:
     """Return the request; its `model` is empty unless the body names one after all."""
-    body = camel_request(body)
+    body = _camel_request(body)
     top = root(body)
     messages = tuple(_message(content) for content in top.need("contents"))
     system = _system(top.get("systemInstruction"))
@@ -102,7 +228,7 @@ def reads_response(body: JsonObject) -> bool:
 
 def read_response(body: JsonObject, *, status: int = 200) -> Response:
     """Return the candidates, the block or the error as a response."""
-    body = camel_response(body)
+    body = _camel_response(body)
     top = root(body)
     if top.get("error") is not None:
         return _read_status(top, status)
@@ -116,7 +242,7 @@ def read_response(body: JsonObject, *, status: int = 200) -> Response:
         + tuple(s for pair in zip(candidates, choices, strict=True) for s in _choice_signals(*pair)),
         usage=usage_of(top.get("usageMetadata"), asked="promptTokenCount", answered="candidatesTokenCount"),
         id=top.text_at("responseId") or None,
-        created_s=seconds(top.tag_at("createTime")),
+        created_s=_epoch_s(top.tag_at("createTime")),
         status=status,
     )
 
@@ -128,7 +254,7 @@ def write_response(response: Response) -> JsonObject:
 
 def open_stream() -> StreamReader:
     """Return a reader for one streamed response."""
-    return ContentStream(read_response)
+    return ContentStream(read_response, _camel_response)
 
 
 def write_stream(response: Response, *, piece_chars: int = 0) -> Iterator[ServerEvent]:
@@ -141,16 +267,16 @@ def write_stream(response: Response, *, piece_chars: int = 0) -> Iterator[Server
 
 def _message(content: Field) -> Message:
     role = content.text_at("role") or "user"
-    return Message(_READ_ROLES.get(role, role), tuple(read_part(part) for part in content.each("parts")))
+    return Message(_READ_ROLES.get(role, role), tuple(_read_part(part) for part in content.each("parts")))
 
 
 def _system(field: Field | None) -> tuple[Part, ...]:
-    return () if field is None else tuple(read_part(part) for part in field.each("parts"))
+    return () if field is None else tuple(_read_part(part) for part in field.each("parts"))
 
 
 def _choice(candidate: Field, position: int) -> Choice:
     content = candidate.get("content")
-    parts = () if content is None else tuple(read_part(part) for part in content.each("parts"))
+    parts = () if content is None else tuple(_read_part(part) for part in content.each("parts"))
     index = candidate.integer_at("index")
     raw = candidate.text_at("finishReason")
     finish = None if raw is None else _WORDS.get(raw, Finish.UNKNOWN)
@@ -195,7 +321,7 @@ def _content_body(response: Response) -> JsonObject:
         },
         modelVersion=response.model or None,
         responseId=response.id,
-        createTime=stamp(response.created_s),
+        createTime=_rfc3339(response.created_s),
     )
     for signal in response.signals:
         _write_signal(body, signal, positions={choice.index: at for at, choice in enumerate(response.choices)})
@@ -207,7 +333,7 @@ def _candidate(choice: Choice) -> JsonObject:
     # The API says STOP after a function call as well; `tool` is our reading of it.
     spoken = replace(choice, finish=Finish.STOP) if choice.finish is Finish.TOOL else choice
     return present(
-        content={"role": "model", "parts": [write_part(p, names) for p in choice.parts]} if choice.parts else None,
+        content={"role": "model", "parts": [_write_part(p, names) for p in choice.parts]} if choice.parts else None,
         finishReason=finish_word(spoken, _WORDS, defaults=_DEFAULTS),
         index=choice.index,
     )

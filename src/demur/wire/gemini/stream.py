@@ -13,16 +13,13 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from demur.model.exchange import Channel, Delta
-from demur.wire.blocks import arguments_of, cut, event_body, event_of
-from demur.wire.fields import Field, root
-from demur.wire.gemini.parts import camel_response
+from demur.wire.fields import Field, arguments_of, cut, event_body, event_of, root
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from demur.model.exchange import Response
-    from demur.wire.interface import JsonObject
-    from demur.wire.sse import ServerEvent
+    from demur.wire.fields import JsonObject, ServerEvent
 
 __all__ = ["ContentStream", "content_events"]
 
@@ -66,17 +63,18 @@ class _Candidate:
 
 
 class ContentStream:
-    """Reads one streamed response; `read` turns the finished body into a response."""
+    """Reads one streamed response; `read` turns the finished body into a response, `camel` spells a fragment's names."""
 
-    def __init__(self, read: Callable[[JsonObject], Response]) -> None:
+    def __init__(self, read: Callable[[JsonObject], Response], camel: Callable[[JsonObject], JsonObject]) -> None:
         self._read = read
+        self._camel = camel
         self._top: JsonObject = {}
         self._candidates: dict[int, _Candidate] = {}
         self._error: JsonObject | None = None
 
     def feed(self, event: ServerEvent) -> tuple[Delta, ...]:
         """Take one event; return the pieces of answer in it."""
-        body = root(camel_response(event_body(event).object()))
+        body = root(self._camel(event_body(event).object()))
         if body.get("error") is not None:
             self._error = body.object()
             return ()

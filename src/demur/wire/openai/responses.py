@@ -1,9 +1,8 @@
-"""What was asked and answered in the shape of OpenAI's Responses API?
+"""OpenAI's Responses API: requests, responses and errors.
 
-Laws: those of `interface`; the output is one choice whose parts are all its items in order (see `openai_items`);
-`instructions` are the leading system message; `finish_raw` is the reason of `incomplete_details`, else the status; an
-error inside a response keeps its choice, an error body has none; what the API always sends and nobody reads (ids of
-items, `tool_choice`, …) is filled in on writing and left out on reading where it is what would be filled in.
+The output is one choice whose parts are all its items in order; `instructions` are the leading system message;
+`finish_raw` is the reason of `incomplete_details`, else the status. An error inside a response keeps its choice, an error
+body has none.
 """
 
 from __future__ import annotations
@@ -18,27 +17,27 @@ from demur.model.exchange import (
     Choice,
     Finish,
     Message,
+    OpaquePart,
+    RefusalPart,
     Request,
     Response,
     Signal,
     SignalKind,
     TextPart,
+    ThinkingPart,
     ToolCallPart,
+    ToolResultPart,
     Usage,
 )
-from demur.wire.blocks import event_of, extra_inputs
-from demur.wire.fields import root
-from demur.wire.openai.error import read_error, write_error
-from demur.wire.openai.items import item_kind, read_item, read_items, write_items
+from demur.wire.fields import decode, event_of, extra_inputs, opaque, root
+from demur.wire.openai.parts import read_error, write_error
 from demur.wire.openai.responses_stream import ResponsesStream, events
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from demur.model.exchange import Part
-    from demur.wire.fields import Field
-    from demur.wire.interface import JsonObject, StreamReader
-    from demur.wire.sse import ServerEvent
+    from demur.wire.fields import Field, JsonObject, ServerEvent, StreamReader
 
 __all__ = [
     "open_stream",
@@ -49,6 +48,123 @@ __all__ = [
     "write_response",
     "write_stream",
 ]
+
+_ITEM = "item."
+_AGAIN = OpaquePart("item.message", b"{}")
+_TEXTS = frozenset({"input_text", "output_text", "text"})
+
+
+def _read_items(items: Iterable[Field]) -> tuple[Part, ...]:
+    """Return the parts of all items, in order."""
+    parts: list[Part] = []
+    before = ""
+    for item in items:
+        kind, read = _item_kind(item), _read_item(item)
+        if kind == "message" and (before == kind or not read):
+            parts.append(_AGAIN)
+        parts += read
+        before = kind
+    return tuple(parts)
+
+
+def _item_kind(item: Field) -> str:
+    """Return the type of an item; what has a role and no type is a message."""
+    return item.tag_at("type") or ("message" if item.get("role") else "unknown")
+
+
+def _read_item(item: Field) -> list[Part]:
+    """Return the parts of one item."""
+    match _item_kind(item):
+        case "message":
+            return _read_content(item.get("content"))
+        case "reasoning":
+            return [ThinkingPart(_thoughts(item))]
+        case "function_call":
+            arguments = item.text_at("arguments") or ""
+            return [ToolCallPart(item.text_at("call_id") or "", item.text_at("name") or "", arguments)]
+        case "function_call_output":
+            return _read_results(item.text_at("call_id") or "", item.get("output"))
+        case kind:
+            return [opaque(item, _ITEM + kind)]
+
+
+def _write_items(parts: tuple[Part, ...], *, role: str = "assistant") -> list[JsonObject]:
+    """Return the items; texts, refusals and opaque parts that touch share a message, or a tool's output."""
+    text_type = "output_text" if role == "assistant" else "input_text"
+    items: list[JsonObject] = []
+    for part in parts:
+        match part:
+            case TextPart(text):
+                _open(items, role).append({"type": text_type, "text": text})
+            case RefusalPart(text):
+                _open(items, role).append({"type": "refusal", "refusal": text})
+            case ThinkingPart(text):
+                items.append({"type": "reasoning", "summary": [{"type": "summary_text", "text": text}] if text else []})
+            case ToolCallPart(call_id, name, arguments):
+                items.append({"type": "function_call", "call_id": call_id, "name": name, "arguments": arguments})
+            case ToolResultPart(call_id, text):
+                _open_output(items, call_id).append({"type": "input_text", "text": text})
+            case OpaquePart("item.message"):
+                items.append({"type": "message", "role": role, "content": []})
+            case OpaquePart(kind, body) if kind.startswith(_ITEM):
+                items.append(decode(body))
+            case OpaquePart(_, body):
+                _open(items, role, or_output=True).append(decode(body))
+    return items
+
+
+def _read_content(content: Field | None) -> list[Part]:
+    if content is None:
+        return []
+    if content.is_text:
+        return [TextPart(content.text())]
+    return [_read_part(part) for part in content]
+
+
+def _read_part(part: Field) -> Part:
+    kind = part.tag_at("type")
+    if kind in _TEXTS:
+        return TextPart(part.need("text").text())
+    if kind == "refusal":
+        return RefusalPart(part.need("refusal").text())
+    return opaque(part)
+
+
+def _read_results(call_id: str, output: Field | None) -> list[Part]:
+    parts = _read_content(output)
+    if not any(isinstance(part, TextPart) for part in parts):
+        parts.insert(0, TextPart(""))
+    return [ToolResultPart(call_id, part.text) if isinstance(part, TextPart) else part for part in parts]
+
+
+def _thoughts(item: Field) -> str:
+    """Return the reasoning itself where the server shows it, else its summary, a line a paragraph."""
+    texts = [[part.text_at("text") or "" for part in item.each(key)] for key in ("content", "summary")]
+    return "\n".join(texts[0] or texts[1])
+
+
+def _open(items: list[JsonObject], role: str, *, or_output: bool = False) -> list[Any]:
+    """Return the content of the message being written, a new one where the last item is of another kind."""
+    last = items[-1] if items else {}
+    if or_output and last.get("type") == "function_call_output" and isinstance(last.get("output"), list):
+        return _list(last, "output")
+    if last.get("type") != "message" or not isinstance(last.get("content"), list):
+        items.append({"type": "message", "role": role, "content": []})
+    return _list(items[-1], "content")
+
+
+def _open_output(items: list[JsonObject], call_id: str) -> list[Any]:
+    last = items[-1] if items else {}
+    if last.get("type") != "function_call_output" or last.get("call_id") != call_id:
+        items.append({"type": "function_call_output", "call_id": call_id, "output": []})
+    return _list(items[-1], "output")
+
+
+def _list(item: JsonObject, key: str) -> list[Any]:
+    """Return the list that this module put there."""
+    found: list[Any] = item[key]
+    return found
+
 
 _STATUS = {
     "completed": Finish.STOP,
@@ -140,15 +256,15 @@ def write_stream(response: Response, *, piece_chars: int = 0) -> Iterator[Server
 
 
 def _read_input(item: Field) -> Message:
-    kind = item_kind(item)
+    kind = _item_kind(item)
     if kind == "message":
-        return Message(item.need("role").text(), tuple(read_item(item)))
+        return Message(item.need("role").text(), tuple(_read_item(item)))
     fallback = "tool" if kind.endswith("_output") else "assistant"
-    return Message(_INPUT_ROLES.get(kind, fallback), tuple(read_item(item)))
+    return Message(_INPUT_ROLES.get(kind, fallback), tuple(_read_item(item)))
 
 
 def _read_choice(top: Field) -> Choice:
-    parts = read_items(top.each("output"))
+    parts = _read_items(top.each("output"))
     details = top.get("incomplete_details")
     raw = None if details is None else details.text_at("reason")
     raw = raw or top.text_at("status")
@@ -201,7 +317,7 @@ def _core(response: Response) -> JsonObject:
     status, reason = _write_status(choice, complete=response.complete)
     body: JsonObject = {"id": response.id or "", "object": "response", "created_at": response.created_s or 0}
     body |= {"status": status, "error": error, "incomplete_details": {"reason": reason} if reason else None}
-    body |= {"model": response.model, "output": write_items(choice.parts)}
+    body |= {"model": response.model, "output": _write_items(choice.parts)}
     if response.usage is not None:
         counts = response.usage
         total = counts.input_tokens + counts.output_tokens

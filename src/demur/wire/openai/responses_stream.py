@@ -14,17 +14,13 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from demur.model.exchange import Channel, Delta
-from demur.wire.blocks import cut
-from demur.wire.fields import decode, root
+from demur.wire.fields import cut, decode, root
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from demur.model.exchange import Response
-    from demur.wire.fields import Field
-    from demur.wire.interface import JsonObject
-    from demur.wire.openai.chat_stream import ReadBody
-    from demur.wire.sse import ServerEvent
+    from demur.wire.fields import Field, JsonObject, ReadBody, ServerEvent
 
 __all__ = ["ResponsesStream", "events"]
 

@@ -31,13 +31,12 @@ from demur.model.exchange import (
     ToolResultPart,
     Usage,
 )
-from demur.wire import sse
-from demur.wire.anthropic import messages as anthropic
+from demur.wire import anthropic, sse
+from demur.wire.document import plain
 from demur.wire.fields import decode, encode
-from demur.wire.plain import plain
 
 if TYPE_CHECKING:
-    from demur.wire.interface import Codec, JsonObject
+    from demur.wire.fields import Codec, JsonObject
 
 CODEC: Codec = anthropic
 
