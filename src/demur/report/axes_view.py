@@ -1,8 +1,7 @@
-"""What does a reader see of the axes beyond refusals?
+"""What people see of the axes beyond refusals.
 
-Laws: every axis that was asked for is in one table, those that were not measured below it with the reason; p stands there as it is held
-against all axes, and the note says so; what each axis rests on, and the pairs that made it so, follow axis by axis; a sample
-is said to be one.
+Every axis that was asked for is in one table, those that were not measured below it with the reason; what each axis rests on, and the
+pairs that made it so, follow axis by axis.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 
     from demur.model.axes import AxisDetail, AxisResult
     from demur.model.comparison import ComparedAxes
-    from demur.model.estimate import Flag
     from demur.report.view import Block
 
 __all__ = ["AXIS_FLAG_WORDS", "axes_blocks", "axis_gate_word", "axis_sentence"]
@@ -43,12 +41,12 @@ _COLUMNS = (
     Column("gate", number=False, spare=True),
 )
 _PART_COLUMNS = (Column("", number=False), Column("measured"), Column("difference"), Column("p held"))
-_MOST_PARTS = 12
+_MAX_PARTS = 12
+# Where the interval is among the cells of an axis, right of the difference.
 _AT_ENDS = 4
-"""Where the interval stands among the cells of an axis, right of the difference."""
 _NARROW = (0, 2, 3, 4)
+# What 80 columns leave for name, sides, difference and interval, beside p and size.
 _NARROW_FITS = 53
-"""What 80 columns leave for name, sides, difference and interval, beside p and size."""
 
 
 def axes_blocks(axes: ComparedAxes | None, *, show: int) -> Iterator[Block]:
@@ -57,30 +55,36 @@ def axes_blocks(axes: ComparedAxes | None, *, show: int) -> Iterator[Block]:
         return
     cells = [_axis_cells(result, axes) for result in axes.report.results]
     # Where names and intervals do not both fit, a narrow terminal has the names, and each axis its interval below.
-    narrow = sum(max((columns(row[i]) for row in cells), default=0) for i in _NARROW) > _NARROW_FITS
-    ends = Column("interval", spare=True)
-    heads = (*_COLUMNS[:_AT_ENDS], ends, *_COLUMNS[_AT_ENDS:]) if narrow else _COLUMNS
-    rows = tuple(_table_row(row, narrow=narrow) for row in cells)
+    is_narrow = sum(max((columns(row[i]) for row in cells), default=0) for i in _NARROW) > _NARROW_FITS
+    heads: tuple[Column, ...] = _COLUMNS
+    rows = []
+    if is_narrow:
+        heads = (*_COLUMNS[:_AT_ENDS], Column("interval", spare=True), *_COLUMNS[_AT_ENDS:])
+    for row in cells:
+        before, (move, ends), after = row[: _AT_ENDS - 1], row[_AT_ENDS - 1 : _AT_ENDS + 1], row[_AT_ENDS + 1 :]
+        moved = (move, ends) if is_narrow else (f"{move} ({ends})" if ends else move,)
+        rows.append((*before, *moved, *after))
+    # p is adjusted for all axes that were measured, and the note says how.
     note = f"{axes.report.multiplicity}; the gate looks at {', '.join(axes.gated)}"
-    yield Table("Axes", heads, rows, note)
+    yield Table("Axes", heads, tuple(rows), note)
     if axes.report.absent:
         yield Facts("Not measured", tuple(Fact(absent.name, "absent", absent.why) for absent in axes.report.absent))
     if axes.sampled:
-        told = f"{axes.read:,} of {counted(axes.pairs, 'pair')}, whole sessions drawn by the seed; safety is that of all pairs."
-        yield Note(NoteKind.WARNING, "axes are of a sample", told)
+        part = f"{axes.read:,} of {counted(axes.pairs, 'pair')}, whole sessions drawn by the seed; safety is that of all pairs."
+        yield Note(NoteKind.WARNING, "axes are of a sample", part)
     for result in axes.report.results:
         if result.axis is not AxisName.SAFETY:
-            yield _axis_facts(result, axes, show, ends=narrow)
+            yield _axis_facts(result, axes, show, ends=is_narrow)
             yield from _parts_table(result)
 
 
 def axis_sentence(result: AxisResult) -> str:
     """Return an axis in one sentence: size, both sides, difference, p and n."""
-    told = [str(result.severity), _sides(result, unit=_unit_word(result.unit)), _axis_difference(result)]
+    parts = [str(result.severity), _sides(result, unit=_unit_word(result.unit)), _difference_words(result)]
     if result.p is not None:
         held = "" if result.p_adjusted is None else f" ({chance_is('held', result.p_adjusted)})"
-        told.append(chance_is("p", result.p) + held)
-    return ", ".join(part for part in (*told, counted(result.n, "pair")) if part)
+        parts.append(chance_is("p", result.p) + held)
+    return ", ".join(part for part in (*parts, counted(result.n, "pair")) if part)
 
 
 def axis_gate_word(result: AxisResult, axes: ComparedAxes) -> str:
@@ -95,8 +99,8 @@ def _axis_cells(result: AxisResult, axes: ComparedAxes) -> tuple[str, ...]:
         f"{result.name},{unit}" if unit and result.unit is not AxisUnit.SHARE else result.name,
         f"{result.n:,}",
         _sides(result, unit=PERCENT if result.unit is AxisUnit.SHARE else "") or UNKNOWN,
-        _axis_move(result),
-        _axis_ends(result),
+        _move(result),
+        _ends(result),
         UNKNOWN if result.p is None else chance(result.p),
         UNKNOWN if result.p_adjusted is None else chance(result.p_adjusted),
         str(result.severity),
@@ -104,70 +108,59 @@ def _axis_cells(result: AxisResult, axes: ComparedAxes) -> tuple[str, ...]:
     )
 
 
-def _table_row(cells: tuple[str, ...], *, narrow: bool) -> tuple[str, ...]:
-    """Return the cells of an axis, with the interval beside the difference, or in a cell of its own."""
-    before, (moved, ends), after = cells[: _AT_ENDS - 1], cells[_AT_ENDS - 1 : _AT_ENDS + 1], cells[_AT_ENDS + 1 :]
-    return (*before, moved, ends, *after) if narrow else (*before, f"{moved} ({ends})" if ends else moved, *after)
-
-
 def _axis_facts(result: AxisResult, axes: ComparedAxes, show: int, *, ends: bool) -> Facts:
-    rows = [Fact("gate", axis_gate_word(result, axes), _gate_why(result, axes))]
-    rows += [Fact("interval", _axis_ends(result))] if ends and result.interval is not None else []
+    gate = dict(axes.gates).get(result.name)
+    rows = [Fact("gate", axis_gate_word(result, axes), "" if gate is None else gate.why)]
+    rows += [Fact("interval", _ends(result))] if ends and result.interval is not None else []
     rows += [Fact("tests that", result.tested)] if result.tested else []
     rows += [Fact(detail.label, _detail_value(detail, result), detail.note) for detail in result.details]
     rows += [Fact("not measured", counted(result.missing, "pair"))] if result.missing else []
-    rows += [Fact(str(flag).replace("_", " "), _flag_words(flag)) for flag in result.flags]
+    for flag in result.flags:
+        words = AXIS_FLAG_WORDS[flag] if isinstance(flag, AxisFlag) else FLAG_WORDS[flag]
+        rows.append(Fact(str(flag).replace("_", " "), words))
     rows += [Fact(one.key, one.sentence) for one in result.evidence[:show]]
     return Facts(f"{result.name}: {result.severity}", tuple(rows))
-
-
-def _gate_why(result: AxisResult, axes: ComparedAxes) -> str:
-    gate = dict(axes.gates).get(result.name)
-    return "" if gate is None else gate.why
 
 
 def _parts_table(result: AxisResult) -> Iterator[Table]:
     """Yield the parts of an axis that differ at all, the surest first."""
     moved = [part for part in result.parts if part.difference]
     moved.sort(key=lambda part: (1.0 if part.p_adjusted is None else part.p_adjusted, -abs(part.difference), part.name))
-    if moved:
-        rows = tuple(
-            (part.name.partition("/")[2], _sides(part, unit=_unit_word(part.unit)), _axis_difference(part), _held(part))
-            for part in moved[:_MOST_PARTS]
-        )
-        left = f"; {len(moved) - _MOST_PARTS:,} more in the JSON" if len(moved) > _MOST_PARTS else ""
-        yield Table(
-            f"{result.name}: what moved", _PART_COLUMNS, rows, f"p is held against the others of this table{left}"
-        )
-
-
-def _held(part: AxisResult) -> str:
-    return UNKNOWN if part.p_adjusted is None else chance(part.p_adjusted)
+    if not moved:
+        return
+    rows = []
+    for part in moved[:_MAX_PARTS]:
+        held = UNKNOWN if part.p_adjusted is None else chance(part.p_adjusted)
+        name = part.name.partition("/")[2]
+        rows.append((name, _sides(part, unit=_unit_word(part.unit)), _difference_words(part), held))
+    left = f"; {len(moved) - _MAX_PARTS:,} more in the JSON" if len(moved) > _MAX_PARTS else ""
+    note = f"p is held against the others of this table{left}"
+    yield Table(f"{result.name}: what moved", _PART_COLUMNS, tuple(rows), note)
 
 
 def _sides(result: AxisResult, *, unit: str = "") -> str:
     if result.baseline is None or result.candidate is None:
         return ""
-    return f"{_axis_figure(result.baseline, result.unit)} → {_axis_figure(result.candidate, result.unit)}{unit}"
+    return f"{_number(result.baseline, result.unit)} → {_number(result.candidate, result.unit)}{unit}"
 
 
-def _axis_difference(result: AxisResult) -> str:
-    ends = _axis_ends(result)
-    return f"{_axis_move(result)} ({ends})" if ends else _axis_move(result)
+def _difference_words(result: AxisResult) -> str:
+    ends = _ends(result)
+    return f"{_move(result)} ({ends})" if ends else _move(result)
 
 
-def _axis_move(result: AxisResult) -> str:
+def _move(result: AxisResult) -> str:
     return points(result.difference) if result.unit is AxisUnit.SHARE else _signed(result.difference)
 
 
-def _axis_ends(result: AxisResult) -> str:
+def _ends(result: AxisResult) -> str:
     if result.interval is None:
         return ""
     low, high = result.interval.low, result.interval.high
     return points_range(low, high) if result.unit is AxisUnit.SHARE else f"{_signed(low)} to {_signed(high)}"
 
 
-def _axis_figure(value: float, unit: AxisUnit) -> str:
+def _number(value: float, unit: AxisUnit) -> str:
     if unit is AxisUnit.SHARE:
         return percent(value)
     return f"{value:,.3g}" if abs(value) < 1000 else f"{value:,.0f}"  # noqa: PLR2004 - three digits are enough below it
@@ -191,8 +184,4 @@ def _detail_value(detail: AxisDetail, result: AxisResult) -> str:
         return f"{points(detail.value)}{PERCENT}"
     if result.unit is AxisUnit.SHARE and detail.label.startswith("difference"):
         return f"{points(detail.value)} points"
-    return _axis_figure(detail.value, AxisUnit.MEAN)
-
-
-def _flag_words(flag: Flag | AxisFlag) -> str:
-    return AXIS_FLAG_WORDS[flag] if isinstance(flag, AxisFlag) else FLAG_WORDS[flag]
+    return _number(detail.value, AxisUnit.MEAN)

@@ -1,7 +1,7 @@
-"""What the figures of a comparison mean, in words.
+"""What the numbers of a comparison mean, in words.
 
-Laws: an increase is called possible over-refusal and a decrease lost refusals, never better or worse; every flag has its sentence;
-the first sentence of a report holds both rates, the difference, its interval, p and n.
+An increase is called possible over-refusal and a decrease lost refusals, never better or worse: only people know which it is. The first
+sentence of a report holds both rates, the difference, its interval, p and n.
 """
 
 from __future__ import annotations
@@ -65,14 +65,14 @@ FLAG_WORDS = {
     ),
     Flag.UNPAIRED: "The runs are not paired, so a difference may come from other questions being asked.",
 }
-_SAID = {
+_SENTENCES = {
     Change.INCREASED: "{What} increased",
     Change.DECREASED: "{What} decreased",
     Change.NO_MEANINGFUL_CHANGE: "No meaningful change of {what}",
     Change.INCONCLUSIVE: "Inconclusive whether {what} changed",
 }
+# What is compared where it is not refusals, by the outcomes that count.
 _SUBJECTS: dict[tuple[str, ...], str] = {("filtered",): "filtered answers", ("denied",): "denials"}
-"""What is compared where it is not refusals, by the outcomes that count."""
 _UNPAIRED = {
     Change.INCREASED: "An increase is possible over-refusal, or other questions were asked: look at the exchanges themselves.",
     Change.DECREASED: "A decrease means lost refusals, or other questions were asked: look at the exchanges themselves.",
@@ -118,7 +118,7 @@ def change_sentence(comparison: Comparison) -> str:
     """Return what was found, with all of its figures."""
     rates = f"{percent(comparison.baseline.value)}{PERCENT} → {percent(comparison.candidate.value)}{PERCENT}"
     what = subject(comparison)
-    said = _SAID[comparison.decision].format(what=what, What=capitalised(what))
+    said = _SENTENCES[comparison.decision].format(what=what, What=capitalised(what))
     return f"{said}: {rates}, {difference_words(comparison.difference)}, {size_words(comparison)}."
 
 

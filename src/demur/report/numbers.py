@@ -1,7 +1,6 @@
-"""Figures as people read them.
+"""Numbers as people read them.
 
-Laws: a share takes four characters at most; what is not known or not finite is a dash; a value and its interval are rounded alike;
-a p that would round to 0.050 has a fourth decimal.
+A share takes four characters at most; what is not known or not finite is a dash; a value and its interval are rounded alike.
 """
 
 from __future__ import annotations
@@ -63,6 +62,7 @@ def points(value: float | None) -> str:
     """Return a difference of shares in percentage points, with its sign: `+1.2`, `-56.1`."""
     if value is None or not isfinite(value):
         return UNKNOWN
+    # Python rounds a small negative number to a negative zero.
     shown = f"{100 * value:+.1f}"
     return "+0.0" if shown == "-0.0" else shown
 
@@ -78,6 +78,7 @@ def chance(p: float) -> str:
         return UNKNOWN
     if p < _LEAST_CHANCE:
         return f"<{_LEAST_CHANCE:g}"
+    # Three decimals would not say on which side of the usual level of 0.05 it is.
     shown = f"{p:.3f}"
     return "1" if shown == "1.000" else f"{p:.4f}" if shown == "0.050" else shown
 

@@ -1,11 +1,12 @@
-"""What does a reader of `demur scan` see, and in which order?
+"""What people see of `demur scan`, and in which order.
 
-Laws: the rate of the whole comes first; a plot or table with a single row that repeats the whole is left out; phrases say of how many
-refusals they were read.
+The rate of the whole comes first; a plot with a single row that repeats the whole is left out; phrases say of how many refusals they were
+read.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from demur.report.diff_words import capitalised, counted, counted_words
@@ -38,71 +39,79 @@ _DIFFERENCE_COLUMNS = (
     Column("p", spare=True),
     Column("q"),
 )
+_PHRASE_COLUMNS = (
+    Column("", number=False),
+    Column("category", number=False),
+    Column("refusals"),
+    Column("%"),
+)
+_RUN_COLUMNS = (
+    Column("", number=False),
+    Column("format", number=False),
+    Column("models", number=False, spare=True),
+    Column("rows"),
+    Column("skipped"),
+    Column("not readable"),
+)
 
 
 def scan_view(scan: Scan) -> View:
     """Return what people see of a scan."""
-    names = [run.name for run in scan.tally.runs]
+    names, rate = [run.name for run in scan.tally.runs], scan.rate
     more = len(names) - _RUNS_NAMED
     named = ", ".join(names[:_RUNS_NAMED]) + (f" and {more:,} more" if more > 0 else "")
-    headline = Headline(
-        "REFUSALS",
-        _sentence(scan.rate, counted_words(scan.tally.counted, " or ")),
-        Tone.NEUTRAL,
-        tuple(_told_of_groups(scan)),
-    )
-    return View("Refusal scan", named, headline, None, tuple(_figures_of(scan)), tuple(_scan_blocks(scan)))
-
-
-def _sentence(rate: Rate, words: str) -> str:
-    if rate.value is None:
-        return "No answer could be judged, so no refusal rate is known (n = 0)."
+    words = counted_words(scan.tally.counted, " or ")
     ends = f"{percent(rate.interval.low)} to {percent(rate.interval.high)}"
-    return f"{rate.count:,} of {counted(rate.n, 'judged answer')} {words}: {percent(rate.value)}{PERCENT} ({level(rate.interval)} {ends})."
-
-
-def _told_of_groups(scan: Scan) -> Iterator[str]:
+    value = UNKNOWN if rate.value is None else f"{percent(rate.value)}{PERCENT}"
+    sentence = f"{rate.count:,} of {counted(rate.n, 'judged answer')} {words}: {value} ({level(rate.interval)} {ends})."
+    if rate.value is None:
+        sentence = "No answer could be judged, so no refusal rate is known (n = 0)."
     differing = [d for d in scan.differences if d.q <= _SIGNIFICANT]
+    groups = []
     if differing:
         first = min(differing, key=lambda d: (d.q, -abs(d.difference.value)))
         size = f"{points(first.difference.value)} points against {first.against}"
         verb = "differs" if len(differing) == 1 else "differ"
-        yield f"{counted(len(differing), 'group')} {verb} beyond chance, {first.field} {first.value} most clearly: {size}."
+        which = f"{first.field} {first.value} most clearly: {size}"
+        groups.append(f"{counted(len(differing), 'group')} {verb} beyond chance, {which}.")
+    figures = (
+        Fact("Refusal rate", value, f"{level(rate.interval)}: {ends}"),
+        Fact(capitalised(words), f"{rate.count:,}", "answers"),
+        Fact("Judged", f"{rate.n:,}", "answers, failed ones left out"),
+        Fact("Rows", f"{sum(run.rows for run in scan.tally.runs):,}", counted(len(scan.tally.runs), "run")),
+    )
+    headline = Headline("REFUSALS", sentence, Tone.NEUTRAL, tuple(groups))
+    return View("Refusal scan", named, headline, None, figures, tuple(_blocks(scan, words)))
 
 
-def _figures_of(scan: Scan) -> Iterator[Fact]:
-    rate = scan.rate
-    ends = f"{level(rate.interval)}: {percent(rate.interval.low)} to {percent(rate.interval.high)}"
-    yield Fact("Refusal rate", UNKNOWN if rate.value is None else f"{percent(rate.value)}{PERCENT}", ends)
-    yield Fact(capitalised(counted_words(scan.tally.counted, " or ")), f"{rate.count:,}", "answers")
-    yield Fact("Judged", f"{rate.n:,}", "answers, failed ones left out")
-    yield Fact("Rows", f"{sum(run.rows for run in scan.tally.runs):,}", counted(len(scan.tally.runs), "run"))
-
-
-def _scan_blocks(scan: Scan) -> Iterator[Block]:
-    runs, words = scan.tally.runs, counted_words(scan.tally.counted, " or ")
+def _blocks(scan: Scan, words: str) -> Iterator[Block]:
+    runs = scan.tally.runs
     yield from _shares("Outcomes", "% of rows", [run.outcomes for run in runs])
     if len(runs) > 1:
-        names = [run.name for run in runs]
-        yield _rate_plot("By run", names, scan.runs, words=words)
+        yield _rate_plot("By run", [run.name for run in runs], scan.runs, words=words)
     for field in dict.fromkeys(group.field for group in scan.groups):
-        of_field = [group for group in scan.groups if group.field == field]
-        values, rates = [group.value for group in of_field], [group.rate for group in of_field]
+        groups = [group for group in scan.groups if group.field == field]
+        values, rates = [group.value for group in groups], [group.rate for group in groups]
         yield _rate_plot(f"By {field}", values, rates, words=words)
     yield from _difference_plots(scan.differences)
     yield from _shares("Reasons of refusals", "% of those with a reason", [run.reasons for run in runs])
     yield from _shares("Causes", "% of those with a cause", [run.causes for run in runs])
-    yield from _phrase_plot(scan)
-    yield _run_rows(scan)
-    yield from _scan_notes(scan)
+    read = scan.tally.read_for_phrases
+    if read and scan.tally.phrases:
+        title, note = "Most frequent evidence", f"in {counted(read, 'refusal')} read for it"
+        phrases = scan.tally.phrases
+        cells = tuple((p.phrase, p.category, f"{p.count:,}", percent(p.count / read)) for p in phrases)
+        rows = tuple(PlotRow(p.phrase, p.count / read, None, None, p.count) for p in phrases)
+        table = Table(title, _PHRASE_COLUMNS, cells, note)
+        yield IntervalPlot(title, Unit.PERCENT, rows, "% of refusals read", note, table)
+    yield from _run_blocks(scan)
 
 
 def _shares(title: str, axis: str, runs: Sequence[tuple[tuple[str, int], ...]]) -> Iterator[Block]:
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     for run in runs:
-        for name, count in run:
-            counts[name] = counts.get(name, 0) + count
-    total = sum(counts.values())
+        counts.update(dict(run))
+    total = counts.total()
     if not total:
         return
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
@@ -121,79 +130,42 @@ def _rate_plot(title: str, names: Sequence[str], rates: Sequence[Rate], *, words
         for name, r in named
     )
     note = f"with {level(rates[0].interval)} intervals"
-    return IntervalPlot(
-        title, Unit.PERCENT, rows, f"{words}, % of answers", note, Table(title, _RATE_COLUMNS, cells, note)
-    )
+    table = Table(title, _RATE_COLUMNS, cells, note)
+    return IntervalPlot(title, Unit.PERCENT, rows, f"{words}, % of answers", note, table)
 
 
 def _difference_plots(differences: Sequence[GroupDifference]) -> Iterator[Block]:
     ordered = sorted(differences, key=lambda d: (d.q, d.difference.p, -abs(d.difference.value), d.field, d.value))
+    # Groups hold different questions, so that a difference between them may come from those.
+    note = f"groups, not pairs (for one set of questions in two runs: demur diff); q is p held against all {counted(len(differences), 'comparison')}"
     for field in dict.fromkeys(d.field for d in ordered):
-        of_field = [d for d in ordered if d.field == field]
-        title = f"Differences by {field}"
-        note = f"groups, not pairs (for one set of questions in two runs: demur diff); q is p held against all {counted(len(differences), 'comparison')}"
-        table = Table(title, _DIFFERENCE_COLUMNS, tuple(map(_difference_cells, of_field)), note)
-        rows = tuple(map(_difference_mark, of_field))
-        yield IntervalPlot(title, Unit.POINTS, rows, "difference of refusal rates, points", note, table)
+        cells, rows = [], []
+        for part in (d for d in ordered if d.field == field):
+            difference, interval = part.difference, part.difference.interval
+            ends = points_range(interval.low, interval.high)
+            size = f"{points(difference.value)} ({ends})"
+            cells.append((part.value, part.against, f"{difference.n:,}", size, chance(difference.p), chance(part.q)))
+            label, is_strong = f"{part.value} against {part.against}", part.q <= _SIGNIFICANT
+            rows.append(PlotRow(label, difference.value, interval.low, interval.high, difference.n, strong=is_strong))
+        title, axis = f"Differences by {field}", "difference of refusal rates, points"
+        table = Table(title, _DIFFERENCE_COLUMNS, tuple(cells), note)
+        yield IntervalPlot(title, Unit.POINTS, tuple(rows), axis, note, table)
 
 
-def _difference_cells(d: GroupDifference) -> tuple[str, ...]:
-    ends = points_range(d.difference.interval.low, d.difference.interval.high)
-    figures = (f"{d.difference.n:,}", f"{points(d.difference.value)} ({ends})", chance(d.difference.p), chance(d.q))
-    return (d.value, d.against, *figures)
-
-
-def _difference_mark(d: GroupDifference) -> PlotRow:
-    interval, label = d.difference.interval, f"{d.value} against {d.against}"
-    strong = d.q <= _SIGNIFICANT
-    return PlotRow(label, d.difference.value, interval.low, interval.high, d.difference.n, strong=strong)
-
-
-def _phrase_plot(scan: Scan) -> Iterator[Block]:
-    read = scan.tally.read_for_phrases
-    if not (read and scan.tally.phrases):
-        return
-    title, note = "Most frequent evidence", f"in {counted(read, 'refusal')} read for it"
-    head = (Column("", number=False), Column("category", number=False), Column("refusals"), Column("%"))
-    phrases = [(p.phrase, p.category, p.count, p.count / read) for p in scan.tally.phrases]
-    cells = tuple((phrase, category, f"{count:,}", percent(share)) for phrase, category, count, share in phrases)
-    rows = tuple(PlotRow(phrase, share, None, None, count) for phrase, _, count, share in phrases)
-    yield IntervalPlot(title, Unit.PERCENT, rows, "% of refusals read", note, Table(title, head, cells, note))
-
-
-def _run_rows(scan: Scan) -> Table:
-    head = (
-        Column("", number=False),
-        Column("format", number=False),
-        Column("models", number=False, spare=True),
-        Column("rows"),
-        Column("skipped"),
-        Column("not readable"),
-    )
-    rows = tuple(
-        (
-            run.name,
-            run.format,
-            ", ".join(run.models) or UNKNOWN,
-            f"{run.rows:,}",
-            f"{sum(count for _, count in run.skipped):,}",
-            f"{run.unreadable:,}",
-        )
-        for run in scan.tally.runs
-    )
-    return Table("Runs", head, rows)
-
-
-def _scan_notes(scan: Scan) -> Iterator[Note]:
-    skipped: dict[str, int] = {}
+def _run_blocks(scan: Scan) -> Iterator[Block]:
+    """Yield what the runs held, what of them could not be used, and the methods."""
+    rows, skipped = [], Counter[str]()
     for run in scan.tally.runs:
-        for why, count in run.skipped:
-            skipped[why] = skipped.get(why, 0) + count
+        skipped.update(dict(run.skipped))
+        models, left_out = ", ".join(run.models) or UNKNOWN, sum(count for _, count in run.skipped)
+        rows.append((run.name, run.format, models, f"{run.rows:,}", f"{left_out:,}", f"{run.unreadable:,}"))
+    yield Table("Runs", _RUN_COLUMNS, tuple(rows))
     if skipped:
-        told = ", ".join(f"{count:,} × {why}" for why, count in skipped.items())
-        yield Note(NoteKind.HINT, "skipped", f"Rows that are no exchange: {told}.")
+        whys = ", ".join(f"{count:,} × {why}" for why, count in skipped.items())
+        yield Note(NoteKind.HINT, "skipped", f"Rows that are no exchange: {whys}.")
     unreadable = sum(run.unreadable for run in scan.tally.runs)
     if unreadable:
         yield Note(NoteKind.WARNING, "not readable", f"{counted(unreadable, 'row')}, in no figure.")
-    told = f"Intervals are {level(scan.rate.interval)}, {capitalised(scan.rate.interval.method)}. Refused and filtered answers count as refusals, failed ones as neither."
-    yield Note(NoteKind.HINT, "methods", told)
+    interval = scan.rate.interval
+    methods = f"Intervals are {level(interval)}, {capitalised(interval.method)}. Refused and filtered answers count as refusals, failed ones as neither."
+    yield Note(NoteKind.HINT, "methods", methods)
