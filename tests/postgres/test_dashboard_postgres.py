@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.dashboard.dashboard_logs import filled_log
 
+from demur.dashboard.exchange import ExchangeReader
 from demur.dashboard.reader import DashboardReader, period_of
-from demur.dashboard.record import RecordDesk
 from demur.dashboard.values import SessionFilter
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ def test_both_engines_give_the_same_pages(database: str, tmp_path: Path) -> None
             reader.sessions(SessionFilter(search="0")),
             reader.sessions(SessionFilter(decision="deny", since="2026-01-22", until="2026-01-24")),
             reader.session(reader.sessions(SessionFilter()).rows[0][0].session),
-            [(line.name, line.state) for line in RecordDesk(reader, texts=True).by_place(7).checks],
-            RecordDesk(reader, texts=True).by_place(7).texts,
+            [(line.name, line.state) for line in ExchangeReader(reader, texts=True).by_place(7).checks],
+            ExchangeReader(reader, texts=True).by_place(7).texts,
         )
         for reader in (shared, embedded)
     ]

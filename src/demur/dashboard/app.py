@@ -1,8 +1,7 @@
-"""The dashboard: pages over a log of passports, behind a token.
+"""The dashboard's server: pages over a log of passports, behind a token.
 
-Laws: nothing but the login, the style and the script is to be had without the token, where there is one; it is compared in constant time,
-and the cookie holds a digest of it, for this site alone; a page may load nothing from elsewhere and be framed by nobody; no text
-of a user is in a page unless texts are on; what is wrong is a page too; no path, query or token is logged.
+Nothing but the login, the style and the script is to be had without the token, where there is one. A page may load nothing from elsewhere
+and be framed by nobody, no text of a user is in it unless texts are on, and no path, query or token is logged.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
 from demur.dashboard.compare import compared_sides, default_sides
+from demur.dashboard.exchange import ExchangeReader
 from demur.dashboard.pages import ASSETS, Pages
 from demur.dashboard.query import Query, record_named
 from demur.dashboard.reader import DashboardReader
-from demur.dashboard.record import RecordDesk
 from demur.errors import DemurError, EmptyInputError, InputError, SizeLimitError, StoreError, UsageError
 from demur.http.asgi import ClientGoneError, HttpResponse, LateBodyError, header, read_body, send_response
 from demur.http.serve import run_app
@@ -83,45 +82,40 @@ def serve_dashboard(place: LogPlace, settings: DashboardSettings, *, host: str, 
 
 
 class _DashboardApp:
-    """One log's dashboard."""
+    """The dashboard of one log."""
 
     def __init__(self, reader: DashboardReader, settings: DashboardSettings) -> None:
         self._reader, self._settings = reader, settings
         self._counting: asyncio.Task[None] | None = None
-        self._views = Pages(settings.base, can_leave=settings.token is not None)
-        self._desk = RecordDesk(reader, settings.texts, settings.replays)
+        self._pages = Pages(settings.base, can_leave=settings.token is not None)
+        self._exchanges = ExchangeReader(reader, settings.texts, settings.replays)
         token = (settings.token or "").encode()
+        # The cookie holds a digest, so that a stolen one does not give the token away.
         self._cookie = hmac.new(token, b"demur dashboard cookie v1", "sha256").hexdigest() if token else None
-        self._pages: dict[str, Callable[[Query], str]] = {
-            "": self._overview,
-            "sessions": self._sessions,
-            "session": self._session,
-            "compare": self._compare,
-            "policies": self._policies,
-            "health": lambda _: self._views.health(self._desk.health()),
-        }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope["type"] != "http":
             return
         try:
-            answer = await self._answer(scope, receive)
+            response = await self._respond(scope, receive)
         except ClientGoneError:
             return
         except Exception as exc:  # noqa: BLE001 — the outermost layer: a fault of ours is a page too
+            # The kind alone: a message could hold a path, a query or a text.
             _LOG.error("a fault of our own: %s", type(exc).__name__)
-            answer = self._wrong(500, "a fault of our own", "tell whoever runs this dashboard")
-        await send_response(send, replace(answer, headers=answer.headers + _HEADERS), body=scope["method"] != "HEAD")
+            response = self._error(500, "a fault of our own", "tell whoever runs this dashboard")
+        has_body = scope["method"] != "HEAD"
+        await send_response(send, replace(response, headers=response.headers + _HEADERS), body=has_body)
 
-    async def _answer(self, scope: Scope, receive: Receive) -> HttpResponse:
+    async def _respond(self, scope: Scope, receive: Receive) -> HttpResponse:
         base, method = self._settings.base, scope["method"]
         if not scope["path"].startswith(base):
-            lost = scope["path"] not in ("/", base.rstrip("/"))
-            return self._wrong(404, "there is no such page") if lost else _redirect(base)
+            is_lost = scope["path"] not in ("/", base.rstrip("/"))
+            return self._error(404, "there is no such page") if is_lost else _redirect(base)
         path = scope["path"].removeprefix(base)
         if method not in _METHODS.get(path, _READING):
-            return self._wrong(405, f"`{method}` is not for this page")
+            return self._error(405, f"`{method}` is not for this page")
         if path in ASSETS:
             kind, body = ASSETS[path]
             return HttpResponse(200, body, ((b"content-type", kind.encode()), _KEPT_FOR_GOOD))
@@ -129,144 +123,128 @@ class _DashboardApp:
             return await self._login(scope, receive)
         if path == "logout":
             return _redirect(f"{base}login", cookie=self._cookie_header("", scope, lasts=False))
-        return await self._for_known(path, scope) if self._known(scope) else self._stranger()
+        return await self._protected(path, scope)
 
-    async def _for_known(self, path: str, scope: Scope) -> HttpResponse:
-        answer = await asyncio.to_thread(self._shown, path, scope)
-        self._keep_reading()
-        return answer
-
-    def _keep_reading(self) -> None:
-        """Count on, between requests, what the hourly counts do not hold."""
+    async def _protected(self, path: str, scope: Scope) -> HttpResponse:
+        """Return a page to a client that may see it."""
+        if not self._is_known(scope):
+            if self._cookie is None:
+                hint = "call it as localhost, or set a token"
+                return self._error(403, "without a token it answers on loopback only", hint)
+            return _redirect(f"{self._settings.base}login")
+        response = await asyncio.to_thread(self._render, path, scope)
+        # What the hourly counts do not hold is counted on between requests.
         if self._counting is None or self._counting.done():
-            self._counting = asyncio.create_task(self._read_on())
+            self._counting = asyncio.create_task(self._count_on())
+        return response
 
-    async def _read_on(self) -> None:
+    async def _count_on(self) -> None:
         with suppress(DemurError):
             while not await asyncio.to_thread(self._reader.is_caught_up):  # noqa: ASYNC110 — a pause, no waiting for anything
                 # A gateway serves from the same process: most of its time stays its own.
                 await asyncio.sleep(_PAUSE_S)
 
-    def _known(self, scope: Scope) -> bool:
+    def _is_known(self, scope: Scope) -> bool:
+        """Return whether a client has the token, or comes from this machine where there is none."""
         if self._cookie is None:
-            return _is_local(scope)
+            # Another site could point its name at this machine and have a reader's browser ask for it (DNS rebinding), so
+            # the name that was called counts; a client elsewhere could send any name, so its address counts as well.
+            name, client = header(scope, b"host"), scope.get("client")
+            host = name if name.endswith("]") else name.rpartition(":")[0] or name
+            return host.lower() in _LOOPBACK and (client is None or ip_address(client[0]).is_loopback)
         try:
             cookies = SimpleCookie(header(scope, b"cookie"))
         except CookieError:
             return False
         given = cookies[_COOKIE].value if _COOKIE in cookies else ""
-        return hmac.compare_digest(given.encode(), self._cookie.encode()) or self._is_token(_bearer(scope))
+        kind, _, bearer = header(scope, b"authorization").partition(" ")
+        is_cookie = hmac.compare_digest(given.encode(), self._cookie.encode())
+        return is_cookie or (kind.lower() == "bearer" and self._is_token(bearer.strip()))
 
     def _is_token(self, given: str) -> bool:
+        # In constant time: the time of an ordinary comparison would tell how much of the token is right.
         return hmac.compare_digest(given.encode(), (self._settings.token or "").encode()) and bool(given)
-
-    def _stranger(self) -> HttpResponse:
-        if self._cookie is None:
-            return self._wrong(
-                403, "without a token it answers on loopback only", "call it as localhost, or set a token"
-            )
-        return _redirect(f"{self._settings.base}login")
 
     async def _login(self, scope: Scope, receive: Receive) -> HttpResponse:
         if self._cookie is None:
             return _redirect(self._settings.base)
         if scope["method"] != "POST":
-            return _page_answer(200, self._views.login())
-        given = await self._given_token(scope, receive)
-        if isinstance(given, HttpResponse):
-            return given
-        if not self._is_token(given):
-            return _page_answer(403, self._views.login(wrong=True))
-        return _redirect(self._settings.base, cookie=self._cookie_header(self._cookie, scope, lasts=True))
-
-    async def _given_token(self, scope: Scope, receive: Receive) -> str | HttpResponse:
-        """Return the token in a form, or what is wrong with the form."""
+            return _page_response(200, self._pages.login())
         try:
             body = await read_body(scope, receive, limit=_LOGIN_BYTES, limit_s=self._settings.form_s)
-            return dict(parse_qsl(body.decode("ascii"), max_num_fields=4)).get("token", "").strip()
+            given = dict(parse_qsl(body.decode("ascii"), max_num_fields=4)).get("token", "").strip()
         except SizeLimitError as exc:
-            return self._wrong(413, exc.what)
+            failed = self._error(413, exc.what)
         except LateBodyError:
-            late = self._wrong(408, "the form did not come in time")
-            return replace(late, headers=(*late.headers, (b"connection", b"close")))
+            failed = self._error(408, "the form did not come in time")
+            failed = replace(failed, headers=(*failed.headers, (b"connection", b"close")))
         except ValueError:
-            return self._wrong(400, "the form cannot be read")
+            failed = self._error(400, "the form cannot be read")
+        else:
+            if self._is_token(given):
+                return _redirect(self._settings.base, cookie=self._cookie_header(self._cookie, scope, lasts=True))
+            failed = _page_response(403, self._pages.login(wrong=True))
+        return failed
 
     def _cookie_header(self, value: str, scope: Scope, *, lasts: bool) -> bytes:
         secure = "; Secure" if scope.get("scheme") == "https" else ""
         age = "" if lasts else "; Max-Age=0"
         return f"{_COOKIE}={value}; Path={self._settings.base}; HttpOnly; SameSite=Strict{secure}{age}".encode()
 
-    def _shown(self, path: str, scope: Scope) -> HttpResponse:
+    def _render(self, path: str, scope: Scope) -> HttpResponse:
+        """Return the page of a path, or the page that says why there is none."""
         try:
-            return self._routed(path, Query(scope.get("query_string", b"")))
+            query = Query(scope.get("query_string", b""))
+            place = record_named(path, mark="exchange/")
+            if path == "exchange":
+                place = self._exchanges.place_in(*query.of_session())
+            if path == "sessions":
+                place = record_named(query.text("q"), mark="#")
+            if place is not None and path in ("exchange", "sessions"):
+                return _redirect(f"{self._settings.base}exchange/{place}")
+            page = self._page(path, query) if place is None else self._pages.exchange(self._exchanges.by_place(place))
         except UsageError as exc:
-            return self._wrong(400, exc.what, exc.hint)
+            return self._error(400, exc.what, exc.hint)
         except EmptyInputError as exc:
-            return self._wrong(404, exc.what, exc.hint)
+            return self._error(404, exc.what, exc.hint)
         except StoreError as exc:
-            return self._wrong(503, exc.what, exc.hint)
+            return self._error(503, exc.what, exc.hint)
         except InputError as exc:
-            return self._wrong(503, f"the record cannot be read: {exc.what}", "see `demur passport verify`")
+            return self._error(503, f"the record cannot be read: {exc.what}", "see `demur passport verify`")
+        return self._error(404, "there is no such page") if page is None else _page_response(200, page)
 
-    def _routed(self, path: str, query: Query) -> HttpResponse:
-        base = self._settings.base
-        if path == "exchange":
-            return _redirect(f"{base}exchange/{self._desk.place_in(*query.of_session())}")
-        if path == "sessions" and (place := record_named(query.text("q"), mark="#")) is not None:
-            return _redirect(f"{base}exchange/{place}")
-        if (place := record_named(path, mark="exchange/")) is not None:
-            return _page_answer(200, self._views.exchange(self._desk.by_place(place)))
-        page = self._pages.get(path)
-        return self._wrong(404, "there is no such page") if page is None else _page_answer(200, page(query))
+    def _page(self, path: str, query: Query) -> str | None:
+        page: str | None = None
+        match path:
+            case "":
+                page = self._pages.overview(self._reader.overview(query.period, model=query.text("model")))
+            case "sessions":
+                asked = query.sessions()
+                before = query.text("before") if asked.search else query.number("before")
+                page = self._pages.sessions(self._reader.sessions(asked, before="" if before is None else str(before)))
+            case "session":
+                name = query.text("id")
+                if not name:
+                    raise UsageError("which session?", hint="choose one from the list")
+                page = self._pages.session(self._reader.session(name, before=query.number("before")))
+            case "compare":
+                sides, measure = (query.side("a"), query.side("b")), query.measure()
+                models, counts = self._reader.by_day()
+                sides = sides if query.compares else default_sides(counts, models)
+                page = self._pages.compare(compared_sides(counts, sides, measure=measure, models=models))
+            case "policies":
+                fired = self._reader.policies(query.period)
+                shadow = None if self._settings.shadow is None else tuple(self._settings.shadow())
+                page = self._pages.policies(replace(fired, shadow=shadow))
+            case "health":
+                page = self._pages.health(self._exchanges.health())
+        return page
 
-    def _wrong(self, status: int, what: str, hint: str | None = None) -> HttpResponse:
-        return _page_answer(status, self._views.error(status, what, hint or ""))
-
-    def _overview(self, query: Query) -> str:
-        return self._views.overview(self._reader.overview(query.period, model=query.text("model")))
-
-    def _policies(self, query: Query) -> str:
-        page = self._reader.policies(query.period)
-        shadow = None if self._settings.shadow is None else tuple(self._settings.shadow())
-        return self._views.policies(replace(page, shadow=shadow))
-
-    def _sessions(self, query: Query) -> str:
-        asked = query.sessions()
-        before = query.text("before") if asked.search else query.number("before")
-        return self._views.sessions(self._reader.sessions(asked, before="" if before is None else str(before)))
-
-    def _session(self, query: Query) -> str:
-        name = query.text("id")
-        if not name:
-            raise UsageError("which session?", hint="choose one from the list")
-        return self._views.session(self._reader.session(name, before=query.number("before")))
-
-    def _compare(self, query: Query) -> str:
-        sides = query.side("a"), query.side("b")
-        measure = query.measure()
-        models, counts = self._reader.by_day()
-        if not query.compares:
-            sides = default_sides(counts, models)
-        return self._views.compare(compared_sides(counts, sides, measure=measure, models=models))
+    def _error(self, status: int, what: str, hint: str | None = None) -> HttpResponse:
+        return _page_response(status, self._pages.error(status, what, hint or ""))
 
 
-def _is_local(scope: Scope) -> bool:
-    """Return whether a request comes from this machine, and by a name of its own.
-
-    Another site could point its name at this machine, and have a reader's browser ask for it; a stranger could send any name.
-    """
-    name, client = header(scope, b"host"), scope.get("client")
-    host = name if name.endswith("]") else name.rpartition(":")[0] or name
-    return host.lower() in _LOOPBACK and (client is None or ip_address(client[0]).is_loopback)
-
-
-def _bearer(scope: Scope) -> str:
-    kind, _, token = header(scope, b"authorization").partition(" ")
-    return token.strip() if kind.lower() == "bearer" else ""
-
-
-def _page_answer(status: int, page: str) -> HttpResponse:
+def _page_response(status: int, page: str) -> HttpResponse:
     return HttpResponse(status, page.encode(errors="replace"), _NO_STORE)
 
 

@@ -1,7 +1,6 @@
 """Two sides of a log, compared: from hourly counts to the comparison of `demur diff`.
 
-Laws: the two sides are runs of different exchanges, never paired; nothing on one side is no comparison, and it is said; where nothing was
-asked for, the two busiest models are compared, or the two halves of the record where there is but one.
+The two sides are runs of different exchanges, never paired; nothing on one side is no comparison, and the page says so.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from demur.record.store.rates import rates_of
 from demur.runs.compare import compare_tally
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from demur.model.estimate import Rate
     from demur.record.store.entries import RateKey
@@ -25,6 +24,13 @@ if TYPE_CHECKING:
 __all__ = ["compared_sides", "default_sides"]
 
 _DAY_CHARS = len("2026-01-31")
+# Sorts behind every time.
+_FOR_EVER = "~"
+_RATES: dict[str, Callable[[GroupRates], Rate]] = {
+    "refused": lambda group: group.model_refused,
+    "filtered": lambda group: group.provider_filtered,
+    "denied": lambda group: group.gateway_denied,
+}
 
 
 def default_sides(counts: Sequence[tuple[RateKey, int]], models: Sequence[str]) -> tuple[ComparedSide, ComparedSide]:
@@ -51,9 +57,15 @@ def compared_sides(
         same = "both sides are the same; choose two models or periods"
         why = same if counts else "nothing is on record yet; two models or two periods can be compared once there is"
         return ComparePage(measure, baseline, candidate, models, why=why)
-    groups = tuple(_group_of(counts, side) for side in sides)
-    runs = tuple(_run_of(side, group) for side, group in zip(sides, groups, strict=True))
-    shares = tuple(_counts(group, measure) for group in groups)
+    runs, shares = [], []
+    for side in sides:
+        chosen = [(key, n) for key, n in counts if side.model in ("", key.model)]
+        group = next(iter(rates_of(chosen, [], since=side.since, until=side.until or _FOR_EVER)), None)
+        days = f"{side.since or 'the beginning'} to {side.until or 'now'}" if side.since or side.until else ""
+        name = ", ".join(filter(None, (side.model or "all models", days)))
+        runs.append(RunSummary(name, "passports", 0 if group is None else group.exchanges, ()))
+        rate = None if group is None else _RATES[measure](group)
+        shares.append((0, 0) if rate is None else (rate.count, rate.n))
     tally = Tally(
         runs[0],
         runs[1],
@@ -68,30 +80,3 @@ def compared_sides(
     except EmptyInputError:
         empty = "the baseline" if not shares[0][1] else "the candidate"
         return ComparePage(measure, baseline, candidate, models, why=f"{empty} has no exchange to count")
-
-
-def _group_of(counts: Sequence[tuple[RateKey, int]], side: ComparedSide) -> GroupRates | None:
-    chosen = [(key, n) for key, n in counts if side.model in ("", key.model)]
-    groups = rates_of(chosen, [], since=side.since, until=side.until or "~")
-    return groups[0] if groups else None
-
-
-def _rate_of(group: GroupRates, measure: str) -> Rate:
-    return {
-        "refused": group.model_refused,
-        "filtered": group.provider_filtered,
-        "denied": group.gateway_denied,
-    }[measure]
-
-
-def _counts(group: GroupRates | None, measure: str) -> tuple[int, int]:
-    if group is None:
-        return 0, 0
-    rate = _rate_of(group, measure)
-    return rate.count, rate.n
-
-
-def _run_of(side: ComparedSide, group: GroupRates | None) -> RunSummary:
-    days = f"{side.since or 'the beginning'} to {side.until or 'now'}" if side.since or side.until else ""
-    name = ", ".join(filter(None, (side.model or "all models", days)))
-    return RunSummary(name, "passports", 0 if group is None else group.exchanges, ())

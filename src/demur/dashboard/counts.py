@@ -1,7 +1,7 @@
-"""What do records say that the hourly counts do not hold? Rules, categories, gaps and auditors, counted once and kept in memory.
+"""What records say that the hourly counts do not hold: rules, categories, gaps and auditors, counted once and kept in memory.
 
-Laws: a record is append-only, so what was read is never read again; new records come first, then older ones, so many at a time, and
-how far the count has come is always said; a record that cannot be read is counted as such.
+New records come first, then older ones, a bounded number at a time, and how far the count has come is always said. A record that cannot be
+read is counted as such.
 """
 
 from __future__ import annotations
@@ -143,18 +143,20 @@ class RecordCounts:
         self._hours: dict[tuple[str, str], _HourCounts] = defaultdict(_HourCounts)
         self._reasons: dict[str, str] = {}
         self._rule_policies: dict[str, set[str]] = defaultdict(set)
-        self._most_us: Counter[str] = Counter()
+        self._max_us: Counter[str] = Counter()
 
     def follow(self, size: int, read: Callable[[int, int], Iterable[PayloadRow]], *, limit: int | None = None) -> None:
-        """Catch up with a log of this size; `read` gives the passports from one place up to another.
-
-        Nobody waits for another who reads already, but for the first: a page shows what is counted, and says how much that is.
-        """
+        """Catch up with a log of this size; `read` gives the passports from one place up to another."""
+        # Only the first page waits for another thread that counts; later ones show what is counted by now.
         if not self._reading.acquire(blocking=not self._high):
             return
         try:
+            # A log only grows, so that what was read is never read again; a smaller one is another log.
             if size < self._high:
-                self._forget()
+                with self._lock:
+                    self._low = self._high = 0
+                    for kept in (self._hours, self._reasons, self._rule_policies, self._max_us):
+                        kept.clear()
             if not self._high:
                 self._low = self._high = size
             left = min(self._at_once, limit or self._at_once)
@@ -166,15 +168,8 @@ class RecordCounts:
         finally:
             self._reading.release()
 
-    def _forget(self) -> None:
-        """Begin anew: another log lies there now."""
-        with self._lock:
-            self._low = self._high = 0
-            for kept in (self._hours, self._reasons, self._rule_policies, self._most_us):
-                kept.clear()
-
     def _count(self, rows: Iterable[PayloadRow], *, low: int | None = None, high: int | None = None) -> None:
-        """Add some records, and say at once how far the count reaches with them."""
+        """Add some records, and how far the count reaches with them, in one step."""
         briefs = [(row, _brief_of(row.payload)) for row in rows]
         with self._lock:
             for row, brief in briefs:
@@ -192,19 +187,16 @@ class RecordCounts:
         hour.attacks.update(_categories(brief))
         hour.gaps.update((gap.what, gap.phase, gap.auditor) for gap in brief.gaps)
         for phase in brief.phases:
-            self._count_phase(hour, phase, brief.policy_digest)
-
-    def _count_phase(self, hour: _HourCounts, phase: _PhaseBrief, policy: str) -> None:
-        hour.errors += bool(phase.errors)
-        for rule in phase.rules:
-            hour.rules[rule.id, rule.effect, phase.phase] += 1
-            self._rule_policies[rule.id].add(policy)
-            if rule.reason:
-                self._reasons[rule.id] = rule.reason
-        for run in phase.auditors:
-            hour.statuses[run.id, run.status] += 1
-            hour.took_us[run.id] += run.took_us
-            self._most_us[run.id] = max(self._most_us[run.id], run.took_us)
+            hour.errors += bool(phase.errors)
+            for rule in phase.rules:
+                hour.rules[rule.id, rule.effect, phase.phase] += 1
+                self._rule_policies[rule.id].add(brief.policy_digest)
+                if rule.reason:
+                    self._reasons[rule.id] = rule.reason
+            for run in phase.auditors:
+                hour.statuses[run.id, run.status] += 1
+                hour.took_us[run.id] += run.took_us
+                self._max_us[run.id] = max(self._max_us[run.id], run.took_us)
 
     def _chosen(self, since: str, until: str, model: str) -> Iterator[_HourCounts]:
         for (hour, name), counts in self._hours.items():
@@ -263,15 +255,15 @@ class RecordCounts:
                 took.update(hour.took_us)
                 for (name, status), n in hour.statuses.items():
                     statuses[name][status] += n
-            most = dict(self._most_us)
+            longest = dict(self._max_us)
         return tuple(
-            AuditorHealth(name, found.total(), found, took[name] / found.total(), most.get(name, 0))
+            AuditorHealth(name, found.total(), found, took[name] / found.total(), longest.get(name, 0))
             for name, found in sorted(statuses.items())
         )
 
 
 def _spans(start: int, stop: int) -> list[tuple[int, int]]:
-    """Return a stretch in parts, so that nobody waits long for one of them."""
+    """Return a stretch in parts: the lock is held for one of them at a time."""
     return [(at, min(stop, at + _PART)) for at in range(start, stop, _PART)]
 
 

@@ -1,7 +1,6 @@
-"""What does a reader ask of a page? The query of an address, read once and strictly.
+"""The query of an address, read once and strictly.
 
-Laws: what cannot be meant is refused in one sentence, never guessed at; an empty field asks for nothing; what is read here is bounded in
-length.
+What cannot be meant is rejected in one sentence, never guessed at; an empty field asks for nothing.
 """
 
 from __future__ import annotations
@@ -22,10 +21,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Query", "record_named"]
 
-_MOST_FIELDS = 40
-_LONGEST = 500
+_MAX_FIELDS = 40
+_MAX_CHARS = 500
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-_HIGHEST = 2**53
+# The largest whole number that every reader of JSON and JavaScript keeps.
+_MAX_NUMBER = 2**53
 _RECORD_CHARS = 15
 
 
@@ -41,12 +41,12 @@ class Query:
 
     def __init__(self, raw: bytes) -> None:
         try:
-            pairs = parse_qsl(raw.decode("ascii"), keep_blank_values=True, max_num_fields=_MOST_FIELDS, errors="strict")
+            pairs = parse_qsl(raw.decode("ascii"), keep_blank_values=True, max_num_fields=_MAX_FIELDS, errors="strict")
         except ValueError as exc:
             raise UsageError("the query cannot be read", hint="use the page's own links") from exc
         self._values = dict(pairs)
-        if any(len(value) > _LONGEST or "\0" in value for value in self._values.values()):
-            raise UsageError(f"a field is longer than {_LONGEST} characters, or holds a zero", hint="ask for less")
+        if any(len(value) > _MAX_CHARS or "\0" in value for value in self._values.values()):
+            raise UsageError(f"a field is longer than {_MAX_CHARS} characters, or holds a zero", hint="ask for less")
 
     def text(self, name: str) -> str:
         """Return a field as it is, without spaces around it."""
@@ -64,7 +64,7 @@ class Query:
         value = self.text(name)
         if not value:
             return None
-        if not (value.isascii() and value.isdecimal()) or int(value) > _HIGHEST:
+        if not (value.isascii() and value.isdecimal()) or int(value) > _MAX_NUMBER:
             raise UsageError(f"`{name}` is no number: `{value}`", hint="give a whole number from 0 on")
         return int(value)
 
@@ -81,7 +81,7 @@ class Query:
         raise UsageError(f"`{name}` is no day: `{value}`", hint="write it as 2026-01-31")
 
     def days(self, prefix: str = "") -> tuple[str, str]:
-        """Return the first and the last day asked for; refuse a period that ends before it begins."""
+        """Return the first and the last day asked for; raise where the period ends before it begins."""
         since, until = self.day(f"{prefix}since"), self.day(f"{prefix}until")
         if since and until and until < since:
             raise UsageError(f"the period ends ({until}) before it begins ({since})", hint="turn them round")

@@ -31,11 +31,8 @@ if TYPE_CHECKING:
 
     from demur.model.estimate import Rate
     from demur.model.evaluation import (
-        Calibration,
-        Confusion,
         Evaluation,
         JudgeReport,
-        Mistake,
         Quality,
         Score,
         SideReport,
@@ -56,10 +53,10 @@ _TITLES = {
     Question.EITHER: "Either: attacks and harmful requests against benign prompts",
 }
 _POSITIVE = {
-    Question.REFUSAL: "refusals",
-    Question.ADVERSARIAL: "attacks",
-    Question.HARM: "harmful",
-    Question.EITHER: "either",
+    Question.REFUSAL: "refusals by label",
+    Question.ADVERSARIAL: "attacks by label",
+    Question.HARM: "harmful by label",
+    Question.EITHER: "either by label",
 }
 
 
@@ -137,8 +134,18 @@ def _judge_blocks(judge: JudgeReport, *, is_first: bool) -> Iterator[Block]:
     )
     for calibration in judge.calibrations:
         if calibration.bins:
+            title = f"Reliability of the {calibration.question} score"
+            heads = (
+                Column("score", number=False),
+                *map(Column, ("rows", "mean score", _POSITIVE[calibration.question])),
+            )
+            bins = tuple(
+                (f"{b.low:.1f}-{b.high:.1f}", f"{b.positives.n:,}", fraction(b.mean_score), spread(b.positives))
+                for b in calibration.bins
+            )
+            note = f"Brier {fraction(calibration.brier)}, calibration error {fraction(calibration.expected_error)}"
             is_spare = not is_first or calibration.question is Question.EITHER
-            yield _reliability(calibration, spare=is_spare)
+            yield Reliability(title, calibration.bins, Table(title, heads, bins), note, is_spare)
     for dimension in Dimension:
         slices = [part for part in judge.slices if part.dimension is dimension]
         if len(slices) > 1:
@@ -146,19 +153,18 @@ def _judge_blocks(judge: JudgeReport, *, is_first: bool) -> Iterator[Block]:
             yield from _slices_blocks(dimension, slices, spare=is_spare)
     if judge.worst:
         yield Heading("Worst errors", level=4)
-        yield from map(_mistake_excerpt, judge.worst)
-
-
-def _reliability(calibration: Calibration, *, spare: bool) -> Reliability:
-    title = f"Reliability of the {calibration.question} score"
-    heads = ("rows", "mean score", f"{_POSITIVE[calibration.question]} by label")
-    rows = tuple(
-        (f"{b.low:.1f}-{b.high:.1f}", f"{b.positives.n:,}", fraction(b.mean_score), spread(b.positives))
-        for b in calibration.bins
-    )
-    note = f"Brier {fraction(calibration.brier)}, calibration error {fraction(calibration.expected_error)}"
-    table = Table(title, (Column("score", number=False), *map(Column, heads)), rows)
-    return Reliability(title, calibration.bins, table, note, spare)
+    for mistake in judge.worst:
+        row = mistake.row
+        yield Excerpt(
+            str(mistake.kind),
+            mistake.answer,
+            Tone.BAD,
+            f"score {fraction(mistake.score)}, labelled {row.label}, said {mistake.answer}",
+            f"{row.id}, {row.source}:{row.line}",
+            row.text,
+            tuple(finding.span for finding in mistake.findings),
+            tuple(f"{f.weight:+.2f} {f.category}: {f.rule}" for f in mistake.findings),
+        )
 
 
 def _slices_blocks(dimension: Dimension, slices: Sequence[Slice], *, spare: bool) -> Iterator[Block]:
@@ -172,7 +178,13 @@ def _slices_blocks(dimension: Dimension, slices: Sequence[Slice], *, spare: bool
         # The question that asks for either flag only repeats the other two.
         if named and first.question is not Question.EITHER:
             yield _slices_plots(f"{first.question.capitalize()}, by {dimension}", named, order, spare=spare)
-    yield _slices_confusion(dimension, ordered)
+    table = slices[0].confusion
+    # An answer that was never given has no column.
+    given = [at for at in range(len(table.answers)) if any(row[at] for s in slices for row in s.confusion.counts)]
+    heads = [f"{label}: {table.answers[at]}" for label in table.labels for at in given]
+    rows = tuple((s.value, *(f"{row[at]:,}" for row in s.confusion.counts for at in given)) for s in ordered)
+    note = "before the colon: by label; behind it: as said"
+    yield Table(f"Confusion by {dimension}", (Column("", number=False), *map(Column, heads)), rows, note, spare=True)
 
 
 def _slices_plots(title: str, named: Sequence[tuple[str, Quality]], order: str, *, spare: bool) -> Plots:
@@ -227,31 +239,6 @@ def _slices_plots(title: str, named: Sequence[tuple[str, Quality]], order: str, 
     star = "* errors go one way beyond chance" if any(q.leans for _, q in named) else ""
     note = "; ".join(filter(None, (order, star)))
     return Plots(title, plots, Table(title, columns, rows, note), spare)
-
-
-def _slices_confusion(dimension: Dimension, slices: Sequence[Slice]) -> Table:
-    """Return one row per slice, the answers below each label; an answer that was never given has no column."""
-    table: Confusion = slices[0].confusion
-    given = [at for at in range(len(table.answers)) if any(row[at] for s in slices for row in s.confusion.counts)]
-    heads = [f"{label}: {table.answers[at]}" for label in table.labels for at in given]
-    rows = tuple((s.value, *(f"{row[at]:,}" for row in s.confusion.counts for at in given)) for s in slices)
-    note = "before the colon: by label; behind it: as said"
-    columns = (Column("", number=False), *map(Column, heads))
-    return Table(f"Confusion by {dimension}", columns, rows, note, spare=True)
-
-
-def _mistake_excerpt(mistake: Mistake) -> Excerpt:
-    row = mistake.row
-    return Excerpt(
-        str(mistake.kind),
-        mistake.answer,
-        Tone.BAD,
-        f"score {fraction(mistake.score)}, labelled {row.label}, said {mistake.answer}",
-        f"{row.id}, {row.source}:{row.line}",
-        row.text,
-        tuple(finding.span for finding in mistake.findings),
-        tuple(f"{f.weight:+.2f} {f.category}: {f.rule}" for f in mistake.findings),
-    )
 
 
 def _notes(evaluation: Evaluation) -> Iterator[Note]:

@@ -1,13 +1,12 @@
-"""One exchange for the dashboard: is its passport what it says to be, and what are its texts?
+"""One exchange for the dashboard: whether its passport holds, and its texts where they may be shown.
 
-Laws: a check that cannot be made is said to be open, never passed over; keys and checkpoints are those beside the log, and it is said that
-they are; a text is read only where texts may be shown, and shown only where it meets its commitment.
+A check that cannot be made is said to be open, never passed over. Keys and checkpoints are those beside the log, and the page says so.
 """
 
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from demur.dashboard.values import CheckLine, CheckState, DisclosedText, ExchangePage, HealthPage
@@ -26,25 +25,24 @@ from demur.wire.shapes import read_stream
 from demur.wire.sse import Decoder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from demur.dashboard.reader import DashboardReader
-    from demur.model.passport import Commitment
     from demur.model.verdict import Finding
-    from demur.record.commit import Disclose, Disclosure
+    from demur.record.commit import Disclose
     from demur.record.replay import Replay
     from demur.record.seal import SealedEntry
     from demur.record.store.entries import StoredEntry
     from demur.record.store.log_store import LogStore
 
-__all__ = ["RecordDesk"]
+__all__ = ["ExchangeReader"]
 
-_MOST_EVIDENCE = 8
+_MAX_EVIDENCE = 8
 
 
 @dataclass(frozen=True, slots=True)
-class RecordDesk:
-    """Shows records of one log; `texts` says whether their texts may be shown, `replays` are policies by digest."""
+class ExchangeReader:
+    """Reads single exchanges of one log; `texts` says whether texts may be shown, `replays` are policies by digest."""
 
     reader: DashboardReader
     texts: bool = False
@@ -58,7 +56,24 @@ class RecordDesk:
                 raise EmptyInputError(
                     f"no record {index}", hint=f"the log has {store.frontier().size:,} records, from 0 on"
                 )
-            return self._page(store, row)
+            sealed = open_sealed(row.envelope)
+            passport = sealed.entry
+            if not isinstance(passport, Passport):
+                what = f"record {row.index} is a {row.kind}, no exchange"
+                raise EmptyInputError(what, hint="see `demur passport show`")
+            tail, keys, hidden = store.session_tail(passport.session), self._keys(), hidden_gap(passport)
+            gaps = CheckState.FAILS if hidden else CheckState.HOLDS
+            with _texts_beside(self.reader, on=self.texts or bool(self.replays)) as disclose:
+                checks = (
+                    _signature_check(sealed, keys),
+                    _inclusion_check(store, row, keys),
+                    _sequence_check(store, passport),
+                    CheckLine("Gaps", gaps, hidden or "nothing went through unsaid"),
+                    self._replay_check(passport, disclose),
+                )
+                texts = tuple(_disclosed(passport, disclose)) if self.texts else ()
+        last = passport.seq if tail is None else tail.seq
+        return ExchangePage(row.index, passport, sealed.leaf.hex(), sealed.key_id, checks, texts, self.texts, last)
 
     def place_in(self, session: str, seq: int) -> int:
         """Return the place of a session's record of this number."""
@@ -68,38 +83,11 @@ class RecordDesk:
             raise EmptyInputError(f"session `{session}` has no record {seq}", hint="search for it by its name")
         return row.index
 
-    def _page(self, store: LogStore, row: StoredEntry) -> ExchangePage:
-        sealed = open_sealed(row.envelope)
-        passport = sealed.entry
-        if not isinstance(passport, Passport):
-            raise EmptyInputError(f"record {row.index} is a {row.kind}, no exchange", hint="see `demur passport show`")
-        tail = store.session_tail(passport.session)
-        texts: tuple[DisclosedText, ...] = ()
-        with _texts_beside(self.reader, on=self.texts or bool(self.replays)) as disclose:
-            checks = tuple(self._checks(store, row, sealed, passport, disclose=disclose))
-            if self.texts:
-                texts = tuple(_disclosed(passport, disclose))
-        last = passport.seq if tail is None else tail.seq
-        return ExchangePage(row.index, passport, sealed.leaf.hex(), sealed.key_id, checks, texts, self.texts, last)
-
     def _keys(self) -> tuple[PublicKey, ...]:
         try:
             return self.reader.place.keys().public()
         except DemurError:
             return ()
-
-    def _checks(
-        self, store: LogStore, row: StoredEntry, sealed: SealedEntry, passport: Passport, *, disclose: Disclose | None
-    ) -> Iterator[CheckLine]:
-        keys = self._keys()
-        yield _signature_check(sealed, keys)
-        yield _inclusion_check(store, row, keys)
-        yield _sequence_check(store, passport)
-        hidden = hidden_gap(passport)
-        yield CheckLine(
-            "Gaps", CheckState.FAILS if hidden else CheckState.HOLDS, hidden or "nothing went through unsaid"
-        )
-        yield self._replay_check(passport, disclose)
 
     def _replay_check(self, passport: Passport, disclose: Disclose | None) -> CheckLine:
         replay = self.replays.get(passport.policy_digest)
@@ -202,66 +190,40 @@ def _sequence_check(store: LogStore, passport: Passport) -> CheckLine:
 
 
 def _disclosed(passport: Passport, disclose: Disclose | None) -> Iterator[DisclosedText]:
+    """Yield request and response; a text is there only where it was kept and meets its commitment."""
     readers = (("request", passport.request, _read_request), ("response", passport.response, _read_response))
     for name, commitment, read in readers:
-        if commitment is not None:
-            yield _disclosed_text(name, commitment, disclose(commitment.digest) if disclose else None, read=read)
-
-
-def _disclosed_text(
-    name: str,
-    commitment: Commitment,
-    found: Disclosure | None,
-    *,
-    read: Callable[[DisclosedText, bytes], DisclosedText],
-) -> DisclosedText:
-    size, digest = commitment.size_bytes, commitment.digest
-    if found is None:
-        return DisclosedText(name, "erased or never kept", size, digest)
-    if not meets(found, commitment):
-        return DisclosedText(name, "not shown: what is kept does not meet the commitment", size, digest)
-    return read(DisclosedText(name, "meets its commitment; evidence is marked", size, digest), found.text)
+        if commitment is None:
+            continue
+        size, digest = commitment.size_bytes, commitment.digest
+        found = disclose(digest) if disclose else None
+        if found is None:
+            yield DisclosedText(name, "erased or never kept", size, digest)
+        elif not meets(found, commitment):
+            yield DisclosedText(name, "not shown: what is kept does not meet the commitment", size, digest)
+        else:
+            shown = DisclosedText(name, "meets its commitment; evidence is marked", size, digest)
+            try:
+                yield read(shown, found.text)
+            except InputError:
+                state = "meets its commitment; of no known shape, as it came"
+                yield replace(shown, state=state, text=found.text.decode(errors="replace"), raw=True)
 
 
 def _read_request(shown: DisclosedText, body: bytes) -> DisclosedText:
-    try:
-        text = prompt_text(body)
-    except InputError:
-        return _as_it_came(shown, body)
-    verdict = check_prompt(text)
-    return _with_evidence(shown, text, verdict.findings)
+    text = prompt_text(body)
+    return _with_evidence(shown, text, check_prompt(text).findings)
 
 
 def _read_response(shown: DisclosedText, body: bytes) -> DisclosedText:
-    try:
-        exchange = read_stream(Decoder().feed(body)) if _is_stream(body) else as_exchange(body)
-    except InputError:
-        return _as_it_came(shown, body)
+    is_stream = body.lstrip().startswith((b"event:", b"data:", b":"))
+    exchange = read_stream(Decoder().feed(body)) if is_stream else as_exchange(body)
     verdict, text = classify_text(exchange.response)
     marked = _with_evidence(shown, text, verdict.findings)
     signals = tuple(f"{signal.path} = {signal.value}" for signal in verdict.signals)
-    return DisclosedText(
-        marked.name,
-        marked.state,
-        marked.size_bytes,
-        marked.digest,
-        text,
-        marked.spans,
-        signals + marked.evidence,
-        verdict,
-    )
+    return replace(marked, evidence=signals + marked.evidence, verdict=verdict)
 
 
 def _with_evidence(shown: DisclosedText, text: str, findings: Sequence[Finding]) -> DisclosedText:
-    lines = tuple(f"{found.weight:+.2f} {found.category}: {found.rule}" for found in findings[:_MOST_EVIDENCE])
-    spans = tuple(found.span for found in findings)
-    return DisclosedText(shown.name, shown.state, shown.size_bytes, shown.digest, text, spans, lines)
-
-
-def _as_it_came(shown: DisclosedText, body: bytes) -> DisclosedText:
-    state = "meets its commitment; of no known shape, as it came"
-    return DisclosedText(shown.name, state, shown.size_bytes, shown.digest, body.decode(errors="replace"), raw=True)
-
-
-def _is_stream(body: bytes) -> bool:
-    return body.lstrip().startswith((b"event:", b"data:", b":"))
+    lines = tuple(f"{found.weight:+.2f} {found.category}: {found.rule}" for found in findings[:_MAX_EVIDENCE])
+    return replace(shown, text=text, spans=tuple(found.span for found in findings), evidence=lines)
