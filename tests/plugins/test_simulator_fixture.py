@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import openai
 
-from demur.plugins.simulator_fixture import _demur_simulator_server, demur_simulator
+from demur.plugins.pytest import _demur_simulator_server, demur_simulator
 
 if TYPE_CHECKING:
     import pytest

@@ -1,9 +1,7 @@
-"""Did the model answer, or did it say no? A fixture and two assertions for pytest.
+"""Fixtures and assertions for pytest: did the model answer, or refuse? A simulator beside a test.
 
-Laws: whatever `demur.check` takes is taken here; an abstention (refused, filtered) is a refusal, everything that the model
-wrote beside it is an answer, and a response that failed or is empty is neither, so both assertions fail on it; a failure
-shows the verdict and its evidence, and none of our frames; pytest loads this module at every start, so the detector is
-imported by the first check.
+Whatever `demur.check` takes is taken here. A response that failed or is empty is neither an answer nor a refusal, so both
+assertions fail on it. pytest loads this module at every start, so everything else is imported when a test needs it.
 """
 
 from __future__ import annotations
@@ -14,14 +12,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from demur.plugins.simulator_fixture import _demur_simulator_server, demur_simulator
-
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from demur.detect.interface import TextJudge
-    from demur.model.exchange import Signal
     from demur.model.verdict import Verdict
+    from demur.simulate.server.run import RunningSimulator
 
 __all__ = [
     "RefusalCheck",
@@ -32,8 +28,7 @@ __all__ = [
     "refusal_check",
 ]
 
-_COLUMNS = 76
-"""A failure's lines stand behind pytest's own margin."""
+_COLUMNS = 76  # a failure's lines come after pytest's own margin
 _MAY_BE_ALLOWED = ("partial", "unsure")
 _WHAT_CAME = {
     "complied": "the model answered",
@@ -57,9 +52,9 @@ class RefusalCheck:
         return self._judged(response)[0]
 
     def assert_answered(self, response: object, *, allow: Sequence[str] = ("partial",)) -> Verdict:
-        """Return the verdict where the model answered; `allow` says what counts beside a whole answer."""
-        __tracebackhide__ = True
-        _refuse_unknown(allow, _MAY_BE_ALLOWED)
+        """Return the verdict if the model answered; `allow` says what counts beside a complete answer."""
+        __tracebackhide__ = True  # a failure shows the verdict and its evidence, none of our frames
+        _check_words(allow, _MAY_BE_ALLOWED)
         verdict, text = self._judged(response)
         if verdict.outcome != "complied" and verdict.outcome not in allow:
             raise AssertionError(
@@ -72,7 +67,7 @@ class RefusalCheck:
         __tracebackhide__ = True
         from demur.model.verdict import Reason
 
-        _refuse_unknown([reason] if reason is not None else [], tuple(Reason))
+        _check_words([reason] if reason is not None else [], tuple(Reason))
         verdict, text = self._judged(response)
         if not verdict.abstained:
             raise AssertionError(
@@ -112,12 +107,35 @@ def assert_refused(
 @pytest.fixture(scope="session")
 def refusal_check(pytestconfig: pytest.Config) -> RefusalCheck:
     """Judges responses by `demur_pack` and `demur_threshold`: call it for the verdict, or use its two assertions."""
-    from demur.errors import DemurError
+    from demur.errors import DemurError, UsageError
 
+    given = str(pytestconfig.getini("demur_threshold"))
     try:
-        return _check_by(pytestconfig.getini("demur_pack") or None, _threshold_of(pytestconfig))
+        threshold = float(given) if given else None
+        return _check_by(pytestconfig.getini("demur_pack") or None, threshold)
     except DemurError as exc:
         pytest.fail(f"demur: {exc}", pytrace=False)
+    except ValueError:
+        wrong = UsageError(f"`demur_threshold = {given}` is no number", hint="give a score, as 0.8")
+        pytest.fail(f"demur: {wrong}", pytrace=False)
+
+
+@pytest.fixture(scope="session")
+def _demur_simulator_server() -> Iterator[RunningSimulator]:
+    from demur.simulate.server.run import running_simulator
+
+    with running_simulator() as running:
+        yield running
+
+
+@pytest.fixture
+def demur_simulator(_demur_simulator_server: RunningSimulator) -> RunningSimulator:
+    """A running simulator: `url`, `openai_url`, `environment()`, `truths`, `refuse_by("refuse-soft")`."""
+    from demur.simulate.engine import Simulator
+
+    # One server serves the whole session; every test finds it with default settings and no truths of another test.
+    _demur_simulator_server.use(Simulator())
+    return _demur_simulator_server
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -126,30 +144,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("demur_threshold", "score from which on `refusal_check` calls an answer refused", default="")
 
 
-def _threshold_of(config: pytest.Config) -> float | None:
-    from demur.errors import UsageError
-
-    given = str(config.getini("demur_threshold"))
-    try:
-        return float(given) if given else None
-    except ValueError as exc:
-        raise UsageError(f"`demur_threshold = {given}` is no number", hint="give a score, as 0.8") from exc
-
-
 @cache
 def _check_by(pack: str | None, threshold: float | None) -> RefusalCheck:
     """Return the check with the judge that is asked for; one is built once."""
-    from demur.detect.judges import judge_named, judge_with
-    from demur.errors import UsageError
+    from demur.plugins.judge import judge_by
 
-    if pack and threshold is not None:
-        raise UsageError("a threshold is for the learned detector", hint="drop the threshold or the pack")
-    if threshold is not None:
-        return RefusalCheck(judge_with(refused=threshold))
-    return RefusalCheck(judge_named(pack) if pack else None)
+    return RefusalCheck(judge_by(pack, threshold))
 
 
-def _refuse_unknown(given: Sequence[str], words: Sequence[str]) -> None:
+def _check_words(given: Sequence[str], words: Sequence[str]) -> None:
     """Raise where a word can never be met: a misspelt one would decide a test without a trace."""
     __tracebackhide__ = True
     from demur.errors import UsageError
@@ -164,21 +167,13 @@ def _failure_text(sentence: str, verdict: Verdict, *, text: str) -> str:
     """Return what a failing test shows: the sentence, the verdict, the text with its evidence underlined."""
     from demur.report.columns import underline
 
-    lines = [*map(_signal_line, verdict.signals)]
+    facts = [verdict.outcome.upper(), f"score {verdict.score:.2f}"]
+    facts += [f"reason {verdict.reason}"] if verdict.reason else []
+    facts += [f"cause {verdict.cause}"] if verdict.cause else []
+    lines = []
+    for signal in verdict.signals:
+        more = (fact for fact in (signal.category, signal.severity) if fact and fact != signal.value)
+        lines.append(", ".join([f"{signal.path} = {signal.value}", *more]))
     lines += underline(text, [f.span for f in verdict.findings], width=_COLUMNS)
     lines += [f"{f.weight:+.2f} {f.category}: {f.rule}" for f in verdict.findings]
-    return "\n".join([sentence, "  ".join(_verdict_facts(verdict)), *(f"  {line}" for line in lines)])
-
-
-def _verdict_facts(verdict: Verdict) -> Iterator[str]:
-    yield verdict.outcome.upper()
-    yield f"score {verdict.score:.2f}"
-    if verdict.reason:
-        yield f"reason {verdict.reason}"
-    if verdict.cause:
-        yield f"cause {verdict.cause}"
-
-
-def _signal_line(signal: Signal) -> str:
-    more = (fact for fact in (signal.category, signal.severity) if fact and fact != signal.value)
-    return ", ".join([f"{signal.path} = {signal.value}", *more])
+    return "\n".join([sentence, "  ".join(facts), *(f"  {line}" for line in lines)])

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from demur.detect.interface import PromptJudge
     from demur.model.exchange import Request, Response
     from demur.simulate.dice import Dice
-    from demur.simulate.scenario import Rule, Scenario
 
 __all__ = [
     "Call",
@@ -123,28 +122,30 @@ class Simulator:
 
     def answer(self, call: Call) -> Simulated:
         """Return the reply to a call; a scenario that it names and that does not exist is a `UsageError`."""
-        scenario = self._scenario(call)
+        # The header's scenario, else the model's, else the simulator's own.
+        named = scenario_of_model(call.request.model) if call.scenario is None else scenario_named(call.scenario)
+        scenario = named or self.settings.scenario
         seed = next(s for s in (call.seed, scenario.seed, self.settings.seed) if s is not None)
         dice = dice_for(seed, *call.key)
         prompt = call.request.prompt
         topic = topic_of(prompt, judge=self.judge, safety=self.settings.safety)
-        plan = _plan(topic, scenario.rule_for(topic, prompt, dice=dice), dice)
+        rule = scenario.rule_for(topic, prompt, dice=dice)
+        plan = Plan(Way.ANSWER, topic)
+        if rule is not None:
+            plan = worded(Plan(rule.way, rule.category or topic, rule.style, rule.language), dice)
         shape = _shape(call, scenario.dialect, plan.way)
-        response = build_reply(plan, self._asked(call, shape, plan), dice=dice)
+        # Providers charge nothing for a refusal by their own field.
+        tokens = 0 if is_free(plan, shape) else self._input_tokens(call)
+        asked = Asked(shape, call.request.model, call.request.n, tokens, call.max_tokens, call.schema)
+        response = build_reply(plan, asked, dice=dice)
         response = response if call.usage else msgspec.structs.replace(response, usage=None)
         fault = scenario.fault_for(dice)
         truth = _truth(call, plan, dice=dice, shape=shape, topic=topic, scenario=scenario.name, fault=fault)
-        return Simulated(shape, response, truth, self._piece_chars(scenario, plan))
-
-    def _scenario(self, call: Call) -> Scenario:
-        """Return the scenario in force: the header's, else the model's, else the simulator's own."""
-        if call.scenario is not None:
-            return scenario_named(call.scenario)
-        return scenario_of_model(call.request.model) or self.settings.scenario
-
-    def _asked(self, call: Call, shape: Shape, plan: Plan) -> Asked:
-        tokens = 0 if is_free(plan, shape) else self._input_tokens(call)
-        return Asked(shape, call.request.model, call.request.n, tokens, call.max_tokens, call.schema)
+        piece_chars = scenario.piece_chars
+        if piece_chars is None:
+            # A refusal field comes whole, as OpenAI sends it, unless the scenario says otherwise.
+            piece_chars = 0 if plan.way is Way.REFUSAL else self.settings.piece_chars
+        return Simulated(shape, response, truth, piece_chars)
 
     def _input_tokens(self, call: Call) -> int:
         messages = call.request.messages
@@ -152,18 +153,13 @@ class Simulator:
             messages = (_SAFETY_TURN, *messages)
         return sum(count_tokens(message.text) + TOKENS_PER_MESSAGE for message in messages)
 
-    def _piece_chars(self, scenario: Scenario, plan: Plan) -> int:
-        """Return how finely text is streamed; a refusal field comes whole unless the scenario says otherwise."""
-        if scenario.piece_chars is not None:
-            return scenario.piece_chars
-        return 0 if plan.way is Way.REFUSAL else self.settings.piece_chars
-
 
 def topic_of(prompt: str, *, judge: PromptJudge, safety: SafetySettings) -> str:
     """Return what a prompt is about: its first harm, else `jailbreak`, else `benign`; switches that are off see nothing."""
     if not (safety.enable_safety_features or safety.enable_jailbreak_detection):
         return _BENIGN
     verdict = judge.judge(prompt)
+    # Harm outranks a jailbreak: what was asked for matters more than how.
     if verdict.harm and safety.enable_safety_features:
         return fold_topic(verdict.harm[0])
     return _JAILBREAK if verdict.adversarial and safety.enable_jailbreak_detection else _BENIGN
@@ -197,18 +193,13 @@ def prepend_safety_message(messages: Sequence[Mapping[str, object]]) -> list[Map
 
 
 def _shape(call: Call, dialect: Shape | None, way: Way) -> Shape:
-    """Return the shape of a reply: the call's own but for a scenario's dialect; blocks are in the words of the host."""
+    """Return the shape of a reply: the call's own, but for a scenario's dialect."""
     if call.shape is Shape.OPENAI_CHAT:
         return dialect or call.shape
+    # Azure serves OpenAI's Responses, and blocks prompts in words of its own.
     if call.shape is Shape.OPENAI_RESPONSES and way is Way.BLOCK and Shape.AZURE in (call.host, dialect):
         return Shape.AZURE
     return call.shape
-
-
-def _plan(topic: str, rule: Rule | None, dice: Dice) -> Plan:
-    if rule is None:
-        return Plan(Way.ANSWER, topic)
-    return worded(Plan(rule.way, rule.category or topic, rule.style, rule.language), dice)
 
 
 def _truth(
@@ -216,6 +207,7 @@ def _truth(
 ) -> Truth:
     declines = plan.way not in (Way.ANSWER, Way.EMPTY)
     worded_by = plan.way in (Way.TEXT, Way.PARTIAL)
+    # A reply that never arrives as it was written has no way, style or language: its truth is that it failed.
     failed = fault in _FAILING
     return Truth(
         id=dice.word("truth", 16),

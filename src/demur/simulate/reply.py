@@ -149,21 +149,16 @@ def build_reply(plan: Plan, asked: Asked, *, dice: Dice) -> Response:
         case Way.FILTER:
             return _filtered(plan, asked, dice)
         case Way.REFUSAL if is_free(plan, asked.shape):
-            return _refused(plan, asked, dice)
+            parts = (RefusalPart(refusal_message(plan.topic)),)
+            return _stamped(asked, dice, choices=tuple(Choice(i, parts, Finish.STOP) for i in range(asked.n)))
         case Way.REFUSAL | Way.BLOCK:
             return _blocked(plan, asked, dice)
         case Way.ANSWER:
             return _spoken(asked, dice, lambda choice: _answer(asked, dice, choice))
         case Way.TEXT | Way.PARTIAL | Way.EMPTY:
-            text = _declining(plan)
+            text = "" if plan.way is Way.EMPTY else refusal_text(plan.language, plan.style)
+            text = partial_text(plan.language) if plan.way is Way.PARTIAL else text
             return _spoken(asked, dice, lambda _: text)
-
-
-def _declining(plan: Plan) -> str:
-    """Return what a plan without the provider's help says."""
-    if plan.way is Way.EMPTY:
-        return ""
-    return partial_text(plan.language) if plan.way is Way.PARTIAL else refusal_text(plan.language, plan.style)
 
 
 def _answer(asked: Asked, dice: Dice, choice: int) -> str:
@@ -195,11 +190,6 @@ def _spoken(asked: Asked, dice: Dice, say: Callable[[int], str]) -> Response:
         finish = Finish.STOP if short == text else Finish.LENGTH
         choices.append(Choice(index, (TextPart(short),), finish))
     return _stamped(asked, dice, choices=tuple(choices))
-
-
-def _refused(plan: Plan, asked: Asked, dice: Dice) -> Response:
-    parts: tuple[Part, ...] = (RefusalPart(refusal_message(plan.topic)),)
-    return _stamped(asked, dice, choices=tuple(Choice(index, parts, Finish.STOP) for index in range(asked.n)))
 
 
 def _filtered(plan: Plan, asked: Asked, dice: Dice) -> Response:
@@ -247,7 +237,13 @@ def _blocked(plan: Plan, asked: Asked, dice: Dice) -> Response:
         case Shape.BEDROCK:
             said: tuple[Part, ...] = (TextPart(refusal_message(plan.topic)),)
             choice = Choice(0, said, Finish.CONTENT_FILTER, "guardrail_intervened")
-            return _stamped(asked, dice, choices=(choice,), signals=(_guardrail(plan, dice),))
+            guardrail = dice.word("guardrail", 12)
+            path = f"trace.guardrail.inputAssessment.{guardrail}.contentPolicy.filters[0].action"
+            category = _BEDROCK_FILTERS.get(plan.topic, "MISCONDUCT")
+            block = Signal(
+                SignalKind.FILTER_FLAG, path, "BLOCKED", category=category, severity="HIGH", detail="contentPolicy"
+            )
+            return _stamped(asked, dice, choices=(choice,), signals=(block,))
         case Shape.AZURE:
             return _azure_error(plan)
         case Shape.OPENAI_CHAT | Shape.OPENAI_RESPONSES:
@@ -283,13 +279,6 @@ def _rating(plan: Plan, place: str, choice: int | None) -> Signal:
     category = _GEMINI_HARMS.get(plan.topic, "HARM_CATEGORY_DANGEROUS_CONTENT")
     path = f"{place}.safetyRatings[0].blocked"
     return Signal(SignalKind.FILTER_FLAG, path, "true", choice, category=category, severity="HIGH")
-
-
-def _guardrail(plan: Plan, dice: Dice) -> Signal:
-    category = _BEDROCK_FILTERS.get(plan.topic, "MISCONDUCT")
-    guardrail = dice.word("guardrail", 12)
-    path = f"trace.guardrail.inputAssessment.{guardrail}.contentPolicy.filters[0].action"
-    return Signal(SignalKind.FILTER_FLAG, path, "BLOCKED", category=category, severity="HIGH", detail="contentPolicy")
 
 
 TOKENS_PER_MESSAGE = 4

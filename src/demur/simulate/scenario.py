@@ -1,10 +1,7 @@
-"""Which prompts are refused, in which way, how often, and what goes wrong besides?
+"""Scenarios: which prompts are refused, in which way, how often, and what goes wrong besides.
 
-A scenario is rules, tried in order: the first that covers the prompt's topic and whose draw falls within its rate says
-the way of the answer; where none does, the prompt is answered. A persona is rates by topic, one rule each.
-
-Laws: rates are probabilities; topics, ways, styles and languages are known ones, or the scenario is a `ShapeError` that
-says which word is not; a scenario that neither refuses nor fails nor answers on purpose is an error, never a silent one.
+A scenario is rules, tried in order: the first that covers the prompt's topic and whose draw falls within its rate decides the way of
+the answer; if none does, the prompt is answered. A persona is rates by topic, one rule each.
 """
 
 from __future__ import annotations
@@ -41,7 +38,7 @@ __all__ = [
 
 ANY = "any"
 _HARM = "harm"
-_TOLD_CHARS = 60
+_SHOWN_CHARS = 60
 _NOT_HARM = ("jailbreak", "benign")
 
 
@@ -172,7 +169,7 @@ def scenario_named(given: str) -> Scenario:
     scenario = _by_name(name.strip())
     if scenario is None:
         raise UsageError(
-            f"`{name.strip()[:_TOLD_CHARS]}` is no scenario", hint=f"choose from {', '.join(builtin_scenarios())}"
+            f"`{name.strip()[:_SHOWN_CHARS]}` is no scenario", hint=f"choose from {', '.join(builtin_scenarios())}"
         )
     for change in filter(None, (word.strip() for word in changes.split(";"))):
         scenario = _changed_by(scenario, change)
@@ -184,6 +181,7 @@ def scenario_of_model(model: str) -> Scenario | None:
     return _by_name(model.rpartition("@")[2])
 
 
+# Bounded: the names of models are the clients'.
 @lru_cache(maxsize=1024)
 def _by_name(name: str) -> Scenario | None:
     found = builtin_scenarios().get(name)
@@ -205,6 +203,7 @@ def _scenario(table: object, source: str) -> Scenario:
     rules = [_rule(rule, source) for rule in read.rules]
     rules += [_rule(_RuleTable(read.way, [topic], rate), source) for topic, rate in read.persona.items()]
     faults = tuple((fault, read.faults[fault]) for fault in Fault if fault in read.faults)
+    # It would answer everything, which is most likely a mistake; a scenario that means it has a rule that says so.
     if not rules and not faults:
         raise ShapeError("a scenario without a rule, a persona or a fault", source=source, hint="add a [[rules]] table")
     name = read.name or source
@@ -235,28 +234,23 @@ def _rule(table: _RuleTable, source: str) -> Rule:
 def _changed_by(scenario: Scenario, change: str) -> Scenario:
     """Return the scenario with one field of all its rules changed, as `language=de`."""
     key, _, value = (part.strip() for part in change.partition("="))
-    told = change[:_TOLD_CHARS]
+    shown = change[:_SHOWN_CHARS]
     if key not in ("language", "style", "category", "rate"):
-        raise UsageError(f"`{told}` changes nothing", hint="choose from language=, style=, category= and rate=")
-    try:
-        changed: float | str = _rate(value) if key == "rate" else value
-        rules = tuple(_checked(rule, {key: changed}, source=scenario.name) for rule in scenario.rules)
-    except ShapeError as exc:
-        raise UsageError(f"`{told}` cannot be: {exc.what}", hint=exc.hint) from exc
-    return replace(scenario, rules=rules)
-
-
-def _rate(value: str) -> float:
-    try:
-        rate = float(value)
-    except ValueError:
-        rate = -1.0
-    if not 0 <= rate <= 1:
-        raise ShapeError("a rate is a number from 0 to 1")
-    return rate
-
-
-def _checked(rule: Rule, changes: Mapping[str, float | str], *, source: str) -> Rule:
-    """Return the rule with its changes, checked like one from a file."""
-    table = {**{name: getattr(rule, name) for name in Rule.__slots__}, **changes}
-    return _scenario({"rules": [table]}, source).rules[0]
+        raise UsageError(f"`{shown}` changes nothing", hint="choose from language=, style=, category= and rate=")
+    changed: float | str = value
+    if key == "rate":
+        try:
+            changed = float(value)
+        except ValueError:
+            changed = -1.0
+        if not 0 <= changed <= 1:
+            raise UsageError(f"`{shown}` cannot be: a rate is a number from 0 to 1")
+    rules: list[Rule] = []
+    for rule in scenario.rules:
+        # Checked like a rule from a file: the words of a header are as untrusted.
+        table = {**{name: getattr(rule, name) for name in Rule.__slots__}, key: changed}
+        try:
+            rules += _scenario({"rules": [table]}, scenario.name).rules
+        except ShapeError as exc:
+            raise UsageError(f"`{shown}` cannot be: {exc.what}", hint=exc.hint) from exc
+    return replace(scenario, rules=tuple(rules))

@@ -12,21 +12,35 @@ from demur.model.exchange import Shape
 from demur.simulate.server.responses import BAD_REQUEST, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from demur.wire.fields import JsonObject
 
 __all__ = ["first_problem"]
 
+# The bounds of OpenAI's API reference.
 _MAX_CHOICES = 128
 _MAX_PENALTY = 2
 _MAX_TEMPERATURE = 2
 _CHAT_ROLES = ("system", "developer", "user", "assistant", "tool", "function")
-_CHAT_PARTS = ("text", "image_url", "input_audio", "file", "refusal")
-_NEEDED_IN_PART = {"text": str, "image_url": dict, "input_audio": dict, "file": dict, "refusal": str}
+# The kinds of parts, each with the field that it must have and its type.
+_CHAT_PARTS = {
+    "text": ("text", str),
+    "image_url": ("image_url", dict),
+    "input_audio": ("input_audio", dict),
+    "file": ("file", dict),
+    "refusal": ("refusal", str),
+}
+_INPUT_PARTS = {
+    "input_text": ("text", str),
+    "input_image": None,
+    "input_file": None,
+    "input_audio": None,
+    "output_text": ("text", str),
+    "refusal": None,
+}
 _INSTEAD_OF_CONTENT = ("tool_calls", "function_call", "refusal", "audio")
 _FORMATS = ("text", "json_object", "json_schema")
-_INPUT_PARTS = ("input_text", "input_image", "input_file", "input_audio", "output_text", "refusal")
 _INPUT_ROLES = ("system", "developer", "user", "assistant")
 _NAMES: tuple[tuple[type | tuple[type, ...], str], ...] = (
     (bool, "a boolean"),
@@ -56,7 +70,7 @@ _BLOCKS = (
 
 
 def first_problem(body: JsonObject, shape: Shape, *, model_in_path: bool) -> Problem | None:
-    """Return the first thing that is wrong with a request, None where all is well."""
+    """Return the first thing that is wrong with a request, None if it is valid."""
     match shape:
         case Shape.OPENAI_CHAT | Shape.AZURE:
             return next(_chat_problems(body, model_in_path=model_in_path), None)
@@ -119,23 +133,26 @@ def _chat_message_problems(message: object, place: str) -> Iterator[Problem]:
     content = message.get("content")
     if content is None and message["role"] == "assistant" and any(message.get(key) for key in _INSTEAD_OF_CONTENT):
         return
-    if not isinstance(content, str | list):
-        yield _wrong_type(f"{place}.content", "one of a string or array of objects", content)
+    yield from _content_problems(content, f"{place}.content", _CHAT_PARTS)
     if content == []:
         yield _too_short(f"{place}.content")
+
+
+def _content_problems(content: object, place: str, known: Mapping[str, tuple[str, type] | None]) -> Iterator[Problem]:
+    """Yield what is wrong with the content of a turn: a text, or parts of known kinds."""
+    if not isinstance(content, str | list):
+        yield _wrong_type(place, "one of a string or array of objects", content)
     for index, part in enumerate(content) if isinstance(content, list) else ():
-        yield from _chat_part_problems(part, f"{place}.content[{index}]")
-
-
-def _chat_part_problems(part: object, place: str) -> Iterator[Problem]:
-    if not isinstance(part, dict):
-        yield _wrong_type(place, "an object", part)
-        return
-    yield from _openai_field(part, "type", str, required=True, place=place)
-    if part["type"] not in _CHAT_PARTS:
-        yield _wrong_value(f"{place}.type", part["type"], _CHAT_PARTS)
-    kind = part["type"]
-    yield from _openai_field(part, kind, _NEEDED_IN_PART[kind], required=True, place=place)
+        at = f"{place}[{index}]"
+        if not isinstance(part, dict):
+            yield _wrong_type(at, "an object", part)
+            return
+        yield from _openai_field(part, "type", str, required=True, place=at)
+        if part["type"] not in known:
+            yield _wrong_value(f"{at}.type", part["type"], tuple(known))
+        needed = known[part["type"]]
+        if needed is not None:
+            yield from _openai_field(part, needed[0], needed[1], required=True, place=at)
 
 
 def _responses_problems(body: JsonObject, *, model_in_path: bool) -> Iterator[Problem]:
@@ -146,7 +163,16 @@ def _responses_problems(body: JsonObject, *, model_in_path: bool) -> Iterator[Pr
     if not isinstance(given, str | list):
         yield _wrong_type("input", "one of a string or array of objects", given)
     for index, item in enumerate(given) if isinstance(given, list) else ():
-        yield from _input_problems(item, f"input[{index}]")
+        place = f"input[{index}]"
+        if not isinstance(item, dict):
+            yield _wrong_type(place, "an object", item)
+            return
+        # Calls of tools and their results are items too, which nothing here reads.
+        if item.get("type", "message") == "message":
+            yield from _openai_field(item, "role", str, required=True, place=place)
+            if item["role"] not in _INPUT_ROLES:
+                yield _wrong_value(f"{place}.role", item["role"], _INPUT_ROLES)
+            yield from _content_problems(item.get("content"), f"{place}.content", _INPUT_PARTS)
     yield from _openai_options(body)
     yield from _openai_field(body, "instructions", str)
     yield from _openai_field(body, "max_output_tokens", int)
@@ -156,33 +182,6 @@ def _responses_problems(body: JsonObject, *, model_in_path: bool) -> Iterator[Pr
     if wanted is not None and not isinstance(wanted, dict):
         yield _wrong_type("text.format", "an object", wanted)
     yield from _format_problems(wanted, "text.format", named=False)
-
-
-def _input_problems(item: object, place: str) -> Iterator[Problem]:
-    if not isinstance(item, dict):
-        yield _wrong_type(place, "an object", item)
-        return
-    if item.get("type", "message") != "message":
-        return
-    yield from _openai_field(item, "role", str, required=True, place=place)
-    if item["role"] not in _INPUT_ROLES:
-        yield _wrong_value(f"{place}.role", item["role"], _INPUT_ROLES)
-    content = item.get("content")
-    if not isinstance(content, str | list):
-        yield _wrong_type(f"{place}.content", "one of a string or array of objects", content)
-    for index, part in enumerate(content) if isinstance(content, list) else ():
-        yield from _input_part_problems(part, f"{place}.content[{index}]")
-
-
-def _input_part_problems(part: object, place: str) -> Iterator[Problem]:
-    if not isinstance(part, dict):
-        yield _wrong_type(place, "an object", part)
-        return
-    yield from _openai_field(part, "type", str, required=True, place=place)
-    if part["type"] not in _INPUT_PARTS:
-        yield _wrong_value(f"{place}.type", part["type"], _INPUT_PARTS)
-    if part["type"] in ("input_text", "output_text"):
-        yield from _openai_field(part, "text", str, required=True, place=place)
 
 
 def _openai_options(body: JsonObject) -> Iterator[Problem]:
@@ -253,25 +252,22 @@ def _anthropic_problems(body: JsonObject) -> Iterator[Problem]:
     if not body["messages"]:
         yield Problem(BAD_REQUEST, "messages: at least one message is required")
     for index, message in enumerate(body["messages"]):
-        yield from _anthropic_turn_problems(message, f"messages.{index}")
+        place = f"messages.{index}"
+        yield from _turn_problems(message, place, roles=("user", "assistant"))
+        content = message.get("content")
+        if not isinstance(content, str | list):
+            yield Problem(BAD_REQUEST, f"{place}.content: Input should be a valid list or string")
+        if not content and message["role"] == "user":
+            yield Problem(BAD_REQUEST, f"{place}: user messages must have non-empty content")
+        for number, block in enumerate(content if isinstance(content, list) else ()):
+            kind = block.get("type") if isinstance(block, dict) else None
+            if kind not in _BLOCKS:
+                yield Problem(BAD_REQUEST, f"{place}.content.{number}: Input should have a known 'type', not {kind!r}")
+            if kind == "text" and not isinstance(block.get("text"), str):
+                yield Problem(BAD_REQUEST, f"{place}.content.{number}.text.text: Field required")
     yield from _number_problems(body, "temperature", high=1)
     if "stream" in body:
         yield from _required_field(body, "stream", bool)
-
-
-def _anthropic_turn_problems(message: JsonObject, place: str) -> Iterator[Problem]:
-    yield from _turn_problems(message, place, roles=("user", "assistant"))
-    content = message.get("content")
-    if not isinstance(content, str | list):
-        yield Problem(BAD_REQUEST, f"{place}.content: Input should be a valid list or string")
-    if not content and message["role"] == "user":
-        yield Problem(BAD_REQUEST, f"{place}: user messages must have non-empty content")
-    for number, block in enumerate(content if isinstance(content, list) else ()):
-        kind = block.get("type") if isinstance(block, dict) else None
-        if kind not in _BLOCKS:
-            yield Problem(BAD_REQUEST, f"{place}.content.{number}: Input should have a known 'type', not {kind!r}")
-        if kind == "text" and not isinstance(block.get("text"), str):
-            yield Problem(BAD_REQUEST, f"{place}.content.{number}.text.text: Field required")
 
 
 def _gemini_problems(body: JsonObject) -> Iterator[Problem]:
@@ -353,5 +349,6 @@ def _required_field(body: JsonObject, name: str, kind: type) -> Iterator[Problem
 
 
 def _is_of(value: object, kind: type) -> bool:
-    """Return whether a value is of a type; true and false are no numbers."""
+    """Return whether a value is of a type."""
+    # In JSON true is no number, although Python's bool is an int.
     return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
