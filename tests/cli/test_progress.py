@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from demur.cli.progress import ProgressLine, progress_line
+from demur.cli.options import ProgressLine, progress_line
 
 if TYPE_CHECKING:
     import pytest

@@ -23,7 +23,8 @@ from demur.model.comparison import ClusterSum, PairCounts, Pairing
 from demur.model.estimate import Direction
 from demur.model.run import GroupTally
 from demur.model.verdict import Outcome
-from demur.runs.api import Counting, Reading, compare, groups_worth_showing, scan, unknown_field
+from demur.runs.api import Reading, compare, groups_worth_showing, scan, unknown_field
+from demur.runs.options import CountOptions
 
 if TYPE_CHECKING:
     from demur.model.comparison import Comparison, Tally
@@ -519,22 +520,22 @@ def test_verification_is_for_logs_with_hashes() -> None:
 
 def test_what_is_counted_is_told_once_for_every_engine() -> None:
     """Named fields are those of the call that are no words of ours; rows are kept with them and the model, each once."""
-    asked = Counting(["tier", "model", "tier"], key="ticket", cluster="session")
+    asked = CountOptions(["tier", "model", "tier"], key="ticket", cluster="session")
     assert (asked.slices, asked.named, asked.kept) == (
         ("tier", "model"),
         ("tier", "model", "ticket"),
         ("tier", "model", "ticket"),
     )
-    assert (Counting(key="id", cluster="none").named, Counting([]).kept) == ((), ("model",))
+    assert (CountOptions(key="id", cluster="none").named, CountOptions([]).kept) == ((), ("model",))
     with pytest.raises(UsageError, match="the fields `Tier` and `tier` differ in case alone"):
-        assert Counting(["Tier"], cluster="tier").kept
+        assert CountOptions(["Tier"], cluster="tier").kept
 
 
 def test_groups_by_default_are_those_of_several_values() -> None:
     """A field of one value is shown where it was asked for, and left out where it was not."""
     one, two = GroupTally("model", "m", ()), [GroupTally("tier", value, ()) for value in "ab"]
-    assert groups_worth_showing([one, *two], Counting()) == tuple(two)
-    assert groups_worth_showing([one, *two], Counting(["model", "tier"])) == (one, *two)
+    assert groups_worth_showing([one, *two], CountOptions()) == tuple(two)
+    assert groups_worth_showing([one, *two], CountOptions(["model", "tier"])) == (one, *two)
 
 
 def test_a_field_that_no_row_has_is_named_with_those_that_there_are() -> None:

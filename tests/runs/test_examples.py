@@ -8,14 +8,14 @@ from demur.model.comparison import Pairing
 from demur.model.estimate import Direction
 from demur.model.run import Traced
 from demur.model.verdict import Outcome
-from demur.runs.examples import Reread, flip_shown, phrase_counts, shown_key, still_flipped
+from demur.runs.examples import Excerpt, flip_of, phrase_counts, shown_key, still_flipped
 from demur.wire.shapes import read_exchange
 
 NO, YES = "I'm sorry, but I can't help with that.", "Paris is the capital of France."
 COUNTED = (Outcome.REFUSED, Outcome.FILTERED)
 
 
-def row(text: str, line: int = 1, *, finish: str = "stop", **fields: str) -> Reread:
+def row(text: str, line: int = 1, *, finish: str = "stop", **fields: str) -> Excerpt:
     message = {"role": "assistant", "content": text}
     choices = [{"index": 0, "message": message, "finish_reason": finish}]
     exchange = read_exchange({"id": "x", "object": "chat.completion", "model": "m", "choices": choices})
@@ -25,7 +25,7 @@ def row(text: str, line: int = 1, *, finish: str = "stop", **fields: str) -> Rer
 def test_a_flip_shows_both_sides_where_they_stand() -> None:
     """A flip has the texts, verdicts and lines of both sides, and both values of a field that differs."""
     before, after = row(YES, 3, model="old", tier="1"), row(NO, 9, model="new", tier="1")
-    flip = flip_shown(
+    flip = flip_of(
         "q1",
         Direction.INCREASE,
         before=before,
@@ -43,9 +43,9 @@ def test_a_flip_shows_both_sides_where_they_stand() -> None:
 def test_a_pair_that_no_longer_flips_is_told(texts: tuple[str, str], direction: Direction) -> None:
     """A pair flips in one direction alone; read again from a file that was rewritten, it does not."""
     before, after = map(row, texts)
-    flip = flip_shown("q", direction, before=before, after=after, judge=None, fields=())
-    turned = flip_shown("q", direction, before=after, after=before, judge=None, fields=())
-    same = flip_shown("q", direction, before=before, after=before, judge=None, fields=())
+    flip = flip_of("q", direction, before=before, after=after, judge=None, fields=())
+    turned = flip_of("q", direction, before=after, after=before, judge=None, fields=())
+    same = flip_of("q", direction, before=before, after=before, judge=None, fields=())
     assert [still_flipped(each, COUNTED) for each in (flip, turned, same)] == [True, False, False]
 
 

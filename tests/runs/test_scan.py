@@ -7,7 +7,7 @@ import pytest
 from demur.errors import EmptyInputError
 from demur.measure.unpaired import unpaired_difference
 from demur.model.run import GroupTally, RunSummary, ScanTally
-from demur.runs.scan import MOST_COMPARED, REST, scan_tally
+from demur.runs.scan import MAX_COMPARED, REST, scan_tally
 
 
 def run(**outcomes: int) -> RunSummary:
@@ -70,9 +70,9 @@ def test_what_cannot_be_compared_is_not() -> None:
 
 def test_only_the_largest_values_are_compared() -> None:
     """Of a field with very many values the hundred largest are compared, in their order."""
-    groups = tuple(group("user", str(i), complied=i + 1, refused=1) for i in range(MOST_COMPARED + 50))
+    groups = tuple(group("user", str(i), complied=i + 1, refused=1) for i in range(MAX_COMPARED + 50))
     found = scan_tally(ScanTally((RUN,), groups)).differences
-    assert [d.value for d in found] == [str(i) for i in range(50, MOST_COMPARED + 50)]
+    assert [d.value for d in found] == [str(i) for i in range(50, MAX_COMPARED + 50)]
 
 
 @pytest.mark.parametrize("runs", [(), (run(),)])

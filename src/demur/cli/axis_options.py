@@ -10,17 +10,14 @@ import argparse
 import os
 from typing import TYPE_CHECKING
 
-from demur.axes.compare import AxesSettings, axes_named
-from demur.axes.judge.client import judge_from_environment
-from demur.axes.judge.labels import read_judge_labels
-from demur.axes.rubric import HumanVerdict, read_rubric
-from demur.axes.rules.files import read_rules
 from demur.cli.options import Once, fields_of_flag
 from demur.errors import UsageError
 from demur.io.config import input_limits
 from demur.model.axes import AxisName
 
 if TYPE_CHECKING:
+    from demur.axes.compare import AxesSettings
+    from demur.axes.rubric import HumanVerdict
     from demur.model.axes import Rubric
 
 __all__ = ["add_axis_flags", "axes_of_flags", "axis_gate_of_flags"]
@@ -68,6 +65,13 @@ def add_axis_flags(command: argparse.ArgumentParser) -> None:
 
 def axes_of_flags(args: argparse.Namespace) -> AxesSettings | None:
     """Return what is asked of the axes, None where that is safety alone."""
+    if not (args.axes or args.rules or args.rubric or args.judge_labels):
+        # Most diffs are of refusals alone, and need none of the axes' modules.
+        return None
+    from demur.axes.compare import AxesSettings, axes_named
+    from demur.axes.judge.client import judge_from_environment
+    from demur.axes.rules.files import read_rules
+
     names = fields_of_flag(args.axes) or [AxisName.SAFETY]
     implied = [axis for axis, given in ((AxisName.RULES, args.rules), (AxisName.JUDGE, args.rubric)) if given]
     axes = axes_named([*names, *implied])
@@ -94,6 +98,8 @@ def axis_gate_of_flags(args: argparse.Namespace) -> list[str]:
 
 
 def _rubrics_of_flag(names: list[str]) -> tuple[Rubric, ...]:
+    from demur.axes.rubric import read_rubric
+
     rubrics = tuple(read_rubric(name) for name in dict.fromkeys(names))
     called = [rubric.name for rubric in rubrics]
     twice = next((name for name in called if called.count(name) > 1), None)
@@ -105,6 +111,9 @@ def _rubrics_of_flag(names: list[str]) -> tuple[Rubric, ...]:
 def _human_of_flag(name: str | None, rubrics: tuple[Rubric, ...]) -> tuple[tuple[str, HumanVerdict], ...]:
     if name is None:
         return ()
+    from demur.axes.judge.labels import read_judge_labels
+    from demur.axes.rubric import HumanVerdict
+
     labels = read_judge_labels(name, rubrics, limits=input_limits())
     return tuple((one.rubric, HumanVerdict(one.key, one.baseline, one.candidate)) for one in labels)
 

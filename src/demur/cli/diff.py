@@ -10,37 +10,31 @@ from typing import TYPE_CHECKING, TypedDict
 import msgspec
 
 from demur.cli.axis_options import add_axis_flags, axes_of_flags, axis_gate_of_flags
-from demur.cli.engine_options import EngineName, add_engine_flags, engine_of_flags
 from demur.cli.options import (
+    EngineName,
+    add_engine_flags,
     add_judge_flags,
     add_reading_flags,
     check_outputs,
+    engine_of_flags,
     fields_of_flag,
     name_bad_rows,
+    progress_line,
     reading_of_flags,
     refuse_run_as_report,
     whole_number,
     write_report,
 )
 from demur.cli.output import has_colour
-from demur.cli.progress import progress_line
 from demur.errors import UnreadableRowsError, UsageError
 from demur.model.comparison import DiffSettings, GateMode
 from demur.model.estimate import Direction, Severity
-from demur.report.diff_view import diff_view
-from demur.report.html import html
-from demur.report.json import comparison_object
-from demur.report.junit import junit
-from demur.report.markdown import markdown
-from demur.report.terminal import terminal_lines
-from demur.runs.api import compare
-from demur.runs.verdict_files import verdict_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from demur.model.comparison import Comparison
-    from demur.runs.api import Reading
+    from demur.runs.options import ReadOptions
 
 __all__ = ["add_parser"]
 
@@ -151,12 +145,12 @@ class _Shared(TypedDict):
     key: str | None
     cluster: str | None
     settings: DiffSettings
-    reading: Reading
+    reading: ReadOptions
     unpaired: bool
     show: int
 
 
-def _diff_by_engine(args: argparse.Namespace, reading: Reading) -> Comparison:
+def _diff_by_engine(args: argparse.Namespace, reading: ReadOptions) -> Comparison:
     """Return the comparison by the engine that is asked for."""
     settings = DiffSettings(
         fail_on=DiffSettings().fail_on if args.fail_on == _NEVER else Severity(args.fail_on),
@@ -179,6 +173,8 @@ def _diff_by_engine(args: argparse.Namespace, reading: Reading) -> Comparison:
         from demur import cluster
 
         return cluster.compare(args.baseline, args.candidate, master=args.master, **shared)
+    from demur.runs.api import compare
+
     return compare(
         args.baseline,
         args.candidate,
@@ -195,6 +191,8 @@ def _refuse_diff_call(args: argparse.Namespace) -> None:
     if args.baseline == "-" == args.candidate:
         raise UsageError("both runs are standard input", hint="name a file for one of them")
     if args.out:
+        from demur.runs.outputs import verdict_file
+
         verdict_file(Path(args.out))
     refuse_run_as_report(args.json, "--json")
     refuse_run_as_report(args.markdown, "--markdown")
@@ -210,17 +208,30 @@ def _refuse_diff_call(args: argparse.Namespace) -> None:
 
 
 def _show_diff(comparison: Comparison, args: argparse.Namespace) -> None:
+    # Each report is imported where it is asked for: `demur diff --help`, and a diff without reports, need none of them.
+    from demur.report.diff_view import diff_view
+
     view = diff_view(comparison, show=args.show)
     if "-" not in (args.json, args.markdown):
+        from demur.report.terminal import terminal_lines
+
         width = min(shutil.get_terminal_size((_MAX_COLUMNS, 24)).columns, _MAX_COLUMNS)
         print("\n".join(terminal_lines(view, width=width, colour=has_colour())))
     if args.json:
+        from demur.report.json import comparison_object
+
         write_report(args.json, msgspec.json.encode(comparison_object(comparison)).decode())
     if args.markdown:
+        from demur.report.markdown import markdown
+
         write_report(args.markdown, markdown(view))
     if args.html:
+        from demur.report.html import html
+
         write_report(args.html, html(view))
     if args.junit:
+        from demur.report.junit import junit
+
         write_report(args.junit, junit(comparison))
 
 

@@ -6,10 +6,10 @@ import argparse
 from datetime import UTC, datetime
 from pathlib import Path
 
-from demur.cli.options import Once, check_outputs, name_bad_rows
-from demur.cli.progress import progress_line
+from demur.cli.options import Once, check_outputs, name_bad_rows, progress_line
 from demur.errors import UnreadableRowsError, UsageError
-from demur.runs.api import Reading, write_run
+from demur.runs.api import write_run
+from demur.runs.options import ReadOptions
 
 __all__ = ["add_parser"]
 
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"`{args.agentlog}` names no agentlog", hint="end it in .agentlog")
     check_outputs((args.agentlog,), [args.source, *args.requests])
     progress = progress_line()
-    reading = Reading(
+    reading = ReadOptions(
         format=args.format, requests=tuple(args.requests), skip_bad=args.skip_bad, jobs=None, progress=progress
     )
     try:

@@ -1,6 +1,6 @@
-"""Flags that several commands share: how texts are judged, how runs are read, where reports go.
+"""What several commands share: flags for how texts are judged, runs are read and engines chosen, where reports go, and the progress line.
 
-Laws: a flag means the same in every command; flags that contradict each other are refused before anything is read.
+A flag means the same in every command; flags that contradict each other are rejected before anything is read.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ import argparse
 import glob
 import re
 import sys
+import threading
+import time
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from demur.detect.judges import judge_of_pack, judge_with
-from demur.detect.phrase_lists import builtin_pack, parse_pack
 from demur.errors import UsageError
 from demur.io.files import read_text
 from demur.model.verdict import Outcome
@@ -24,19 +25,23 @@ if TYPE_CHECKING:
     from demur.detect.interface import TextJudge
     from demur.detect.phrase_lists import Pack
     from demur.errors import UnreadableRowsError
-    from demur.runs.api import Reading
-    from demur.runs.ports import Progress
+    from demur.runs.options import Progress, ReadOptions
 
 __all__ = [
+    "EngineName",
     "Once",
+    "ProgressLine",
     "add_counting_flags",
+    "add_engine_flags",
     "add_judge_flags",
     "add_reading_flags",
     "check_outputs",
+    "engine_of_flags",
     "fields_of_flag",
     "judge_of_flags",
     "name_bad_rows",
     "pack_of_flag",
+    "progress_line",
     "reading_of_flags",
     "refuse_run_as_report",
     "thresholds",
@@ -48,6 +53,14 @@ _MOST_NAMED = 10
 _RUN_ENDINGS = frozenset(
     {".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet", ".agentlog", ".eval", ".gz", ".zst"}
 )
+_NOT_ON_SPARK = (
+    *("requests", "verify", "jobs", "out", "labels"),
+    *("axes", "rules", "rubric", "judge_labels", "trajectory_floor", "axis_gate"),
+)
+"""Flags that ask for what only one machine does: the order of files, texts of all pairs, or its own processes."""
+_EVERY_S = 0.1
+_FULL = 100
+_NAME_CHARS = 30
 
 
 class Once(argparse.Action):
@@ -100,18 +113,22 @@ def judge_of_flags(args: argparse.Namespace) -> TextJudge | None:
     """Return the judge that the flags ask for, None for the default."""
     if args.threshold and args.pack:
         raise UsageError("`--threshold` is for the learned detector", hint="drop it, or `--pack`")
+    if not args.threshold and not args.pack:
+        return None
+    from demur.detect.judges import judge_of_pack, judge_with
+
     if args.threshold:
         refused, complied = args.threshold
         return judge_with(refused=refused, complied=complied)
-    return judge_of_pack(pack_of_flag(args.pack)) if args.pack else None
+    return judge_of_pack(pack_of_flag(args.pack))
 
 
-def reading_of_flags(args: argparse.Namespace, progress: Progress | None) -> Reading:
+def reading_of_flags(args: argparse.Namespace, progress: Progress | None) -> ReadOptions:
     """Return how runs are to be read."""
     # The engine and the statistics behind it are not for `demur check`, which has to be there at once.
-    from demur.runs.api import Reading
+    from demur.runs.options import ReadOptions
 
-    return Reading(
+    return ReadOptions(
         format=args.format,
         requests=tuple(args.requests),
         judge=judge_of_flags(args),
@@ -168,6 +185,8 @@ def _matches(name: str) -> list[str]:
 
 def pack_of_flag(given: str) -> Pack:
     """Return the pack of that name, or in that file."""
+    from demur.detect.phrase_lists import builtin_pack, parse_pack
+
     return parse_pack(read_text(given), source=given) if given.endswith(".toml") else builtin_pack(given)
 
 
@@ -219,3 +238,97 @@ def _counted_outcomes(given: str) -> tuple[Outcome, ...]:
         choices = ", ".join(outcome for outcome in Outcome if outcome is not Outcome.FAILED)
         raise argparse.ArgumentTypeError(f"`{given}` holds no outcome that can count; choose from {choices}")
     return tuple(map(Outcome, dict.fromkeys(words)))
+
+
+class EngineName(StrEnum):
+    """Who judges and counts."""
+
+    LOCAL = "local"
+    SPARK = "spark"
+
+
+def add_engine_flags(command: argparse.ArgumentParser) -> None:
+    """Add who judges and counts the rows."""
+    group = command.add_argument_group("beyond one machine (docs/scale.md)")
+    group.add_argument(
+        "--engine",
+        choices=list(EngineName),
+        default=EngineName.LOCAL,
+        help="local: this machine (default); spark: any Hadoop path, Java 17",
+    )
+    group.add_argument(
+        "--master", metavar="URL", action=Once, help="where Spark runs: local[*] (default), spark://…, yarn, k8s://…"
+    )
+
+
+def engine_of_flags(args: argparse.Namespace) -> EngineName:
+    """Return the engine that is asked for; flags that it does not know are an error."""
+    engine = EngineName(args.engine)
+    if engine is EngineName.LOCAL:
+        if args.master is not None:
+            raise UsageError("`--master` is Spark's", hint="add --engine spark, or drop it")
+        return engine
+    given = [f"`--{name.replace('_', '-')}`" for name in _NOT_ON_SPARK if getattr(args, name, None)]
+    if given:
+        what = f"{', '.join(given)} {'is' if len(given) == 1 else 'are'} not for Spark"
+        raise UsageError(what, hint=f"drop {'it' if len(given) == 1 else 'them'}, or --engine spark")
+    return engine
+
+
+class ProgressLine:
+    """A line that says what is being read, how much of it, and how fast; threads may tell it things at once."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._begin("", 0)
+
+    def start(self, name: str, size_bytes: int) -> None:
+        """Begin with another run: its name is there at once, since the first bytes may be long in coming."""
+        with self._lock:
+            self._begin(name, size_bytes)
+            self._print("")
+
+    def read(self, size_bytes: int) -> None:
+        """Take note of bytes read."""
+        with self._lock:
+            self._read += size_bytes
+            self._show()
+
+    def rows(self, count: int) -> None:
+        """Take note of rows judged."""
+        with self._lock:
+            self._rows += count
+            self._show()
+
+    def close(self) -> None:
+        """Take the line away."""
+        with self._lock:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+    def _begin(self, name: str, size_bytes: int) -> None:
+        self._name = name
+        self._size = size_bytes
+        self._read = self._rows = 0
+        self._began = self._shown = time.monotonic()
+
+    def _show(self) -> None:
+        now = time.monotonic()
+        if now - self._shown < _EVERY_S or not (self._read or self._rows):
+            return
+        self._shown = now
+        seconds = now - self._began
+        if self._size and self._read:
+            share = min(_FULL, _FULL * self._read // max(1, self._size))
+            filled = share // 5
+            done = f"[{'#' * filled}{'.' * (20 - filled)}] {share:3d} %  {self._read / 1e6 / seconds:,.0f} MB/s"
+        else:
+            done = f"{self._rows:,} rows  {self._rows / seconds:,.0f}/s"
+        self._print(f"  {done}")
+
+    def _print(self, done: str) -> None:
+        print(f"\r{self._name[:_NAME_CHARS]}{done}\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+def progress_line() -> ProgressLine | None:
+    """Return a progress line where somebody sees it, None elsewhere."""
+    return ProgressLine() if sys.stderr is not None and sys.stderr.isatty() else None

@@ -9,19 +9,21 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from demur.cli.engine_options import EngineName, add_engine_flags, engine_of_flags
 from demur.cli.options import (
+    EngineName,
+    add_engine_flags,
     add_judge_flags,
     add_reading_flags,
     check_outputs,
+    engine_of_flags,
     fields_of_flag,
     name_bad_rows,
+    progress_line,
     reading_of_flags,
     refuse_run_as_report,
     write_report,
 )
 from demur.cli.output import has_colour
-from demur.cli.progress import progress_line
 from demur.errors import UnreadableRowsError, UsageError
 from demur.report.html import html
 from demur.report.json import scan_object
@@ -29,11 +31,11 @@ from demur.report.markdown import markdown
 from demur.report.scan_view import scan_view
 from demur.report.terminal import terminal_lines
 from demur.runs.api import scan
-from demur.runs.verdict_files import verdict_file
+from demur.runs.outputs import verdict_file
 
 if TYPE_CHECKING:
     from demur.model.run import Scan
-    from demur.runs.api import Reading
+    from demur.runs.options import ReadOptions
 
 __all__ = ["add_parser"]
 
@@ -92,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _scan_by_engine(args: argparse.Namespace, reading: Reading) -> Scan:
+def _scan_by_engine(args: argparse.Namespace, reading: ReadOptions) -> Scan:
     """Return the scan by the engine that is asked for."""
     by = fields_of_flag(args.by)
     if engine_of_flags(args) is EngineName.SPARK:

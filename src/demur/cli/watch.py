@@ -4,30 +4,36 @@ from __future__ import annotations
 
 import argparse
 import re
+import shutil
 import sys
+import textwrap
 import time
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from demur.cli.options import add_counting_flags, add_judge_flags, judge_of_flags, whole_number
-from demur.cli.watch_words import Watched, announce, conclude, progress
 from demur.detect.batch import BatchJudge
 from demur.errors import EmptyInputError, InputError, UsageError
 from demur.formats.interface import stands_alone
 from demur.formats.registry import format_named, format_of_all
 from demur.io.config import input_limits
 from demur.measure.watching import Band, watch_rows
+from demur.model.estimate import Direction
 from demur.model.verdict import Outcome
+from demur.report.numbers import PERCENT, percent
 from demur.runs.ingest import Ingest
-from demur.runs.watch.alarms import Kept, read_kept, write_kept
-from demur.runs.watch.growing_files import follow_lines
+from demur.runs.watch import Kept, follow_lines, read_kept, write_kept
 from demur.wire.document import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from demur.io.records import Block
+    from demur.measure.watching import Alarm
 
 __all__ = ["add_parser"]
 
@@ -182,9 +188,10 @@ def _band(args: argparse.Namespace) -> Band:
         low, high = args.expect
         return Band(low, high, step=step, rows=rows, alpha=alpha)
     from demur.measure.watching import confidence_sequence
-    from demur.runs.api import Reading, scan
+    from demur.runs.api import scan
+    from demur.runs.options import ReadOptions
 
-    rate = scan(args.baseline, reading=Reading(judge=judge_of_flags(args), counted=args.count, jobs=None)).rate
+    rate = scan(args.baseline, reading=ReadOptions(judge=judge_of_flags(args), counted=args.count, jobs=None)).rate
     if not rate.n:
         raise EmptyInputError("no row could be judged", source=args.baseline, hint="an empty run says nothing")
     likely = confidence_sequence(rate.count, rate.n, alpha=alpha / 2)
@@ -233,3 +240,115 @@ def _rates(given: str) -> tuple[float, float]:
     if shares != sorted(shares):
         raise argparse.ArgumentTypeError(f"`{given}` is no rate: the low end of a band stands first")
     return shares[0], shares[-1]
+
+
+_COLUMNS = 80
+_NARROWEST = 20
+_INDENT = " " * 7
+
+
+@dataclass(slots=True)
+class Watched:
+    """A log, the band its rate should be in, and what was seen so far."""
+
+    log: str
+    band: Band
+    kept: Kept
+
+
+def announce(watched: Watched, *, quiet: bool) -> None:
+    """Say what is watched for."""
+    if not quiet:
+        _say("", f"Watching {watched.log}: the refusal rate should be {_band_words(watched.band)}.")
+
+
+def progress() -> Callable[[Watched | None], None]:
+    """Return what shows how far it is: a line on a terminal, which None takes away; nothing elsewhere."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        return lambda _: None
+
+    def show(watched: Watched | None) -> None:
+        text = "" if watched is None else f"{_counts_words(watched)}, no alarm"
+        print(f"\r{text[: _COLUMNS - 1]}\x1b[K", end="", file=sys.stderr, flush=True)
+
+    return show
+
+
+def conclude(watched: Watched, *, as_json: bool) -> None:
+    """Say how it ended."""
+    if as_json:
+        print(msgspec.json.encode(_object(watched)).decode())
+        return
+    state, band = watched.kept.state, watched.band
+    if state.alarm is None:
+        _say("OK", f"no alarm: {_counts_words(watched)}, compatible with {_interval_words(watched)}.")
+    else:
+        _say(
+            "ALARM",
+            f"{_alarm_words(state.alarm)}: {_counts_words(watched)}, compatible with {_interval_words(watched)}.",
+        )
+    for said in _watch_notes(watched):
+        _say("", said)
+    if state.seen > band.rows:
+        _say("", f"More than the {band.rows:,} rows were seen that alpha is promised for: give --rows.")
+
+
+def _alarm_words(alarm: Alarm) -> str:
+    way = "rose" if alarm.direction is Direction.INCREASE else "fell"
+    since = f", most likely since row {alarm.since:,}" if alarm.since else ", by all rows together"
+    return f"refusals {way} (row {alarm.row:,}{since})"
+
+
+def _counts_words(watched: Watched) -> str:
+    state = watched.kept.state
+    share = percent(state.abstained / state.seen if state.seen else None)
+    return f"{state.abstained:,} of {state.seen:,} rows ({share}{PERCENT})"
+
+
+def _interval_words(watched: Watched) -> str:
+    found = watched.kept.state.interval(watched.band)
+    return f"{percent(found.low)} to {percent(found.high)}{PERCENT} ({100 * found.level:g}{PERCENT}, at every moment)"
+
+
+def _band_words(band: Band) -> str:
+    if band.low == band.high:
+        return f"{percent(band.low)}{PERCENT}"
+    return f"{percent(band.low)} to {percent(band.high)}{PERCENT}"
+
+
+def _watch_notes(watched: Watched) -> list[str]:
+    kept = watched.kept
+    notes = []
+    if kept.failed:
+        notes.append(f"{kept.failed:,} rows are errors of the provider, neither refusal nor answer.")
+    if kept.unreadable:
+        notes.append(f"{kept.unreadable:,} lines could not be read and count for nothing.")
+    if kept.mark.restarts:
+        notes.append(f"The log was cut or replaced {kept.mark.restarts:,} times and read on from its new start.")
+    return notes
+
+
+def _object(watched: Watched) -> dict[str, object]:
+    kept, band = watched.kept, watched.band
+    interval, evidence = kept.state.interval(band), kept.state.evidence(band)
+    return {
+        "log": watched.log,
+        "alarm": kept.state.alarm,
+        "rows": kept.state.seen,
+        "abstained": kept.state.abstained,
+        "rate": kept.state.abstained / kept.state.seen,
+        "interval": interval,
+        "evidence": evidence if isfinite(evidence) else None,
+        "band": band,
+        "failed": kept.failed,
+        "unreadable": kept.unreadable,
+        "restarts": kept.mark.restarts,
+    }
+
+
+def _say(word: str, text: str) -> None:
+    indent = _INDENT if word else ""
+    width = min(shutil.get_terminal_size((_COLUMNS, 24)).columns, _COLUMNS)
+    lines = textwrap.wrap(text, max(width - len(indent), _NARROWEST))
+    head = f"{word:<7}" if word else ""
+    print("\n".join(head + line if n == 0 else indent + line for n, line in enumerate(lines)))

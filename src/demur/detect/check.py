@@ -16,7 +16,6 @@ from demur.model.exchange import Exchange, Response
 from demur.model.verdict import Cause, Outcome, Reason, Verdict
 from demur.text.view import view
 from demur.wire.document import plain
-from demur.wire.shapes import read_exchange
 
 if TYPE_CHECKING:
     from demur.detect.interface import TextJudge
@@ -45,6 +44,9 @@ def as_exchange(value: object) -> Exchange:
     body = plain(value)
     if not isinstance(body, dict):
         raise ShapeError("expected a JSON object", hint="pass one response, not a list or a bare value")
+    # Imported here: most texts that are judged come from files, whose readers need no provider's format.
+    from demur.wire.shapes import read_exchange
+
     return read_exchange(body)
 
 

@@ -1,140 +1,85 @@
-"""Two runs compared, or any number scanned: the door that the command line and other programs go through.
+"""Two runs compared, or any number scanned: what the command line and other programs call.
 
     demur.compare("baseline.jsonl", "candidate.jsonl").decision
-    demur.compare(old_answers, new_answers, by=["category"]).to_arrow()
+    demur.compare(old_responses, new_responses, by=["category"]).to_arrow()
 
-A run is a path (a file, a folder, a glob), several of them, rows in memory (dicts, texts, provider objects), or an Arrow
-table. Laws: rows pair by key; what cannot be read is an error that names it, unless the caller says to leave it out; an
-empty run, and two runs that share no question, are errors.
+A run is a path (a file, a folder, a glob), several of them, rows in memory (dicts, texts, provider objects), or an Arrow table. What
+cannot be read is an error that names it, unless the caller says to leave it out; an empty run, and two runs that share no question, are
+errors. `tally_pair` and `scan_runs` are the same for every engine.
 """
 
 from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
-from demur.axes.compare import axes_asked, compare_with_axes, gated_axes
-from demur.detect.batch import BatchJudge
-from demur.errors import UnreadableRowsError, UsageError
-from demur.formats import shadow_log
+from demur.errors import EmptyInputError, UsageError
 from demur.io.config import input_limits
-from demur.model.comparison import DiffSettings, Missing, PairCounts, Pairing, Tally
+from demur.model.axes import AxisName
+from demur.model.comparison import DiffSettings, LabelledPair, Missing, PairCounts, Pairing, Tally
 from demur.model.run import ScanTally
-from demur.model.verdict import Outcome
-from demur.runs.agentlog_files import write_agentlog_file
 from demur.runs.compare import compare_tally
+from demur.runs.counting import CountingEngine, abstained_of, group_tallies, pair_runs, refusal_places, run_summary
 from demur.runs.engine import open_engine
-from demur.runs.examples import MOST_READ, flip_shown, phrase_counts, shown_key, still_flipped
-from demur.runs.excerpts import field_names, read_excerpts
-from demur.runs.ingest import Ingest
-from demur.runs.labels import read_label_pairs
-from demur.runs.memory import spool_rows
-from demur.runs.pairs.stream import draw_pairs, drawn_ids, most_pairs, run_ids, run_rows, stream_pairs
-from demur.runs.requests import join_requests, prompts_of
+from demur.runs.examples import MAX_REFUSALS_READ, flip_of, phrase_counts, shown_key, still_flipped
+from demur.runs.inputs import prompts_of, read_labels
+from demur.runs.options import CountOptions, ReadOptions
 from demur.runs.scan import scan_tally
-from demur.runs.tallies import abstained_of, group_tallies, has_field, pair_runs, refusal_places, run_summary
-from demur.runs.verdict_files import write_pairs, write_verdicts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from demur.axes.compare import AxesSettings
-    from demur.detect.interface import TextJudge
-    from demur.errors import InputError
-    from demur.model.axes import AxisName
     from demur.model.comparison import Comparison, Flip
-    from demur.model.run import GroupTally, RunSummary, Scan
+    from demur.model.run import GroupTally, Scan
+    from demur.runs.counting import JudgedRun, PairTally
     from demur.runs.engine import Engine, LoadedRun
-    from demur.runs.excerpts import Excerpt
-    from demur.runs.ports import Progress
-    from demur.runs.tallies import PairTally
+    from demur.runs.examples import Excerpt
 
 __all__ = [
     "FLIPS_SHOWN",
-    "Counting",
     "Reading",
+    "RunsEngine",
+    "check_runs",
     "compare",
     "groups_worth_showing",
-    "paired_tally",
-    "refuse_unreadable",
     "scan",
+    "scan_runs",
+    "tally_pair",
     "unknown_field",
-    "unpaired_tally",
     "write_run",
 ]
 
 FLIPS_SHOWN = 20
 """Flips of each direction that a comparison holds as examples."""
-_SLICED_BY_DEFAULT = ("category", "language", "model", "task", "tool")
+Reading = ReadOptions
+"""The public name of the options: `demur.Reading`."""
 _FIELDS_NAMED = 12
-_COUNTED = (Outcome.REFUSED, Outcome.FILTERED)
-_KEYS, _CLUSTERS = ("id", "prompt"), ("session", "key", "none")
-"""Words that are no fields of a row."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """How runs are read and judged.
+class RunsEngine(CountingEngine, Protocol):
+    """What reads, judges and counts runs: DuckDB on this machine, or Spark."""
 
-    `format` names the trace format (None: sniffed), `requests` the inputs of a batch, `judge` another way to judge texts,
-    `counted` the outcomes that are abstentions, `jobs` the processes (None: as many as the input is worth).
-    """
+    folder: Path
 
-    format: str | None = None
-    requests: tuple[str, ...] = ()
-    judge: TextJudge | None = None
-    counted: tuple[Outcome, ...] = _COUNTED
-    skip_bad: bool = False
-    verify: bool = False
-    jobs: int | None = 1
-    progress: Progress | None = field(default=None, compare=False)
+    def load_run(self, table: str, run: object, *, fields: tuple[str, ...], options: ReadOptions) -> Any:  # noqa: ANN401 — a `JudgedRun` of the engine's own kind
+        """Return a run of a caller, judged."""
 
-    @property
-    def counted_words(self) -> tuple[str, ...]:
-        """The outcomes that are abstentions, as tallies name them."""
-        return tuple(map(str, self.counted))
+    def counting(self, runs: Sequence[Any], options: ReadOptions, /) -> AbstractContextManager[None]:
+        """Give a scope for queries in which failures are named and progress is shown."""
+
+    def field_names(self, run: Any) -> tuple[str, ...]:  # noqa: ANN401 — as above
+        """Return the fields that the first rows of a run have."""
+
+    def excerpts(self, run: Any, rowids: Sequence[Any]) -> Mapping[Any, Excerpt]:  # noqa: ANN401 — as above
+        """Return the exchanges at these rows of a run, read again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Counting:
-    """What is to be counted of runs, whichever engine does it: the fields to cut `by`, and what pairs and groups rows."""
-
-    by: Sequence[str] | None = None
-    key: str | None = None
-    cluster: str | None = None
-
-    @property
-    def slices(self) -> tuple[str, ...]:
-        """The fields to cut by: those asked for, or those that people often have."""
-        return tuple(dict.fromkeys(self.by if self.by is not None else _SLICED_BY_DEFAULT))
-
-    @property
-    def named(self) -> tuple[str, ...]:
-        """The fields that the caller named, each of which some row has to have."""
-        said = [
-            word
-            for word, known in ((self.key, _KEYS), (self.cluster, _CLUSTERS))
-            if word is not None and word not in known
-        ]
-        return tuple(dict.fromkeys([*(self.by or ()), *said]))
-
-    @property
-    def kept(self) -> tuple[str, ...]:
-        """The fields that rows are kept with: those named, and the model; the engines' names know no case."""
-        fields = [*self.slices, *self.named]
-        kept = dict.fromkeys([*fields, *(["model"] if "model" not in map(str.lower, fields) else [])])
-        for name in kept:
-            twin = next((other for other in kept if other != name and other.lower() == name.lower()), None)
-            if twin is not None:
-                raise UsageError(f"the fields `{name}` and `{twin}` differ in case alone", hint="name one of them")
-        return tuple(kept)
-
-
-def compare(  # noqa: PLR0913 — the door of the library: all but the runs are keywords with defaults
+def compare(  # noqa: PLR0913 — the library's main function: all but the runs are keywords with defaults
     baseline: object,
     candidate: object,
     *,
@@ -142,7 +87,7 @@ def compare(  # noqa: PLR0913 — the door of the library: all but the runs are 
     key: str | None = None,
     cluster: str | None = None,
     settings: DiffSettings | None = None,
-    reading: Reading | None = None,
+    reading: ReadOptions | None = None,
     labels: str | None = None,
     unpaired: bool = False,
     show: int = FLIPS_SHOWN,
@@ -156,78 +101,150 @@ def compare(  # noqa: PLR0913 — the door of the library: all but the runs are 
     rows (`session`, `key`, `none` or a field), `labels` a file of what people say of some pairs, `out` a file for all pairs.
     `axes` are further ones to measure, by their names or with their settings, `axis_gate` those that may fail the gate.
     """
-    reading = reading or Reading()
-    asked = axes_asked(axes)
-    gated = gated_axes(axis_gate, asked)
-    counting = Counting(by, key, cluster)
+    options, counting = reading or ReadOptions(), CountOptions(by, key, cluster)
+    asked, gated = _axes_asked(axes, axis_gate)
     if unpaired and (by or key or cluster or labels or out or asked):
         raise UsageError("runs without pairs have no slices, keys, clusters, labels, further axes or pairs to write")
-    with open_engine(jobs=reading.jobs) as engine:
-        runs = (
-            _load(engine, "baseline", baseline, fields=counting.kept, reading=reading),
-            _load(engine, "candidate", candidate, fields=counting.kept, reading=reading),
+    with open_engine(jobs=options.jobs) as engine:
+        runs, tally = tally_pair(
+            engine, baseline, candidate, counting=counting, options=options, unpaired=unpaired, show=show
         )
-        _refuse_unknown(engine, runs, counting.named)
-        sides = run_summary(engine, runs[0]), run_summary(engine, runs[1])
-        if unpaired:
-            rates = [abstained_of(engine, run, reading.counted_words) for run in runs]
-            return compare_tally(unpaired_tally(*sides, rates=rates, reading=reading), settings or DiffSettings())
-        paired = pair_runs(
-            engine, runs, counted=reading.counted_words, key=key, cluster=cluster, slices=counting.slices, show=show
-        )
-        tally = paired_tally(*sides, paired, reading=reading, flips=_flips(engine, runs, paired, reading))
-        labelled = read_label_pairs(engine, labels, limits=input_limits()) if labels else ()
-        comparison = compare_tally(replace(tally, labelled=labelled), settings or DiffSettings())
+        if labels:
+            tally = replace(tally, labelled=_labelled_pairs(engine, labels))
+        comparison = compare_tally(tally, settings or DiffSettings())
         if asked is not None:
-            comparison = _with_axes(engine, runs, comparison, settings=asked, gated=gated, reading=reading)
+            comparison = _with_axes(engine, runs, comparison, settings=asked, gated=gated, options=options)
         if out is not None:
+            from demur.runs.outputs import write_pairs
+
             write_pairs(engine, runs, Path(out))
         return comparison
 
 
 def scan(
-    *runs: object, by: Sequence[str] | None = None, reading: Reading | None = None, out: str | Path | None = None
+    *runs: object, by: Sequence[str] | None = None, reading: ReadOptions | None = None, out: str | Path | None = None
 ) -> Scan:
     """Return how often the models of some runs say no, by the fields in `by`; `out` is a file for every verdict."""
-    if not runs:
-        raise UsageError("no run to scan", hint="name at least one")
-    reading = reading or Reading()
-    counting = Counting(by)
-    with open_engine(jobs=reading.jobs) as engine:
-        loaded = [_load(engine, f"run_{i}", run, fields=counting.kept, reading=reading) for i, run in enumerate(runs)]
-        _refuse_unknown(engine, loaded, counting.named)
-        tables = [run.table for run in loaded]
-        groups = [group for name in counting.slices for group in group_tallies(engine, tables, name)]
-        phrases, read = phrase_counts(_refusals_read(engine, loaded), reading.judge)
-        summaries = tuple(run_summary(engine, run) for run in loaded)
-        shown = groups_worth_showing(groups, counting)
-        found = scan_tally(ScanTally(summaries, shown, phrases, read, reading.counted_words))
+    check_runs(runs)
+    options = reading or ReadOptions()
+    with open_engine(jobs=options.jobs) as engine:
+        loaded, found = scan_runs(engine, runs, counting=CountOptions(by), options=options)
         if out is not None:
+            from demur.runs.outputs import write_verdicts
+
             write_verdicts(engine, loaded, Path(out))
         return found
 
 
-def write_run(run: object, out: str | Path, *, ts: str, reading: Reading | None = None) -> int:
+def write_run(run: object, out: str | Path, *, ts: str, reading: ReadOptions | None = None) -> int:
     """Write a run as an `.agentlog`, its records dated `ts` (`2026-04-28T10:00:00.000Z`), and return how many exchanges it has."""
-    reading, limits = reading or Reading(), input_limits()
-    with open_engine(jobs=reading.jobs) as engine:
-        loaded = _load(engine, "run", run, fields=(), reading=reading)
-        ids = run_ids(engine, loaded) if reading.requests else frozenset()
-        asked = prompts_of(engine, reading.requests, ids, limits=limits)
+    from demur.runs.outputs import write_agentlog_file
+    from demur.runs.pairs.stream import run_ids, run_rows
+
+    options, limits = reading or ReadOptions(), input_limits()
+    with open_engine(jobs=options.jobs) as engine:
+        loaded = engine.load_run("run", run, fields=(), options=options)
+        ids = run_ids(engine, loaded) if options.requests else frozenset()
+        asked = prompts_of(options.requests, engine.folder, ids, limits=limits)
         rows = run_rows(loaded, limits=limits)
         write_agentlog_file(Path(out), rows, format_name=loaded.format, ts=ts, prompts=asked)
         return loaded.rows
 
 
-def refuse_unreadable(errors: tuple[InputError, ...], unreadable: int, *, rows: int, reading: Reading) -> None:
-    """Raise where rows could not be read, unless they are to be left out and there are others."""
-    if errors and (not reading.skip_bad or not rows):
-        hint = "mend them, or pass --skip-bad to leave them out and count them"
-        raise UnreadableRowsError(errors, unreadable, hint=hint if rows else "no row of the run can be read")
+def tally_pair(
+    engine: RunsEngine,
+    baseline: object,
+    candidate: object,
+    *,
+    counting: CountOptions,
+    options: ReadOptions,
+    unpaired: bool,
+    show: int,
+) -> tuple[tuple[Any, Any], Tally]:
+    """Return two runs, judged, and what they count up to, with the flips that are shown."""
+    runs = (
+        engine.load_run("baseline", baseline, fields=counting.kept, options=options),
+        engine.load_run("candidate", candidate, fields=counting.kept, options=options),
+    )
+    _check_fields(engine, runs, counting.named)
+    with engine.counting(runs, options):
+        sides = run_summary(engine, runs[0]), run_summary(engine, runs[1])
+        counted = options.counted_words
+        if unpaired:
+            before, after = (abstained_of(run, counted) for run in runs)
+            return runs, Tally(
+                *sides,
+                Pairing.NONE,
+                PairCounts(0, 0, 0, 0),
+                # Of runs without pairs nothing is missing but the rows that failed.
+                missing=Missing(baseline_failed=sides[0].rows - before[1], candidate_failed=sides[1].rows - after[1]),
+                unpaired_baseline=before,
+                unpaired_candidate=after,
+                counted=counted,
+            )
+        paired = pair_runs(
+            engine,
+            runs,
+            counted=counted,
+            key=counting.key,
+            cluster=counting.cluster,
+            slices=counting.slices,
+            show=show,
+        )
+        # A file that was rewritten meanwhile, or a query that gave other rows, would show other texts than were counted.
+        flips = tuple(flip for flip in _flips(engine, runs, paired, options) if still_flipped(flip, options.counted))
+        return runs, Tally(
+            *sides,
+            paired.pairing,
+            paired.counts,
+            missing=paired.missing,
+            clusters=paired.clusters,
+            cluster_field=paired.cluster_field,
+            repeats=paired.repeats,
+            prompts_changed=paired.prompts_changed,
+            slices=paired.slices,
+            values_left_out=paired.values_left_out,
+            counted=counted,
+            flips=flips,
+        )
+
+
+def scan_runs(
+    engine: RunsEngine, runs: Sequence[object], *, counting: CountOptions, options: ReadOptions
+) -> tuple[list[Any], Scan]:
+    """Return some runs, judged, and their rates."""
+    loaded = [engine.load_run(f"run_{i}", run, fields=counting.kept, options=options) for i, run in enumerate(runs)]
+    _check_fields(engine, loaded, counting.named)
+    with engine.counting(loaded, options):
+        groups = [group for name in counting.slices for group in group_tallies(engine, loaded, name)]
+        phrases, read = phrase_counts(_refusals_read(engine, loaded), options.judge)
+        summaries = tuple(run_summary(engine, run) for run in loaded)
+    shown = groups_worth_showing(groups, counting)
+    return loaded, scan_tally(ScanTally(summaries, shown, phrases, read, options.counted_words))
+
+
+def check_runs(runs: Sequence[object]) -> None:
+    """Raise where there is no run, before an engine is started."""
+    if not runs:
+        raise UsageError("no run to scan", hint="name at least one")
+
+
+def groups_worth_showing(groups: Sequence[GroupTally], counting: CountOptions) -> tuple[GroupTally, ...]:
+    """Return the groups that were asked for; of those by default the fields that have several values."""
+    values = Counter(group.field for group in groups)
+    return tuple(group for group in groups if counting.by is not None or values[group.field] > 1)
+
+
+def _check_fields(engine: RunsEngine, runs: Sequence[JudgedRun], named: Sequence[str]) -> None:
+    """Raise where no row of any run has a field that the caller named: a misspelled name would give no slices."""
+    filled = {name for run in runs for name in run.filled}
+    for name in named:
+        if name not in filled:
+            raise unknown_field(name, (other for run in runs for other in engine.field_names(run)))
 
 
 def unknown_field(name: str, known: Iterable[str]) -> UsageError:
-    """Return the error for a field that no row has: a slip of the pen would give no slices."""
+    """Return the error for a field that no row has, with those that there are."""
     there = sorted(set(known))
     near = difflib.get_close_matches(name, there, n=1, cutoff=0.7)
     listed = ", ".join(f"`{other}`" for other in there[:_FIELDS_NAMED]) or "none"
@@ -235,48 +252,57 @@ def unknown_field(name: str, known: Iterable[str]) -> UsageError:
     return UsageError(f"no row has a field `{name}`", hint=f"{hint}there are {listed}")
 
 
-def groups_worth_showing(groups: Sequence[GroupTally], counting: Counting) -> tuple[GroupTally, ...]:
-    """Return the groups that were asked for; of those by default the fields that have several values."""
-    values = Counter(group.field for group in groups)
-    return tuple(group for group in groups if counting.by is not None or values[group.field] > 1)
+def _flips(
+    engine: RunsEngine, runs: tuple[JudgedRun, JudgedRun], paired: PairTally, options: ReadOptions
+) -> Iterator[Flip]:
+    places = paired.flips
+    before = engine.excerpts(runs[0], [place.baseline for place in places])
+    after = engine.excerpts(runs[1], [place.candidate for place in places])
+    ids = {excerpt[2].exchange.id for excerpt in before.values() if excerpt[2].exchange.id}
+    asked = prompts_of(options.requests, engine.folder, ids, limits=input_limits()) if options.requests else {}
+    for place in places:
+        if place.baseline in before and place.candidate in after:
+            yield flip_of(
+                shown_key(place.key, paired.pairing),
+                place.direction,
+                before=before[place.baseline],
+                after=after[place.candidate],
+                judge=options.judge,
+                fields=runs[0].fields,
+                prompt=asked.get(before[place.baseline][2].exchange.id or ""),
+            )
 
 
-def paired_tally(
-    baseline: RunSummary, candidate: RunSummary, paired: PairTally, *, reading: Reading, flips: Iterable[Flip]
-) -> Tally:
-    """Return the tally of paired runs, with the examples that still are what was counted."""
-    return Tally(
-        baseline,
-        candidate,
-        paired.pairing,
-        paired.counts,
-        missing=paired.missing,
-        clusters=paired.clusters,
-        cluster_field=paired.cluster_field,
-        repeats=paired.repeats,
-        prompts_changed=paired.prompts_changed,
-        slices=paired.slices,
-        values_left_out=paired.values_left_out,
-        counted=reading.counted_words,
-        flips=tuple(flip for flip in flips if still_flipped(flip, reading.counted)),
+def _refusals_read(engine: RunsEngine, runs: Sequence[JudgedRun]) -> Iterator[Excerpt]:
+    for run in runs:
+        places = refusal_places(engine, run, most=MAX_REFUSALS_READ // len(runs))
+        yield from engine.excerpts(run, places).values()
+
+
+def _labelled_pairs(engine: Engine, name: str) -> tuple[LabelledPair, ...]:
+    """Return the labelled pairs of the runs that are paired in the engine; labels of other pairs are left out."""
+    rows = [(key, str(human)) for key, human in read_labels(name, engine.folder, input_limits())]
+    engine.fill("labels", rows, ("key", "human"))
+    found = engine.ask(
+        "SELECT CAST(human AS INT) AS human, CAST(cs = 'a' AS INT) - CAST(bs = 'a' AS INT) FROM labels JOIN pairs USING (key) "
+        "WHERE k = 1 AND bs IN ('a', 'n') AND cs IN ('a', 'n') ORDER BY key, human"
     )
+    if not found:
+        raise EmptyInputError("no label is of a pair in the runs", source=name, hint="rows need the `id` of a pair")
+    return tuple(LabelledPair(human, detector) for human, detector in found)
 
 
-def unpaired_tally(
-    baseline: RunSummary, candidate: RunSummary, *, rates: Sequence[tuple[int, int]], reading: Reading
-) -> Tally:
-    """Return the tally of runs without pairs; `rates` are the rows of each that abstained, and that were judged at all."""
-    before, after = rates
-    return Tally(
-        baseline,
-        candidate,
-        Pairing.NONE,
-        PairCounts(0, 0, 0, 0),
-        missing=Missing(baseline_failed=baseline.rows - before[1], candidate_failed=candidate.rows - after[1]),
-        unpaired_baseline=before,
-        unpaired_candidate=after,
-        counted=reading.counted_words,
-    )
+def _axes_asked(
+    axes: AxesSettings | Sequence[str] | None, gate: Sequence[str]
+) -> tuple[AxesSettings | None, tuple[AxisName, ...]]:
+    """Return what is asked of further axes, and which may fail the gate."""
+    if axes is None and tuple(gate) == (AxisName.SAFETY,):
+        # Most comparisons are of refusals alone, and need none of the axes' modules.
+        return None, (AxisName.SAFETY,)
+    from demur.axes.compare import axes_asked, gated_axes
+
+    asked = axes_asked(axes)
+    return asked, gated_axes(gate, asked)
 
 
 def _with_axes(
@@ -286,86 +312,20 @@ def _with_axes(
     *,
     settings: AxesSettings,
     gated: Sequence[AxisName],
-    reading: Reading,
+    options: ReadOptions,
 ) -> Comparison:
     """Return the comparison with its further axes, whose pairs are read again, a sample of them where there are very many."""
+    from demur.axes.compare import compare_with_axes
+    from demur.runs.pairs.stream import draw_pairs, drawn_ids, max_pairs, stream_pairs
+
     limits, pairing = input_limits(), comparison.tally.pairing
-    drawn = draw_pairs(engine, seed=settings.seed, most=most_pairs(runs))
-    ids = drawn_ids(engine, runs) if reading.requests else frozenset()
+    drawn = draw_pairs(engine, seed=settings.seed, most=max_pairs(runs))
+    ids = drawn_ids(engine, runs) if options.requests else frozenset()
     pairs = stream_pairs(
         engine,
         runs,
         limits=limits,
         shown_key=lambda key: shown_key(key, pairing),
-        prompts=prompts_of(engine, reading.requests, ids, limits=limits),
+        prompts=prompts_of(options.requests, engine.folder, ids, limits=limits),
     )
     return compare_with_axes(comparison, pairs, settings, gated=gated, total=drawn.pairs, read=drawn.read)
-
-
-def _refuse_unknown(engine: Engine, runs: Sequence[LoadedRun], named: Sequence[str]) -> None:
-    """Raise where no row of any run has a field that the caller named."""
-    for name in named:
-        if not any(has_field(engine, run, name) for run in runs):
-            raise unknown_field(name, (other for run in runs for other in field_names(run, limits=input_limits())))
-
-
-def _load(engine: Engine, table: str, run: object, *, fields: tuple[str, ...], reading: Reading) -> LoadedRun:
-    ingest = Ingest(fields=fields, judge=BatchJudge(reading.judge), verify=reading.verify)
-    loaded = engine.load(
-        table,
-        _names(engine, table, run),
-        name=_run_name(table, run),
-        port=ingest,
-        limits=input_limits(),
-        format_name=reading.format,
-        progress=reading.progress,
-    )
-    if reading.verify and loaded.format != shadow_log.NAME:
-        raise UsageError(
-            f"`{loaded.name}` is in format {loaded.format}, whose ids cannot be verified", hint="drop --verify"
-        )
-    refuse_unreadable(loaded.errors, loaded.unreadable, rows=loaded.rows, reading=reading)
-    if reading.requests:
-        join_requests(engine, loaded, reading.requests, limits=input_limits(), key=ingest.key)
-    return loaded
-
-
-def _names(engine: Engine, table: str, run: object) -> list[str]:
-    """Return the files of a run; rows in memory are written to one first."""
-    if isinstance(run, str | Path):
-        return [str(run)]
-    if isinstance(run, list | tuple) and run and all(isinstance(name, Path) for name in run):
-        return [str(name) for name in run]
-    return [str(spool_rows(run, engine.folder / table))]
-
-
-def _run_name(table: str, run: object) -> str:
-    if isinstance(run, str | Path):
-        return "standard input" if str(run) == "-" else str(run)
-    paths = isinstance(run, list | tuple) and run and all(isinstance(name, Path) for name in run)
-    return " ".join(map(str, run)) if paths and isinstance(run, Iterable) else table
-
-
-def _flips(engine: Engine, runs: tuple[LoadedRun, LoadedRun], paired: PairTally, reading: Reading) -> Iterator[Flip]:
-    limits, places = input_limits(), paired.flips
-    before = read_excerpts(engine, runs[0], [place.baseline for place in places], limits=limits)
-    after = read_excerpts(engine, runs[1], [place.candidate for place in places], limits=limits)
-    ids = {e[2].exchange.id for e in before.values() if e[2].exchange.id}
-    asked = prompts_of(engine, reading.requests, ids, limits=limits)
-    for place in places:
-        if place.baseline in before and place.candidate in after:
-            yield flip_shown(
-                shown_key(place.key, paired.pairing),
-                place.direction,
-                before=before[place.baseline],
-                after=after[place.candidate],
-                judge=reading.judge,
-                fields=runs[0].fields,
-                prompt=asked.get(before[place.baseline][2].exchange.id or ""),
-            )
-
-
-def _refusals_read(engine: Engine, runs: Sequence[LoadedRun]) -> Iterator[Excerpt]:
-    for run in runs:
-        places = refusal_places(engine, run, most=MOST_READ // len(runs))
-        yield from read_excerpts(engine, run, places, limits=input_limits()).values()

@@ -1,7 +1,6 @@
-"""What do rows that are read again show? Flipped pairs beside each other, and the phrases that made refusals so.
+"""The few rows of runs that are shown: flipped pairs beside each other, and the phrases that made refusals so.
 
-Laws: engines count without texts, and read again only the few rows that are shown; what is read is judged anew, and a pair that no
-longer flips (its file was rewritten, its query gave other rows) is not shown; the same rows give the same examples on every engine.
+Engines count without texts and read again only these rows, so that the same rows give the same examples on every engine.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ if TYPE_CHECKING:
     from demur.detect.interface import TextJudge
     from demur.model.verdict import Outcome
 
-__all__ = ["MOST_READ", "Reread", "flip_shown", "phrase_counts", "shown_key", "still_flipped"]
+__all__ = ["MAX_REFUSALS_READ", "Excerpt", "flip_of", "phrase_counts", "shown_key", "still_flipped"]
 
-MOST_READ = 2000
+MAX_REFUSALS_READ = 2000
 """Refusals that are read for their phrases."""
 _PHRASES_SHOWN = 20
 
-Reread = tuple[str, int | None, Traced]
+Excerpt = tuple[str, int | None, Traced]
 """The source's name, the line, and the exchange there."""
 
 
@@ -35,21 +34,25 @@ def shown_key(key: str, pairing: Pairing) -> str:
     return f"prompt {int(key) & (2**64 - 1):016x}" if pairing is Pairing.PROMPT else key
 
 
-def flip_shown(
+def flip_of(
     key: str,
     direction: Direction,
     *,
-    before: Reread,
-    after: Reread,
+    before: Excerpt,
+    after: Excerpt,
     judge: TextJudge | None,
     fields: Sequence[str],
     prompt: str | None = None,
 ) -> Flip:
-    """Return both sides of a flipped pair, judged anew; `prompt` is what was asked where the rows do not say it."""
+    """Return both sides of a flipped pair, judged again; `prompt` is the request's where the rows have none."""
     request = before[2].exchange.request or after[2].exchange.request
     sides = _side(before, judge), _side(after, judge)
     asked = request.prompt if request else prompt
-    return Flip(key, asked, direction, *sides, _changed_fields(before[2], after[2], fields))
+    # A field that differs between the runs shows both values.
+    old, new = dict(before[2].fields), dict(after[2].fields)
+    values = ((name, dict.fromkeys(v for v in (old.get(name), new.get(name)) if v)) for name in fields)
+    shown = tuple((name, " → ".join(both)) for name, both in values if both)
+    return Flip(key, asked, direction, *sides, shown)
 
 
 def still_flipped(flip: Flip, counted: Sequence[Outcome]) -> bool:
@@ -58,7 +61,7 @@ def still_flipped(flip: Flip, counted: Sequence[Outcome]) -> bool:
     return now == (flip.direction is Direction.DECREASE, flip.direction is Direction.INCREASE)
 
 
-def phrase_counts(refusals: Iterable[Reread], judge: TextJudge | None) -> tuple[tuple[PhraseCount, ...], int]:
+def phrase_counts(refusals: Iterable[Excerpt], judge: TextJudge | None) -> tuple[tuple[PhraseCount, ...], int]:
     """Return what made refusals so, most frequent first, and how many were read for it."""
     counts: Counter[tuple[str, str]] = Counter()
     read = 0
@@ -72,14 +75,9 @@ def phrase_counts(refusals: Iterable[Reread], judge: TextJudge | None) -> tuple[
     return tuple(PhraseCount(phrase, category, n) for (phrase, category), n in ordered[:_PHRASES_SHOWN]), read
 
 
-def _changed_fields(before: Traced, after: Traced, names: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """Return the fields of a pair that people cut by; one that differs between the runs shows both values."""
-    old, new = dict(before.fields), dict(after.fields)
-    values = ((name, dict.fromkeys(v for v in (old.get(name), new.get(name)) if v)) for name in names)
-    return tuple((name, " → ".join(both)) for name, both in values if both)
-
-
-def _side(row: Reread, judge: TextJudge | None) -> FlipSide:
+def _side(row: Excerpt, judge: TextJudge | None) -> FlipSide:
     source, line, traced = row
+    # Judged a second time, by the detector of single texts: the batch that counted the row keeps neither texts nor evidence, since
+    # those of a whole run would not fit into memory. Both detectors evaluate the same table of cues.
     verdict, text = classify_text(traced.exchange.response, judge=judge)
     return FlipSide(text, verdict, source, line)

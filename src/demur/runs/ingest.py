@@ -24,7 +24,7 @@ from demur.formats.flat_rows import flat_layout
 from demur.formats.registry import format_named
 from demur.io.files import json_object
 from demur.model.exchange import Finish, TextPart
-from demur.model.run import Skipped
+from demur.model.run import Skipped, Traced
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -33,10 +33,9 @@ if TYPE_CHECKING:
 
     from demur.formats.interface import TraceReader
     from demur.model.exchange import Response
-    from demur.model.run import Traced
     from demur.wire.fields import JsonObject
 
-__all__ = ["Ingest", "Judged", "key_of_prompt"]
+__all__ = ["Ingest", "Judged", "RowBuffer", "exchanges_of", "key_of_prompt"]
 
 _ORDINARY = frozenset({None, Finish.STOP, Finish.LENGTH})
 _ROWS_AT_ONCE = 8192
@@ -66,11 +65,6 @@ class Ingest:
     fields: tuple[str, ...] = ()
     judge: BatchJudge = field(default_factory=BatchJudge)
     verify: bool = False
-
-    @staticmethod
-    def key(prompt: str | None) -> int | None:
-        """Return what stands for a prompt in judged rows."""
-        return key_of_prompt(prompt)
 
     def with_format(self, name: str) -> Ingest:
         """Return the same for another format."""
@@ -124,6 +118,17 @@ def key_of_prompt(prompt: str | None) -> int | None:
         return None
     digest = blake2b(asked.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "big", signed=True)
+
+
+def exchanges_of(record: JsonObject | InputError, reader: TraceReader) -> Iterator[Traced]:
+    """Yield the exchanges of a record, those before a fault in it included, as they were judged."""
+    if isinstance(record, InputError):
+        return
+    try:
+        yield from (item for item in reader.feed(record) if isinstance(item, Traced))
+    except InputError:
+        # It was counted as unreadable when the run was judged.
+        return
 
 
 def _records(block: bytes) -> Iterable[JsonObject | InputError | None]:

@@ -1,8 +1,6 @@
-"""How often do these runs say no, and which groups say it more? From a scan's tally to its rates.
+"""How often runs say no, and which groups say it more: from a scan's tally to its rates.
 
-Laws: a rate counts judged rows, all but the failed ones; abstained is what the tally counts so; groups without a judged row have a rate
-without a value and are compared with nothing; no rows at all is an error. A field of two values gives one difference, the first
-against the second; one of more gives each of its hundred largest values against the rest of the field.
+A rate counts judged rows, all but the failed ones; no rows at all is an error.
 """
 
 from __future__ import annotations
@@ -24,9 +22,9 @@ if TYPE_CHECKING:
     from demur.model.estimate import Difference
     from demur.model.run import ScanTally
 
-__all__ = ["MOST_COMPARED", "REST", "scan_tally"]
+__all__ = ["MAX_COMPARED", "REST", "scan_tally"]
 
-MOST_COMPARED = 100
+MAX_COMPARED = 100
 """Values of a field compared with its rest: a field of more is nearer to a key than to a group."""
 REST = "the rest"
 
@@ -68,21 +66,19 @@ def _abstained_and_judged(outcomes: Iterable[tuple[str, int]], counted: Sequence
 
 
 def _contrasts(groups: Iterable[Group]) -> Iterator[_Contrast]:
+    """Yield the differences of each field: of two values the first against the second, of more each against the rest."""
     fields: dict[str, list[Group]] = defaultdict(list)
     for group in groups:
+        # A group without a judged row has no rate to compare.
         if group.rate.n:
             fields[group.field].append(group)
     for field, values in fields.items():
-        yield from _contrasts_of(field, values)
-
-
-def _contrasts_of(field: str, values: Sequence[Group]) -> Iterator[_Contrast]:
-    sides = [(group.rate.count, group.rate.n) for group in values]
-    if len(values) == 2:  # noqa: PLR2004 - one against the other
-        yield _Contrast(field, values[0].value, values[1].value, unpaired_difference(*sides))
-    elif len(values) > 1:
-        abstained, judged = (sum(column) for column in zip(*sides, strict=True))
-        largest = sorted(range(len(values)), key=lambda i: -sides[i][1])[:MOST_COMPARED]
-        for i in sorted(largest):
-            rest = abstained - sides[i][0], judged - sides[i][1]
-            yield _Contrast(field, values[i].value, REST, unpaired_difference(sides[i], rest))
+        sides = [(group.rate.count, group.rate.n) for group in values]
+        if len(values) == 2:  # noqa: PLR2004 - one against the other
+            yield _Contrast(field, values[0].value, values[1].value, unpaired_difference(*sides))
+        elif len(values) > 1:
+            abstained, judged = (sum(column) for column in zip(*sides, strict=True))
+            largest = sorted(range(len(values)), key=lambda i: -sides[i][1])[:MAX_COMPARED]
+            for i in sorted(largest):
+                rest = abstained - sides[i][0], judged - sides[i][1]
+                yield _Contrast(field, values[i].value, REST, unpaired_difference(sides[i], rest))

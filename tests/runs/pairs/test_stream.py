@@ -16,10 +16,10 @@ from tests.runs.run_files import json_lines, layouts, questions
 from demur.axes.steps import step_of
 from demur.io.config import InputLimits
 from demur.model.comparison import ShownTexts
+from demur.runs.counting import pair_runs
 from demur.runs.engine import open_engine
 from demur.runs.ingest import Ingest
-from demur.runs.pairs.stream import draw_pairs, drawn_ids, most_pairs, run_ids, run_rows, stream_pairs
-from demur.runs.tallies import pair_runs
+from demur.runs.pairs.stream import draw_pairs, drawn_ids, max_pairs, run_ids, run_rows, stream_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -154,11 +154,11 @@ def test_long_rows_lower_the_limit(tmp_path: Path) -> None:
     packed = tmp_path / "c.jsonl.gz"
     packed.write_bytes(gzip.compress(short.read_bytes()))
     with paired(short, short) as (_, runs):
-        assert most_pairs(runs) == 200_000
+        assert max_pairs(runs) == 200_000
         sources = tuple(replace(source, compression="gzip", size_bytes=10_000 * 10) for source in runs[1].sources)
-        assert most_pairs((runs[0], replace(runs[1], sources=sources))) < (1 << 30) / 50_000
+        assert max_pairs((runs[0], replace(runs[1], sources=sources))) < (1 << 30) / 50_000
     with paired(short, long) as (_, runs):
-        assert 20_000 < most_pairs(runs) < 22_000
+        assert 20_000 < max_pairs(runs) < 22_000
 
 
 def test_a_log_whose_lines_need_each_other(tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ from demur.io.config import input_limits
 from demur.runs import api as runs
 from demur.runs.api import Reading
 from demur.runs.ingest import Ingest
-from demur.runs.spark.failures import named_failures
 from demur.runs.spark.runs import load_run
+from demur.runs.spark.session import named_failures
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -178,7 +178,7 @@ def test_a_session_with_odd_settings(spark: SparkSession, tmp_path: Path) -> Non
     found = cluster.compare(frame, frame, by=["category"]).tally
     expected = runs.compare(path, path, by=["category"]).tally
     assert (found.counts, found.clusters, found.slices) == (expected.counts, expected.clusters, expected.slices)
-    loaded = load_run(odd, path, name="a", port=Ingest(), limits=input_limits(), folder=tmp_path)
+    loaded = load_run(odd, path, table="a", name="a", port=Ingest(), limits=input_limits(), folder=tmp_path)
     conf = loaded.given.raw.sparkSession.conf
     assert (conf.get("fs.store.key"), conf.get("spark.sql.files.ignoreCorruptFiles")) == ("secret", "false")
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from demur.errors import UsageError
-from demur.runs.spark.progress import watched
-from demur.runs.spark.session import open_session
+from demur.runs.spark.session import open_session, watched
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

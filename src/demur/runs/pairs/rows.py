@@ -23,6 +23,7 @@ from demur.model.comparison import AxisSide
 from demur.model.exchange import Choice, Exchange, Message, Request, Response, TextPart
 from demur.model.run import Traced
 from demur.model.verdict import Outcome
+from demur.runs.ingest import exchanges_of
 from demur.runs.row_measures import MEASURE_FIELDS, measures_of, usage_of_row
 
 if TYPE_CHECKING:
@@ -133,19 +134,14 @@ class RowReading(Generic[_T]):
 
     def _exchanges(self, record: JsonObject | InputError, reader: TraceReader) -> Iterator[_Read]:
         """Yield the exchanges of a record with what they took, those before a fault in it included."""
-        if isinstance(record, InputError):
-            return
-        if self.format == _FLAT:
+        if self.format == _FLAT and not isinstance(record, InputError):
             names = tuple(record)
             fields = _measure_fields(names)
             layout = flat_layout(names, fields)
             if layout is not None and (plain := layout.row(record)) is not None:
                 yield self._plain(record, plain, fields)
                 return
-        try:
-            yield from (self._full(item) for item in reader.feed(record) if isinstance(item, Traced))
-        except InputError:
-            return
+        yield from map(self._full, exchanges_of(record, reader))
 
     def _plain(self, record: JsonObject, row: PlainRow, fields: tuple[str, ...]) -> _Read:
         key, prompt, session, text, labels = row

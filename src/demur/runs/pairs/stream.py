@@ -6,9 +6,9 @@ it takes to measure it, which the engine's processes do; texts that a judge is y
 once, and one without a drawn row is not opened; turns of a drawn session that the other run has not are read too, behind the pairs.
 """
 
-# ruff: noqa: S608 — queries are built of our own names and of quoted ones
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
@@ -19,40 +19,41 @@ from demur.formats.interface import stands_alone
 from demur.formats.registry import format_named
 from demur.io.records import line_blocks, read_records
 from demur.io.sources import Kind
-from demur.model.comparison import PairNames, SessionTurns
-from demur.model.run import Traced
+from demur.model.comparison import PairNames, SessionTurns, ShownTexts
+from demur.runs.counting import cluster_column
+from demur.runs.engine import source_exchanges
 from demur.runs.pairs.rows import LinesPiece, RowReading, WantedRows
-from demur.runs.pairs.texts import SideTexts
-from demur.runs.sql import literal
-from demur.runs.tallies import cluster_column
+from demur.runs.sql import DUCKDB, literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
+    from pathlib import Path
 
     import numpy.typing as npt
 
     from demur.io.config import InputLimits
     from demur.io.sources import Source
-    from demur.model.comparison import AxisSide, Places, ShownTexts
+    from demur.model.comparison import AxisSide, Places
+    from demur.model.run import Traced
     from demur.runs.engine import Engine, LoadedRun
 
     _Ints = npt.NDArray[np.int64]
 
 __all__ = [
-    "MOST_PAIRS",
+    "MAX_PAIRS",
     "DrawnPairs",
     "StreamedPairs",
     "draw_pairs",
     "drawn_ids",
-    "most_pairs",
+    "max_pairs",
     "run_ids",
     "run_rows",
     "stream_pairs",
 ]
 
-MOST_PAIRS = 200_000
-_MOST_BYTES = 1 << 30
+MAX_PAIRS = 200_000
+_MAX_BYTES = 1 << 30
 """What the drawn rows may take up in their sources: answers may be long."""
 _PACKED = 5
 """How much larger a compressed source, or a table of columns, is once it is text."""
@@ -91,13 +92,13 @@ class DrawnPairs:
     read: int
 
 
-def most_pairs(runs: tuple[LoadedRun, LoadedRun]) -> int:
+def max_pairs(runs: tuple[LoadedRun, LoadedRun]) -> int:
     """Return how many pairs of these runs are read at most: fewer where rows are long, by the size of their sources."""
     row_bytes = sum(sum(map(_text_bytes, run.sources)) / max(1, run.rows) for run in runs)
-    return max(1, min(MOST_PAIRS, int(_MOST_BYTES / max(1.0, row_bytes))))
+    return max(1, min(MAX_PAIRS, int(_MAX_BYTES / max(1.0, row_bytes))))
 
 
-def draw_pairs(engine: Engine, *, seed: int = 0, most: int = MOST_PAIRS) -> DrawnPairs:
+def draw_pairs(engine: Engine, *, seed: int = 0, most: int = MAX_PAIRS) -> DrawnPairs:
     """Choose the pairs to read among those that `pair_runs` made: all, or a sample of whole sessions.
 
     A single session that is larger than `most` is cut after its first rows, since nothing of it could be read otherwise.
@@ -146,7 +147,7 @@ class StreamedPairs:
 
     def names(self, *, cluster: str | None) -> PairNames:
         """Return what the pairs are called; `cluster` is the field that the tally counted them together by."""
-        together = "NULL" if cluster is None else cluster_column(cluster)
+        together = "NULL" if cluster is None else cluster_column(cluster, DUCKDB)
         query = (
             f"SELECT key, coalesce(bg, cg), bg, cg, coalesce(base, -1), coalesce(cand, -1), {together} "
             f"FROM {_DRAWN} ORDER BY pair"
@@ -223,7 +224,7 @@ def stream_pairs(
 def run_rows(run: LoadedRun, *, limits: InputLimits) -> Iterator[Traced]:
     """Yield every exchange of a run that was read, in the order of its files."""
     for source in run.sources:
-        yield from _rows_in_order(source, run.format, limits)
+        yield from (traced for _, traced in source_exchanges(source, run.format, limits))
 
 
 def _text_bytes(source: Source) -> int:
@@ -247,13 +248,27 @@ def _line_pieces(source: Source, limits: InputLimits, wanted: WantedRows) -> Ite
             yield LinesPiece(block.first, block.lines, here)
 
 
-def _rows_in_order(source: Source, format_name: str, limits: InputLimits) -> Iterator[Traced]:
-    reader = format_named(format_name).open_reader()
-    for _, record in read_records(source, limits):
-        if isinstance(record, InputError):
-            continue
-        try:
-            yield from (item for item in reader.feed(record) if isinstance(item, Traced))
-        except InputError:
-            continue
-    yield from (item for item in reader.close() if isinstance(item, Traced))
+class SideTexts:
+    """The texts of one side that a judge is yet to see: a line each in a file, so that memory holds none of them."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._starts: dict[int, int] = {}
+
+    def keep(self, places: Places, texts: Sequence[ShownTexts]) -> None:
+        """Keep the texts at some places."""
+        with self._path.open("ab") as file:
+            for place, shown in zip(places.tolist(), texts, strict=True):
+                self._starts[place] = file.tell()
+                # Escaped by `json`: texts may hold what UTF-8 does not.
+                file.write(json.dumps([shown.prompt, shown.answer]).encode() + b"\n")
+
+    def read(self, place: int) -> ShownTexts:
+        """Return the texts at a place."""
+        start = self._starts.get(place)
+        if start is None:
+            return ShownTexts("", "")
+        with self._path.open("rb") as file:
+            file.seek(start)
+            prompt, answer = json.loads(file.readline())
+        return ShownTexts(prompt, answer)

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 
 from demur.errors import EmptyInputError, UsageError
 from demur.io.sources import Kind, Source, find_sources
-from demur.runs.spark.failures import named_failures
 from demur.runs.spark.rows import file_key
+from demur.runs.spark.session import named_failures
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["RunFile", "escaped", "refuse_local", "run_files"]
+__all__ = ["RunFile", "check_local_files", "escaped", "run_files"]
 
 _READ = (".jsonl", ".ndjson", ".json", ".agentlog", ".parquet", ".gz")
 _NOT_READ = (".csv", ".tsv", ".eval", ".zst", ".zstd")
@@ -46,7 +46,7 @@ def escaped(path: str) -> str:
     return _PATTERN.sub(r"\\\1", path)
 
 
-def refuse_local(run: object, folder: Path) -> None:
+def check_local_files(run: object, folder: Path) -> None:
     """Raise where a run is none, or its files on this machine are not there or cannot be read; addresses are Spark's to find."""
     if not hasattr(run, "sparkSession"):
         for name in _path_names(run):
@@ -98,25 +98,21 @@ def _local_files(name: str, folder: Path) -> list[RunFile]:
 
 
 def _local_file(source: Source) -> RunFile:
-    _refuse_name(source)
+    """Return a file of this machine; one that Spark would leave out or misread without a word is an error."""
+    name, again = source.path.name, "leave Spark out of it"
+    if name.startswith(".") or (name.startswith("_") and "=" not in name):
+        what = f"`{source.name}` is hidden to Spark, which leaves out names that begin with `{name[0]}`"
+        raise UsageError(what, hint=f"rename it, or {again}")
+    if ":" in name:
+        raise UsageError(f"`{source.name}` has a colon in its name, which Hadoop cannot spell", hint="rename it")
     if source.kind not in (Kind.LINES, Kind.PARQUET):
-        hint = "write it as JSON lines or Parquet, or leave Spark out of it"
+        hint = f"write it as JSON lines or Parquet, or {again}"
         raise UsageError(f"`{source.name}` is {source.kind}, which Spark does not split", hint=hint)
-    named_so = source.path.name.lower().endswith(".gz")
-    if source.compression == "zstd" or named_so != (source.compression == "gzip"):
+    # Spark knows a compressed file by its name alone.
+    if source.compression == "zstd" or name.lower().endswith(".gz") != (source.compression == "gzip"):
         hint = "pack it by gzip with a name in .gz, or not at all"
         raise UsageError(f"`{source.name}` is packed in a way that Spark does not know", hint=hint)
     path = source.path.absolute()
     # Hadoop takes `a/../b` for `b`, and would know the file by another name than we do.
     path = path.resolve() if ".." in path.parts else path
     return RunFile(source.name, str(path), source.kind is Kind.PARQUET, source.size_bytes)
-
-
-def _refuse_name(source: Source) -> None:
-    """Raise where Spark would leave a file out without a word, or cannot spell its name."""
-    name = source.path.name
-    if name.startswith(".") or (name.startswith("_") and "=" not in name):
-        what = f"`{source.name}` is hidden to Spark, which leaves out names that begin with `{name[0]}`"
-        raise UsageError(what, hint="rename it, or leave Spark out of it")
-    if ":" in name:
-        raise UsageError(f"`{source.name}` has a colon in its name, which Hadoop cannot spell", hint="rename it")

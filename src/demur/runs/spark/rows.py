@@ -9,8 +9,6 @@ however often it is read, so a lost executor costs time and no answer; texts go 
 
 from __future__ import annotations
 
-import hashlib
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -32,7 +30,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from demur.io.config import InputLimits
-    from demur.runs.ports import IngestPort, JudgedPort
+    from demur.runs.ingest import Ingest, Judged
     from demur.wire.fields import JsonObject
 
 __all__ = [
@@ -45,7 +43,6 @@ __all__ = [
     "VALUE",
     "RowJudge",
     "RowPicker",
-    "add_shuffle",
     "file_key",
     "judged_schema",
 ]
@@ -54,13 +51,12 @@ FILE, START, LINE, VALUE = "demur:file", "demur:start", "demur:line", "value"
 """Columns of raw rows: the file, where the block begins, the line where the reader knows it, and a line of text."""
 BLOCK, ERROR, SKIPPED = "block", "error", "skipped"
 _HEAD_RECORDS = 50
-_SHUFFLED = ("key", "outcome", "score", "reason", "cause", "session")
 
 Batches = Iterator["pa.RecordBatch"]
 Stretch = tuple[str, int, "pa.RecordBatch"]
 
 
-def judged_schema(port: IngestPort) -> pa.Schema:
+def judged_schema(port: Ingest) -> pa.Schema:
     """Return the columns of judged rows with their places: those of the port, and ours before them."""
     import pyarrow as pa
 
@@ -83,7 +79,7 @@ class RowJudge:
     that it is in.
     """
 
-    port: IngestPort
+    port: Ingest
     sources: Mapping[str, int]
     limits: InputLimits
     sniffed: bool = False
@@ -158,7 +154,7 @@ class _RowBlock:
         self._lines += batch.num_rows
         return [first + i if line is None else line for i, line in enumerate(told)]
 
-    def _placed(self, judged: JudgedPort) -> Iterator[pa.RecordBatch]:
+    def _placed(self, judged: Judged) -> Iterator[pa.RecordBatch]:
         if judged.rows.num_rows:
             yield self._with_places(judged.rows)
         if judged.errors:
@@ -271,23 +267,6 @@ class RowPicker:
                 picked = rows.take(pa.array(chosen))
                 numbers = pa.array([lines[i] for i in chosen], pa.int64())
                 yield picked.set_column(picked.schema.names.index(LINE), LINE, numbers)
-
-
-def add_shuffle(batches: Batches) -> Batches:
-    """Yield batches with the order of rows of one key, as the embedded engine computes it, for the rank of repeats.
-
-    `md5(concat_ws('|', key, outcome, score, reason, cause, session, …))`, the fields last; the score in whole millionths, since
-    its last bits depend on which texts were judged together.
-    """
-    import pyarrow as pa
-
-    for batch in batches:
-        fields = [name for name in batch.schema.names if name.startswith("field:")]
-        told = {name: batch.column(name).to_pylist() for name in (*_SHUFFLED, *fields)}
-        told["score"] = [math.floor(score * 1e6 + 0.5) for score in told["score"]]
-        texts = ("|".join(str(v) for v in row if v is not None) for row in zip(*told.values(), strict=True))
-        orders = [hashlib.md5(text.encode(), usedforsecurity=False).hexdigest() for text in texts]
-        yield batch.set_column(batch.schema.names.index("shuffle"), "shuffle", pa.array(orders, pa.string()))
 
 
 def _stretches(batches: Iterable[pa.RecordBatch]) -> Iterator[Stretch]:

@@ -20,13 +20,12 @@ from demur.formats.interface import stands_alone
 from demur.formats.registry import format_named
 from demur.io.records import sniff
 from demur.io.sources import Source, find_sources
+from demur.runs.counting import JudgedRun, OutcomeCount
 from demur.runs.flat_tables import flat_table
-from demur.runs.memory import spool_rows
-from demur.runs.spark.failures import named_failures
+from demur.runs.inputs import spool_rows
 from demur.runs.spark.files import escaped, run_files
-from demur.runs.spark.progress import watched
 from demur.runs.spark.rows import BLOCK, ERROR, FILE, LINE, SKIPPED, START, VALUE, RowJudge, judged_schema
-from demur.runs.spark.session import map_arrow
+from demur.runs.spark.session import map_arrow, named_failures, watched
 from demur.runs.sql import SPARK
 from demur.wire.flat import PROMPT_FIELDS, RESPONSE_FIELDS
 
@@ -37,15 +36,16 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from demur.io.config import InputLimits
-    from demur.runs.ports import IngestPort, Progress
+    from demur.runs.ingest import Ingest
+    from demur.runs.options import Progress
 
-__all__ = ["Counted", "RawRows", "SparkRun", "load_run"]
+__all__ = ["Place", "RawRows", "SparkRun", "load_run"]
 
 _HEAD_ROWS = 200
 _TEXTS = frozenset({*PROMPT_FIELDS, *RESPONSE_FIELDS})
 _ERRORS_KEPT = 1000
 _SILENT_FILES = 100
-_LEAST_BLOCK_BYTES, _MOST_BLOCK_BYTES = 4 << 20, 128 << 20
+_MIN_BLOCK_BYTES, _MAX_BLOCK_BYTES = 4 << 20, 128 << 20
 _STEADY = {
     "spark.sql.files.minPartitionNum": "1",
     "spark.sql.files.ignoreCorruptFiles": "false",
@@ -59,15 +59,8 @@ _UNSIGNED = "decimal(20,0)"
 """What Spark makes of a whole number of 64 bits without a sign, which an id may be."""
 
 
-@dataclass(frozen=True, slots=True)
-class Counted:
-    """How many rows have an outcome, a reason and a cause, and in how many of them each field is there."""
-
-    outcome: str
-    reason: str | None
-    cause: str | None
-    rows: int
-    fields: tuple[int, ...]
+Place = tuple[int, int, int, int, int]
+"""The id of a row: its source, the start of its block, its place there, its line and its place within the line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,42 +91,27 @@ class RawRows:
         return before + line if self.lines else line
 
 
-@dataclass(frozen=True, slots=True)
-class SparkRun:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkRun(JudgedRun):
     """A judged run that Spark keeps.
 
     `given` are the rows as they are read, `judged` the verdicts, `marks` for each block the rows and the lines before it, `head`
     a file of the first rows.
     """
 
-    name: str
-    format: str
     given: RawRows
     judged: DataFrame
     head: Source
-    fields: tuple[str, ...]
     marks: Mapping[tuple[int, int], tuple[int, int]]
-    counted: tuple[Counted, ...]
-    skipped: tuple[tuple[str, int], ...]
-    errors: tuple[InputError, ...]
-    unreadable: int
-
-    @property
-    def rows(self) -> int:
-        """How many rows were judged."""
-        return sum(each.rows for each in self.counted)
-
-    def filled(self) -> tuple[str, ...]:
-        """Return the fields that some row has."""
-        return tuple(n for i, n in enumerate(self.fields) if any(each.fields[i] for each in self.counted))
 
 
 def load_run(  # noqa: PLR0913 — what a run is read by, all by keyword
     session: SparkSession,
     run: object,
     *,
+    table: str,
     name: str,
-    port: IngestPort,
+    port: Ingest,
     limits: InputLimits,
     folder: Path,
     format_name: str | None = None,
@@ -144,7 +122,9 @@ def load_run(  # noqa: PLR0913 — what a run is read by, all by keyword
         given = _frame_input(run, name) if hasattr(run, "sparkSession") else _path_input(session, run, folder)
         head = _head(given, folder / f"head-{len(list(folder.iterdir()))}", name)
         chosen = format_named(format_name).NAME if format_name else sniff(head, limits)
-        _refuse_order(chosen, name)
+        if not stands_alone(format_named(chosen).open_reader()):
+            hint = "run it without Spark: its files are read from start to end"
+            raise UsageError(f"`{name}` is in format {chosen}, whose records need those before them", hint=hint)
         judge = RowJudge(
             port.with_format(chosen),
             {key: number for number, key in enumerate(given.keys)},
@@ -158,13 +138,23 @@ def load_run(  # noqa: PLR0913 — what a run is read by, all by keyword
             counted, unreadable = _counted_rows(judged, port.fields)
             marks, skipped, formats = _marks(given, judged)
             if format_name is None:
-                _refuse_foreign(given, marks, formats)
+                _check_formats(given, marks, formats)
             bad = _bad_rows(given, judged, marks) if unreadable else ()
             found = SparkRun(
-                *(name, chosen, given, judged, head, port.fields),
-                *(marks, counted, skipped, bad, unreadable),
+                table=table,
+                name=name,
+                format=chosen,
+                fields=port.fields,
+                counted=counted,
+                skipped=skipped,
+                errors=bad,
+                unreadable=unreadable,
+                given=given,
+                judged=judged,
+                head=head,
+                marks=marks,
             )
-            _refuse_foreign_tables(session, found)
+            _check_tables(session, found)
             undo.pop_all()
     if not found.rows and not found.unreadable:
         why = ", ".join(f"{count:,} rows skipped: {reason}" for reason, count in found.skipped)
@@ -177,14 +167,14 @@ def _frame_input(frame: Any, name: str) -> RawRows:  # noqa: ANN401 — a frame 
 
     if frame.isStreaming:
         raise UsageError(f"`{name}` is a stream, which has no end", hint="pass a frame of what has come so far")
-    _refuse_twins(frame, name)
+    _check_columns(frame, name)
     named = {LINE: sql.lit(None).cast("long"), FILE: sql.lit(""), START: sql.spark_partition_id().cast("long")}
     lines = frame.dtypes in ([(VALUE, "string")], [(VALUE, "binary")])
     rows = frame.select(sql.col(VALUE).cast("string").alias(VALUE)) if lines else frame
     return RawRows(rows.withColumns(named), lines, (name,), (), (), 0)
 
 
-def _refuse_twins(frame: DataFrame, name: str) -> None:
+def _check_columns(frame: DataFrame, name: str) -> None:
     """Raise where two columns have one name, as after a join, or one has a name of ours: nobody could say which is meant."""
     exact = frame.sparkSession.conf.get("spark.sql.caseSensitive", "false") == "true"
     called = Counter([*(column if exact else column.lower() for column in frame.columns), FILE, START, LINE])
@@ -214,7 +204,7 @@ def _steady(session: SparkSession, size_bytes: int) -> SparkSession:
     if context is None:
         return session
     steady = session.newSession()
-    share = max(_LEAST_BLOCK_BYTES, min(_MOST_BLOCK_BYTES, size_bytes // max(1, context.defaultParallelism)))
+    share = max(_MIN_BLOCK_BYTES, min(_MAX_BLOCK_BYTES, size_bytes // max(1, context.defaultParallelism)))
     # A notebook gives a store's keys to its session alone, under Hadoop's own names.
     hadoops = {key: value for key, value in session.conf.getAll.items() if not key.startswith("spark.")}
     for key, value in (hadoops | _STEADY | {"spark.sql.files.maxPartitionBytes": str(share)}).items():
@@ -238,7 +228,7 @@ def _table(session: SparkSession, paths: Sequence[str]) -> DataFrame:
 
     # Without the merge Spark takes the schema of one file, and drops the columns that only others have.
     frame = session.read.option("mergeSchema", "true").option("recursiveFileLookup", "true").parquet(*paths)
-    _refuse_twins(frame, paths[0])
+    _check_columns(frame, paths[0])
     unsigned = [name for name, kind in frame.dtypes if kind == _UNSIGNED and name not in _TEXTS]
     where = frame.metadataColumn("_metadata")
     columns = [
@@ -267,12 +257,6 @@ def _head(given: RawRows, path: Path, name: str) -> Source:
     return replace(find_sources([str(path)], path.parent)[0], name=name)
 
 
-def _refuse_order(chosen: str, name: str) -> None:
-    if not stands_alone(format_named(chosen).open_reader()):
-        hint = "run it without Spark: its files are read from start to end"
-        raise UsageError(f"`{name}` is in format {chosen}, whose records need those before them", hint=hint)
-
-
 def _judged(given: RawRows, judge: RowJudge, head: Source) -> DataFrame:
     schema = judged_schema(judge.port)
     if given.lines:
@@ -285,14 +269,14 @@ def _judged(given: RawRows, judge: RowJudge, head: Source) -> DataFrame:
     return map_arrow(given.raw.selectExpr(*chosen, *places), judge.columns, schema)
 
 
-def _counted_rows(judged: DataFrame, fields: Sequence[str]) -> tuple[tuple[Counted, ...], int]:
+def _counted_rows(judged: DataFrame, fields: Sequence[str]) -> tuple[tuple[OutcomeCount, ...], int]:
     """Return what the rows count up to, and how many could not be read."""
     from pyspark.sql import functions as sql
 
     counts = [sql.count(sql.col(SPARK.field(name))) for name in fields]
     rows = judged.groupBy("kind", "outcome", "reason", "cause").agg(sql.count("*"), *counts).collect()
-    told = tuple(Counted(r[1], r[2], r[3], r[4], tuple(r[5:])) for r in rows if r[0] is None)
-    return told, sum(row[4] for row in rows if row[0] == ERROR)
+    counted = tuple(OutcomeCount(r[1], r[2], r[3], r[4], tuple(r[5:])) for r in rows if r[0] is None)
+    return counted, sum(row[4] for row in rows if row[0] == ERROR)
 
 
 _Marks = dict[tuple[int, int], tuple[int, int]]
@@ -319,7 +303,7 @@ def _marks(given: RawRows, judged: DataFrame) -> tuple[_Marks, tuple[tuple[str, 
     return marks, tuple(sorted(skipped.items(), key=lambda item: -item[1])), formats
 
 
-def _refuse_foreign(given: RawRows, marks: _Marks, formats: Mapping[int, str]) -> None:
+def _check_formats(given: RawRows, marks: _Marks, formats: Mapping[int, str]) -> None:
     """Raise where a file has no record, none of a known format, or those of another format than the first file."""
     there = {source for source, _ in marks}
     for number, (name, listed) in enumerate(zip(given.files, given.listed, strict=False)):
@@ -356,7 +340,7 @@ def _bad_rows(
     return tuple(found)
 
 
-def _refuse_foreign_tables(session: SparkSession, run: SparkRun) -> None:
+def _check_tables(session: SparkSession, run: SparkRun) -> None:
     """Raise where a table has no column of answers that the others have: its rows would pass for missing answers."""
     from pyspark.sql import functions as sql
 

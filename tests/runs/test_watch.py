@@ -10,7 +10,7 @@ import pytest
 
 from demur.errors import InputError
 from demur.io.config import InputLimits
-from demur.runs.watch.growing_files import Mark, follow_lines
+from demur.runs.watch import Mark, follow_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable

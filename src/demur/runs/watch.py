@@ -1,7 +1,6 @@
-"""A log that somebody is still writing → blocks of its whole lines, as they come.
+"""A log that somebody is still writing, followed line by line, and where the last look at it stopped.
 
-Laws: a line is given once, when its end is there; a file that was cut short, or replaced by another of its name, is read on from the
-new one's start, and the mark counts that; standard input ends where its writer ends it.
+A line is given once, when its end is there. What is kept between calls is a small file without any text of the log.
 """
 
 from __future__ import annotations
@@ -9,12 +8,15 @@ from __future__ import annotations
 import io
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from demur.errors import InputError
+import msgspec
+
+from demur.errors import InputError, UsageError
 from demur.io.records import blocks_from
+from demur.measure.watching import Band, WatchState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from demur.io.config import InputLimits
     from demur.io.records import Block
 
-__all__ = ["Mark", "follow_lines"]
+__all__ = ["Kept", "Mark", "follow_lines", "read_kept", "write_kept"]
 
 _HEAD_BYTES = 4
 _NO_LINES = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PAR1", b"PK\x03\x04")
@@ -111,3 +113,46 @@ def _piped(limits: InputLimits) -> Iterator[tuple[Block, Mark]]:
     read = pipe.read1 if isinstance(pipe, io.BufferedReader) else pipe.read
     for block in blocks_from(read, limits):
         yield block, Mark(block.end, block.next_line)
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """How far the log was read, what was seen in it, and the lines that could not be read or were failures of the provider."""
+
+    mark: Mark = field(default_factory=Mark)
+    state: WatchState = field(default_factory=WatchState)
+    unreadable: int = 0
+    failed: int = 0
+
+
+class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What stands in the file."""
+
+    version: int
+    band: Band
+    kept: Kept
+
+
+def read_kept(path: Path, band: Band) -> Kept:
+    """Return what was kept for this band; nothing was yet where there is no file."""
+    try:
+        found = msgspec.json.decode(path.read_bytes(), type=_File)
+    except FileNotFoundError:
+        return Kept()
+    except (OSError, msgspec.DecodeError) as exc:
+        hint = "it is written by `demur watch --state`; take another file, or remove this one"
+        raise InputError("no state of a watch", source=str(path), hint=hint) from exc
+    if found.band != band:
+        raise UsageError(f"`{path}` was kept for another band, step, alpha or rows", hint="ask as before, or remove it")
+    return found.kept
+
+
+def write_kept(path: Path, kept: Kept, band: Band) -> None:
+    """Replace the file."""
+    new = path.with_name(f"{path.name}.new")
+    try:
+        new.write_bytes(msgspec.json.encode(_File(1, band, kept)))
+        new.replace(path)
+    except OSError as exc:
+        what = (exc.strerror or "cannot be written").lower()
+        raise UsageError(f"`{path}` cannot be written: {what}", hint="check the folder") from exc

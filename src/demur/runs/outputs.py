@@ -1,26 +1,31 @@
-"""Verdicts on disk: every row of a scan, every pair of a comparison, as Parquet or JSON lines.
+"""What is written of runs: every verdict of a scan, every pair of a comparison, and a run as a Shadow `.agentlog`.
 
-Laws: the ending of the name says which; texts are not in it; a row can be found again by its file and its line, or, in a
-table that DuckDB read, by its place among the rows of the file (`row`, from 1 on); a field never hides a column of ours.
+Verdicts and pairs hold no texts. A row can be found again by its file and its line, or, in a table that DuckDB read, by its number
+among the rows of the file (`row`, from 1 on).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from demur.errors import UsageError
+from demur.model.exchange import Message, Request, TextPart
 from demur.runs.sql import DUCKDB, literal
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from demur.model.run import Traced
     from demur.runs.engine import Engine, LoadedRun
+    from demur.wire.agentlog import LoggedExchange
 
-__all__ = ["verdict_file", "write_pairs", "write_verdicts"]
+__all__ = ["verdict_file", "write_agentlog_file", "write_pairs", "write_verdicts"]
 
 _WRITERS = {".parquet": "FORMAT parquet, COMPRESSION zstd", ".jsonl": "FORMAT json", ".ndjson": "FORMAT json"}
-
+# A field of the run that has one of these names is written under another: it must not hide a column of ours.
 _OURS = frozenset({"run", "source", "line", "row", "id", "session", "outcome", "score", "reason", "cause"})
 
 
@@ -36,7 +41,10 @@ def write_verdicts(engine: Engine, runs: Sequence[LoadedRun], path: Path) -> Non
     """Write one row an exchange: where it stands, its keys, its verdict and its fields."""
     parts = []
     for run in runs:
-        fields = "".join(f", {DUCKDB.name(f'field:{name}')} AS {DUCKDB.name(_column(name))}" for name in run.fields)
+        fields = "".join(
+            f", {DUCKDB.field(name)} AS {DUCKDB.name(f'field_{name}' if name.lower() in _OURS else name)}"
+            for name in run.fields
+        )
         parts.append(
             f"SELECT {literal(run.name)} AS run, {_source(run, 'source')} AS source, line, {_place_in_file(run, '')} AS row, id, session, "
             f"outcome, score, reason, cause{fields} FROM {run.table}"
@@ -78,5 +86,29 @@ def _place_in_file(run: LoadedRun, side: str) -> str:
     return f"{side}rowid - ([{starts}])[{side}source + 1] + 1"
 
 
-def _column(field: str) -> str:
-    return f"field_{field}" if field.lower() in _OURS else field
+def write_agentlog_file(
+    path: Path, rows: Iterable[Traced], *, format_name: str, ts: str, prompts: Mapping[str, str]
+) -> None:
+    """Write the rows of a run; `prompts` are what rows without one asked, by their ids."""
+    from demur.wire.agentlog import write_agentlog
+
+    lines = write_agentlog((_log_entry(row, format_name, prompts) for row in rows), ts=ts)
+    try:
+        with path.open("wb") as out:
+            out.writelines(lines)
+    except OSError as exc:
+        what = (exc.strerror or "cannot be written").lower()
+        raise UsageError(f"`{path}` cannot be written: {what}", hint="check the folder") from exc
+
+
+def _log_entry(row: Traced, format_name: str, prompts: Mapping[str, str]) -> LoggedExchange:
+    from demur.runs.row_measures import latency_of_row, usage_of_row
+
+    exchange = row.exchange
+    asked = prompts.get(exchange.id or "")
+    if exchange.request is None and asked is not None:
+        model = exchange.response.model if exchange.response else ""
+        exchange = replace(exchange, request=Request(model, (Message("user", (TextPart(asked),)),)))
+    if exchange.response is not None:
+        exchange = replace(exchange, response=replace(exchange.response, usage=usage_of_row(row)))
+    return exchange, latency_of_row(row, format_name)

@@ -12,10 +12,10 @@ from tests.runs.run_files import NO, YES
 
 from demur.io.config import InputLimits
 from demur.model.comparison import PairCounts
+from demur.runs.counting import abstained_of, group_tallies, linked_groups, pair_runs, refusal_places, run_summary
 from demur.runs.engine import open_engine
 from demur.runs.ingest import Ingest
-from demur.runs.memory import spool_rows
-from demur.runs.tallies import abstained_of, group_tallies, has_field, pair_runs, refusal_places, run_summary
+from demur.runs.inputs import spool_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -100,13 +100,26 @@ def test_what_a_run_held(engine: Engine) -> None:
     summary = run_summary(engine, run)
     assert (summary.outcomes, summary.rows) == ((("complied", 3), ("refused", 2), ("failed", 1)), 6)
     assert (summary.models, summary.reasons) == (("m", "n", "o"), (("safety", 2),))
-    assert abstained_of(engine, run, COUNTED) == (2, 5)
-    groups = group_tallies(engine, [run.table, run.table], "model")
+    assert abstained_of(run, COUNTED) == (2, 5)
+    groups = group_tallies(engine, [run, run], "model")
     assert [(g.value, dict(g.outcomes)) for g in groups] == [
         ("m", {"refused": 4}),
         ("n", {"complied": 4}),
         ("o", {"failed": 2}),
     ]
-    assert (has_field(engine, run, "model"), has_field(engine, run, "category")) == (True, False)
+    assert run.filled == ("model",)
     assert refusal_places(engine, run, most=9) == (0, 1)
     assert len(refusal_places(engine, run, most=1)) == 1
+
+
+@given(st.lists(st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=3, unique=True), max_size=8))
+def test_linked_names_have_one_group(links: list[list[str]]) -> None:
+    """Names that are linked, directly or through others, have one group, and no others have it."""
+    groups: list[set[str]] = []
+    for names in links:
+        met = [group for group in groups if group & set(names)]
+        groups = [group for group in groups if group not in met] + [set(names).union(*met)]
+    found = linked_groups(links)
+    assert {frozenset(name for name in found if found[name] == root) for root in found.values()} == set(
+        map(frozenset, groups)
+    )

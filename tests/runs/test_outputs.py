@@ -11,7 +11,7 @@ from tests.runs.run_files import csv_text, json_lines, questions
 
 from demur.errors import EmptyInputError, UsageError
 from demur.runs.api import compare, scan
-from demur.runs.verdict_files import verdict_file
+from demur.runs.outputs import verdict_file
 
 BASE, CAND = questions(5, [0]), questions(5, [1])
 

@@ -1,0 +1,519 @@
+"""What runs count up to: one set of queries and one arithmetic for every engine.
+
+Rows pair by key and by their rank among rows of that key, never by their place in a file; rows without a key pair with nothing; a
+failed row is neither an abstention nor a response. What comes back are counts and a bounded number of row ids, never texts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from demur.errors import EmptyInputError, ShapeError, UnreadableRowsError, UsageError
+from demur.model.comparison import ClusterSum, Missing, PairCounts, Pairing, SliceTally
+from demur.model.estimate import Direction
+from demur.model.run import GroupTally, RunSummary
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Mapping, Sequence
+
+    from demur.errors import InputError
+    from demur.runs.sql import Dialect
+
+__all__ = [
+    "CountingEngine",
+    "FlipPlace",
+    "JudgedRun",
+    "OutcomeCount",
+    "PairTally",
+    "abstained_of",
+    "cluster_column",
+    "group_tallies",
+    "linked_groups",
+    "pair_runs",
+    "refusal_places",
+    "run_summary",
+]
+
+LINKED = "session and question"
+_MAX_SLICE_VALUES = 50
+_MAX_MODELS = 5
+_CHANGED_SHARE = 0.5
+"""Where more pairs than this have different prompts under one id, the runs are not about the same questions."""
+_CELLS = (("a", "a"), ("a", "n"), ("n", "a"), ("n", "n"))
+_COMPLETE = "bs IN ('a', 'n') AND cs IN ('a', 'n')"
+_NET = "sum(CAST(cs = 'a' AS INT) - CAST(bs = 'a' AS INT))"
+# A text in `||` that is null makes all of it null, in both engines; `concat` would not in DuckDB.
+_SESSION_OR_KEY = "coalesce('v' || session, 'k' || key)"
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeCount:
+    """How many rows have an outcome, a reason and a cause, and in how many of them each field has a value."""
+
+    outcome: str
+    reason: str | None
+    cause: str | None
+    rows: int
+    fields: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedRun:
+    """A run that was read and judged: the table of its verdicts, what they count up to, and what could not be read.
+
+    The table has the columns `rowid`, `id`, `prompt` (a hash), `session`, `outcome`, `score`, `reason`, `cause` and one for each field.
+    """
+
+    table: str
+    name: str
+    format: str
+    fields: tuple[str, ...]
+    counted: tuple[OutcomeCount, ...]
+    skipped: tuple[tuple[str, int], ...]
+    errors: tuple[InputError, ...]
+    unreadable: int
+
+    @property
+    def rows(self) -> int:
+        """How many rows were judged."""
+        return sum(each.rows for each in self.counted)
+
+    @property
+    def filled(self) -> tuple[str, ...]:
+        """The fields that some row has."""
+        return tuple(n for i, n in enumerate(self.fields) if any(each.fields[i] for each in self.counted))
+
+    def check_readable(self, *, skip_bad: bool) -> None:
+        """Raise where rows could not be read, unless they are to be left out and there are others."""
+        if self.errors and (not skip_bad or not self.rows):
+            hint = "mend them, or pass --skip-bad to leave them out and count them"
+            raise UnreadableRowsError(
+                self.errors, self.unreadable, hint=hint if self.rows else "no row of the run can be read"
+            )
+
+
+class CountingEngine(Protocol):
+    """What executes the queries: DuckDB on this machine, or Spark."""
+
+    dialect: Dialect
+    max_links: int | None
+    """How many groups of sessions the driver may hold at once, None where that is only a matter of this machine's memory."""
+
+    def table(self, name: str) -> str:
+        """Return what a working table of ours is called in SQL."""
+
+    def ask(self, query: str) -> list[tuple[Any, ...]]:
+        """Return all rows of a query."""
+
+    def define(self, name: str, query: str, *, keep: bool = False) -> None:
+        """Make the rows of a query a working table; `keep` says that it is read often."""
+
+    def fill(self, name: str, rows: Sequence[tuple[str, str]], columns: tuple[str, str]) -> None:
+        """Make a working table of pairs of texts."""
+
+    def place_of(self, run: Any, rowid: Any) -> tuple[str, int | None, int]:  # noqa: ANN401 — each engine has runs and ids of its own
+        """Return the source of a row, its line where it has one, and its number among the rows of the source."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlipPlace:
+    """A flipped pair: its key, and the row of each run."""
+
+    key: str
+    direction: Direction
+    baseline: Hashable
+    candidate: Hashable
+
+
+@dataclass(frozen=True, slots=True)
+class PairTally:
+    """The counts of paired runs, before any text is looked at."""
+
+    pairing: Pairing
+    counts: PairCounts
+    missing: Missing
+    clusters: tuple[ClusterSum, ...]
+    cluster_field: str | None
+    repeats: int
+    prompts_changed: int
+    slices: tuple[SliceTally, ...]
+    values_left_out: tuple[tuple[str, int], ...]
+    flips: tuple[FlipPlace, ...]
+
+
+def run_summary(engine: CountingEngine, run: JudgedRun) -> RunSummary:
+    """Return what a run held."""
+    models: tuple[str, ...] = ()
+    if "model" in run.filled:
+        column = engine.dialect.field("model")
+        query = (
+            f"SELECT {column} AS model, count(*) AS n FROM {run.table} WHERE {column} IS NOT NULL "
+            f"GROUP BY {column} ORDER BY n DESC, model LIMIT {_MAX_MODELS}"
+        )
+        models = tuple(model for model, _ in engine.ask(query))
+    outcomes, reasons, causes = (
+        _by_frequency((getattr(each, word), each.rows) for each in run.counted)
+        for word in ("outcome", "reason", "cause")
+    )
+    return RunSummary(run.name, run.format, run.rows, outcomes, reasons, causes, models, run.skipped, run.unreadable)
+
+
+def _by_frequency(counts: Iterable[tuple[str | None, int]]) -> tuple[tuple[str, int], ...]:
+    found: Counter[str] = Counter()
+    for word, count in counts:
+        if word is not None:
+            found[word] += count
+    return tuple(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+
+
+def abstained_of(run: JudgedRun, counted: Sequence[str]) -> tuple[int, int]:
+    """Return how many rows of a run abstained, and how many were judged at all."""
+    abstained = sum(each.rows for each in run.counted if each.outcome in counted)
+    return abstained, sum(each.rows for each in run.counted if each.outcome != "failed")
+
+
+def group_tallies(engine: CountingEngine, runs: Sequence[JudgedRun], field: str) -> tuple[GroupTally, ...]:
+    """Return the outcomes of each value of a field over several runs; rows without the field are left out."""
+    column = engine.dialect.field(field)
+    parts = [
+        f"SELECT {column} AS v, outcome FROM {run.table} WHERE {column} IS NOT NULL"
+        for run in runs
+        if field in run.filled
+    ]
+    if not parts:
+        return ()
+    query = f"SELECT v, outcome, count(*) FROM ({' UNION ALL '.join(parts)}) AS rows GROUP BY v, outcome ORDER BY v"
+    groups: dict[str, list[tuple[str, int]]] = {}
+    for value, outcome, count in engine.ask(query):
+        groups.setdefault(value, []).append((outcome, count))
+    return tuple(GroupTally(field, value, _by_frequency(outcomes)) for value, outcomes in groups.items())
+
+
+def refusal_places(engine: CountingEngine, run: JudgedRun, *, most: int) -> tuple[Any, ...]:
+    """Return the ids of some refusals, spread over the run, the same each time, in their order."""
+    # Only these have a phrase or a signal to show.
+    query = (
+        f"SELECT rowid FROM {run.table} WHERE outcome IN ('refused', 'filtered') "
+        f"ORDER BY {engine.dialect.spread}, rowid LIMIT {most}"
+    )
+    return tuple(sorted(place for (place,) in engine.ask(query)))
+
+
+def pair_runs(
+    engine: CountingEngine,
+    runs: tuple[JudgedRun, JudgedRun],
+    *,
+    counted: Sequence[str],
+    key: str | None = None,
+    cluster: str | None = None,
+    slices: Sequence[str] = (),
+    show: int = 20,
+) -> PairTally:
+    """Return the tally of two judged runs.
+
+    `counted` are the outcomes that are abstentions, `key` how rows pair,
+    `slices` the fields to cut by, `show` how many flips of each direction to return.
+    """
+    pairing, column, unique = _pairing(engine, runs, key)
+    filled = {*runs[0].filled, *runs[1].filled}
+    fields = [name for name in runs[0].fields if name in filled]
+    for side, run, ranked in zip(("side_b", "side_c"), runs, unique, strict=True):
+        engine.define(side, _side_query(engine, run, column, fields, counted=counted, unique=ranked))
+    engine.define("pairs", _pairs_query(engine, fields), keep=True)
+    changed = 0
+    if pairing is Pairing.ID:
+        changed = _changed_prompts(engine, runs, unique=all(unique), asked=key is not None)
+    cells = _cell_counts(engine)
+    grouped_by = _cluster_field(engine, cells, cluster)
+    if grouped_by == LINKED:
+        _link_sessions(engine)
+    clusters = _clusters(engine, grouped_by)
+    sliced = {field: _slices(engine, field, grouped_by) for field in slices if field in filled}
+    return PairTally(
+        pairing,
+        cells.counts(),
+        cells.missing(),
+        clusters,
+        grouped_by if clusters else None,
+        cells.repeats,
+        changed,
+        tuple(each for found, _ in sliced.values() for each in found),
+        tuple((field, more) for field, (_, more) in sliced.items() if more > 0),
+        _flips(engine, show),
+    )
+
+
+def _pairing(
+    engine: CountingEngine, runs: tuple[JudgedRun, JudgedRun], key: str | None
+) -> tuple[Pairing, str, tuple[bool, bool]]:
+    """Return how rows pair, by which column, and whether each run has every key of it once.
+
+    By the key that was asked for, else by the id where it pairs many rows, else by the prompt.
+    """
+    tried = [(Pairing.ID, "id"), (Pairing.PROMPT, "prompt")]
+    if key is not None:
+        named = {"id": tried[0], "prompt": tried[1]}
+        tried = [named.get(key, (Pairing.FIELD, engine.dialect.field(key)))]
+    found: list[tuple[int, tuple[bool, bool]]] = []
+    for _, column in tried:
+        found.append(_shared_keys(engine, runs, column))
+        if found[-1][0] * 2 >= runs[0].rows:
+            # No other column can pair twice as many, so it need not be counted.
+            break
+    best = max(rows for rows, _ in found)
+    for (pairing, column), (rows, unique) in zip(tried, found, strict=False):
+        # A few ids that happen to be alike must not outweigh prompts that pair nearly everything.
+        if rows and rows * 2 >= best:
+            return pairing, column, unique
+    first, second = (
+        f"{run.rows:,} rows, {engine.ask(f'SELECT count(id) FROM {run.table}')[0][0]:,} with an id" for run in runs
+    )
+    asked = f"no {key} is" if key else "no id and no prompt is"
+    raise EmptyInputError(
+        f"{asked} in both runs (`{runs[0].name}`: {first}; `{runs[1].name}`: {second})",
+        hint="name the common field with --key, join the prompts of a batch with --requests, or pass --unpaired",
+    )
+
+
+def _shared_keys(
+    engine: CountingEngine, runs: tuple[JudgedRun, JudgedRun], column: str
+) -> tuple[int, tuple[bool, bool]]:
+    """Return how many rows of the baseline have a key that the candidate has, and whether each run has every key once."""
+    # By hashes, so that a cluster moves eight bytes a row. Hashes that all differ are of keys that all differ; two keys of one hash
+    # (in 10⁹ rows, once in forty runs) only cost a rank.
+    sides = " UNION ALL ".join(
+        f"SELECT {engine.dialect.hash}({column}) AS h, {int(i == 0)} AS b, {i} AS c FROM {run.table} WHERE {column} IS NOT NULL"
+        for i, run in enumerate(runs)
+    )
+    keys = f"SELECT h, sum(b) AS b, sum(c) AS c FROM ({sides}) AS sides GROUP BY h"
+    rows, before, after = engine.ask(
+        f"SELECT sum(CASE WHEN c > 0 THEN b ELSE 0 END), max(b), max(c) FROM ({keys}) AS known"
+    )[0]
+    return int(rows or 0), ((before or 0) <= 1, (after or 0) <= 1)
+
+
+def _side_query(
+    engine: CountingEngine, run: JudgedRun, column: str, fields: Sequence[str], *, counted: Sequence[str], unique: bool
+) -> str:
+    """Return the query for a run's rows by key, with their rank among rows of the same key."""
+    names = [engine.dialect.field(name) for name in fields]
+    # A window over a million rows is dear, and keys are unique in most runs.
+    rank = (
+        "1" if unique else f"row_number() OVER (PARTITION BY {column} ORDER BY {_shuffle(column, run, engine.dialect)})"
+    )
+    words = ", ".join(f"'{word}'" for word in counted)
+    state = f"CASE WHEN outcome = 'failed' THEN 'f' WHEN outcome IN ({words}) THEN 'a' ELSE 'n' END"
+    kept = "".join(f", {name}" for name in names)
+    return (
+        f"SELECT CAST({column} AS STRING) AS key, {rank} AS k, rowid AS place, {state} AS state, score, session, prompt{kept} "
+        f"FROM {run.table}"
+    )
+
+
+def _shuffle(column: str, run: JudgedRun, dialect: Dialect) -> str:
+    """Return an order for rows of one key that neither their places nor their outcomes decide.
+
+    Repeats have no number of their own. By their places the counts would depend on the order of a file; by their outcomes
+    refusals would meet refusals, and the last of an uneven number would always be of one kind.
+    """
+    # A score's last bits depend on which texts were judged together; six decimals do not.
+    score = "CAST(CAST(floor(score * 1e6 + 0.5) AS BIGINT) AS STRING)"
+    fields = map(dialect.field, run.filled)
+    parts = ", ".join([f"CAST({column} AS STRING)", "outcome", score, "reason", "cause", "session", *fields])
+    # Failed rows come last: a response that a retry got must meet the other run's response.
+    return f"outcome = 'failed', md5(concat_ws('|', {parts})), rowid"
+
+
+def _pairs_query(engine: CountingEngine, fields: Sequence[str]) -> str:
+    names = [engine.dialect.field(name) for name in fields]
+    kept = "".join(f", coalesce(b.{name}, c.{name}) AS {name}" for name in names)
+    return (
+        "SELECT key, k, b.place AS base, c.place AS cand, coalesce(b.state, '-') AS bs, coalesce(c.state, '-') AS cs, "
+        "b.score AS b_score, c.score AS c_score, b.prompt AS b_prompt, c.prompt AS c_prompt, "
+        f"coalesce(b.session, c.session) AS session{kept} "
+        f"FROM {engine.table('side_b')} AS b FULL JOIN {engine.table('side_c')} AS c USING (key, k)"
+    )
+
+
+def _changed_prompts(engine: CountingEngine, runs: tuple[JudgedRun, JudgedRun], *, unique: bool, asked: bool) -> int:
+    """Return how many ids have different prompts in the two runs; an error where most do and the user did not ask for ids."""
+    each = "key, b_prompt, c_prompt, base"
+    group = ""
+    if not unique:
+        each, group = "key, min(b_prompt) AS b_prompt, min(c_prompt) AS c_prompt, min(base) AS base", " GROUP BY key"
+    ids = f"(SELECT {each} FROM {engine.table('pairs')} WHERE key IS NOT NULL{group}) AS ids"
+    both = "b_prompt IS NOT NULL AND c_prompt IS NOT NULL"
+    known, changed = engine.ask(f"SELECT count(*), sum(CAST(b_prompt <> c_prompt AS INT)) FROM {ids} WHERE {both}")[0]
+    changed = int(changed or 0)
+    if changed > known * _CHANGED_SHARE and not asked:
+        query = f"SELECT key, base FROM {ids} WHERE {both} AND b_prompt <> c_prompt ORDER BY base LIMIT 1"
+        key, base = engine.ask(query)[0]
+        source, line, number = engine.place_of(runs[0], base)
+        row = f" of row {number:,}" if line is None else ""
+        raise ShapeError(
+            f"id `{key}`{row} asks another prompt in `{runs[1].name}`, and so do {changed:,} of {known:,} ids",
+            hint="compare runs of the same questions; --key id pairs them all the same, --key prompt by what they ask",
+        ).at(source, line)
+    return changed
+
+
+@dataclass(frozen=True, slots=True)
+class _Cells:
+    """How many pairs are in each cell: the states of both sides (`a`bstained, a`n`swered, `f`ailed, `-` absent)."""
+
+    pairs: Mapping[tuple[str, str], int]
+    repeats: int
+    sessions: int
+
+    def total(self, baseline: str, candidate: str) -> int:
+        """Return how many pairs have one of these states on either side."""
+        return sum(n for (b, c), n in self.pairs.items() if b in baseline and c in candidate)
+
+    def counts(self) -> PairCounts:
+        """Return the pairs that were answered in both runs."""
+        return PairCounts(*(self.total(b, c) for b, c in _CELLS))
+
+    def missing(self) -> Missing:
+        """Return the pairs that were not, and what is known of them."""
+        return Missing(
+            baseline_unmatched=self.total("anf", "-"),
+            candidate_unmatched=self.total("-", "anf"),
+            baseline_failed=self.total("f", "an"),
+            candidate_failed=self.total("an", "f"),
+            both_failed=self.total("f", "f"),
+            baseline_known_abstained=self.total("a", "f-"),
+            baseline_known_answered=self.total("n", "f-"),
+            candidate_known_abstained=self.total("f-", "a"),
+            candidate_known_answered=self.total("f-", "n"),
+            nothing_known=self.total("f-", "f-"),
+        )
+
+
+def _cell_counts(engine: CountingEngine) -> _Cells:
+    repeated = "sum(CAST(k > 1 AND bs <> '-' AND cs <> '-' AS INT))"
+    rows = engine.ask(
+        f"SELECT bs, cs, count(*), {repeated}, count(session) FROM {engine.table('pairs')} GROUP BY bs, cs"
+    )
+    return _Cells(
+        {(b, c): n for b, c, n, _, _ in rows},
+        int(sum(repeats for *_, repeats, _ in rows)),
+        sum(sessions for b, c, _, _, sessions in rows if b in "an" and c in "an"),
+    )
+
+
+def _cluster_field(engine: CountingEngine, cells: _Cells, asked: str | None) -> str | None:
+    """Return what groups correlated pairs: what was asked for, else sessions of several pairs, else repeated keys."""
+    if asked == "none":
+        return None
+    if asked is not None and asked != "session":
+        return asked
+    if asked == "session":
+        if not cells.sessions:
+            raise UsageError("no row has a session", hint="cluster by key, none, or a field of the rows")
+        return "session"
+    if cells.repeats and cells.sessions:
+        return LINKED
+    if cells.sessions:
+        distinct = engine.ask(f"SELECT count(DISTINCT session) FROM {engine.table('pairs')} WHERE {_COMPLETE}")[0][0]
+        if distinct < cells.sessions:
+            return "session"
+    return "key" if cells.repeats else None
+
+
+def _link_sessions(engine: CountingEngine) -> None:
+    """Group sessions that a repeated question links: rows correlate by session and by question, so both must count."""
+    pairs, limit = engine.table("pairs"), "" if engine.max_links is None else f" LIMIT {engine.max_links + 1}"
+    names = (
+        f"SELECT array_sort(array_agg(DISTINCT {_SESSION_OR_KEY})) AS names FROM {pairs} WHERE key IS NOT NULL "
+        f"GROUP BY key HAVING count(DISTINCT {_SESSION_OR_KEY}) > 1"
+    )
+    linked = engine.ask(f"SELECT DISTINCT names FROM ({names}) AS linked{limit}")
+    if engine.max_links is not None and len(linked) > engine.max_links:
+        what = f"repeated questions link more than {engine.max_links:,} groups of sessions"
+        raise UsageError(what, hint="say what groups rows: --cluster session, key, none, or a field")
+    groups = linked_groups(found for (found,) in linked)
+    engine.fill("links", sorted(groups.items()), ("name", "linked_to"))
+    joined = f"{pairs} AS p LEFT JOIN {engine.table('links')} AS l ON {_SESSION_OR_KEY} = l.name"
+    # The join is part of every query from here on, so its result takes the place of the pairs.
+    engine.define("pairs", f"SELECT p.*, coalesce(l.linked_to, {_SESSION_OR_KEY}) AS linked FROM {joined}")
+
+
+def linked_groups(links: Iterable[Sequence[str]]) -> dict[str, str]:
+    """Return for each linked name one that stands for all names that it is linked with, directly or through others."""
+    above: dict[str, str] = {}
+
+    def root(name: str) -> str:
+        while (upper := above.setdefault(name, name)) != name:
+            # Path halving keeps the chains short (Tarjan and van Leeuwen, 1984).
+            above[name] = above[upper]
+            name = upper
+        return name
+
+    for names in links:
+        first = root(names[0])
+        for name in names[1:]:
+            above[root(name)] = first
+    return {name: root(name) for name in list(above)}
+
+
+def cluster_column(field: str, dialect: Dialect) -> str:
+    """Return the expression for the cluster of a pair."""
+    if field in ("key", LINKED):
+        return "linked" if field == LINKED else "key"
+    # A pair without the field is a cluster of its own: under its key, which the prefix keeps apart from the field's own values.
+    column = "session" if field == "session" else dialect.field(field)
+    return f"CASE WHEN {column} IS NULL THEN 'k' || key ELSE 'v' || {column} END"
+
+
+def _clusters(engine: CountingEngine, field: str | None) -> tuple[ClusterSum, ...]:
+    if field is None:
+        return ()
+    each = (
+        f"SELECT {_NET} AS net, count(*) AS n FROM {engine.table('pairs')} WHERE {_COMPLETE} "
+        f"GROUP BY {cluster_column(field, engine.dialect)}"
+    )
+    rows = engine.ask(f"SELECT net, n, count(*) FROM ({each}) AS clusters GROUP BY net, n ORDER BY net, n")
+    return tuple(ClusterSum(int(net), n, count) for net, n, count in rows)
+
+
+def _slices(engine: CountingEngine, field: str, cluster: str | None) -> tuple[list[SliceTally], int]:
+    """Return the largest slices of a field that has more than one value, and how many further ones there are."""
+    column, pairs = engine.dialect.field(field), engine.table("pairs")
+    cells = ", ".join(f"count(*) FILTER (WHERE bs = '{b}' AND cs = '{c}')" for b, c in _CELLS)
+    having = f"FROM {pairs} WHERE {_COMPLETE} AND {column} IS NOT NULL"
+    largest = f"{having} GROUP BY {column} ORDER BY count(*) DESC, v LIMIT"
+    found = engine.ask(f"SELECT {column} AS v, {cells} {largest} {_MAX_SLICE_VALUES + 1}")
+    if len(found) < 2:  # noqa: PLR2004 — one value is no slice
+        return [], 0
+    more = 0
+    if len(found) > _MAX_SLICE_VALUES:
+        more = engine.ask(f"SELECT count(DISTINCT {column}) {having}")[0][0] - _MAX_SLICE_VALUES
+    clusters: dict[str, list[ClusterSum]] = {}
+    if cluster is not None:
+        kept = f"(SELECT {column} AS v {largest} {_MAX_SLICE_VALUES}) AS kept"
+        each = (
+            f"SELECT {column} AS v, {_NET} AS net, count(*) AS n {having} "
+            f"GROUP BY {column}, {cluster_column(cluster, engine.dialect)}"
+        )
+        query = f"SELECT v, net, n, count(*) FROM ({each}) AS clusters JOIN {kept} USING (v) GROUP BY v, net, n ORDER BY net, n"
+        for value, net, n, count in engine.ask(query):
+            clusters.setdefault(value, []).append(ClusterSum(int(net), n, count))
+    return [
+        SliceTally(field, value, PairCounts(*counts), tuple(clusters.get(value, ())))
+        for value, *counts in found[:_MAX_SLICE_VALUES]
+    ], more
+
+
+def _flips(engine: CountingEngine, show: int) -> tuple[FlipPlace, ...]:
+    """Return the flips with the largest change of score, as many of each direction; increases first."""
+    places: list[FlipPlace] = []
+    for direction, before, after in ((Direction.INCREASE, "n", "a"), (Direction.DECREASE, "a", "n")):
+        # Rounded, since a score's last bits depend on which texts were judged together.
+        query = (
+            f"SELECT key, base, cand FROM {engine.table('pairs')} WHERE bs = '{before}' AND cs = '{after}' "
+            f"ORDER BY floor(abs(c_score - b_score) * 1e6 + 0.5) DESC, key, k LIMIT {show}"
+        )
+        places += [FlipPlace(key, direction, base, cand) for key, base, cand in engine.ask(query)]
+    return tuple(places)

@@ -1,1 +1,0 @@
-"""A growing log, followed row by row."""

@@ -1,0 +1,153 @@
+"""What comes beside the files of a run: rows in memory, the requests of a batch, labels of pairs."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from openai.types.chat import ChatCompletion
+from tests.runs.run_files import YES, csv_text, json_lines, questions
+
+from demur.errors import EmptyInputError, InputError, UsageError
+from demur.io.config import InputLimits
+from demur.runs.api import compare
+from demur.runs.engine import open_engine
+from demur.runs.ingest import Ingest, key_of_prompt
+from demur.runs.inputs import prompts_of, spool_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from demur.runs.engine import Engine
+
+LIMITS = InputLimits()
+BASE, CAND = questions(6, [0]), questions(6, [1, 2])
+
+
+def test_rows_of_every_kind_become_lines(tmp_path: Path) -> None:
+    """Texts and nulls get their place for an id, dicts go in as they are, half characters included."""
+    rows = ["hello", None, {"x": 1, "y": [float("nan")]}, "\ud800"]
+    lines = [json.loads(line) for line in spool_rows(rows, tmp_path / "run").read_bytes().splitlines()]
+    assert lines == [
+        {"id": "1", "response": "hello"},
+        {"id": "2", "response": None},
+        {"x": 1, "y": [None]},
+        {"id": "4", "response": "\ud800"},
+    ]
+
+
+def test_a_providers_object_is_a_row(tmp_path: Path) -> None:
+    """An SDK's response is taken apart under its place."""
+    said = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "hi"}}
+    body = {"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [said]}
+    (line,) = spool_rows([ChatCompletion.model_validate(body)], tmp_path / "run").read_bytes().splitlines()
+    assert json.loads(line)["id"] == "1"
+    assert json.loads(line)["response"]["choices"][0]["message"]["content"] == "hi"
+
+
+def test_tables_become_parquet(tmp_path: Path) -> None:
+    """Arrow tables and batches keep their types."""
+    table = pa.table({"id": [1, 2], "response": ["a", None]})
+    for given in (table, table.to_batches()[0]):
+        path = spool_rows(given, tmp_path / "run")
+        assert (path.suffix, pq.read_table(path)) == (".parquet", table)
+
+
+@pytest.mark.parametrize("nothing", [5, None, "text", b"bytes", {"response": "x"}])
+def test_what_is_no_run_is_refused(tmp_path: Path, nothing: object) -> None:
+    """A lone row, a text or a number is no run."""
+    with pytest.raises(UsageError, match="neither a path nor rows; pass a path"):
+        spool_rows(nothing, tmp_path / "run")
+
+
+def test_empty_rows_and_rows_that_are_no_json(tmp_path: Path) -> None:
+    """An empty run is an error, and so is a row that cannot be written, by its number."""
+    with pytest.raises(EmptyInputError, match="no rows in the run"):
+        spool_rows([], tmp_path / "run")
+    with pytest.raises(UsageError, match=r"row 2 is no JSON \(.*; rows hold texts, numbers"):
+        spool_rows(["a", {"x": object()}], tmp_path / "run")
+
+
+@pytest.fixture
+def engine() -> Iterator[Engine]:
+    with open_engine() as opened:
+        yield opened
+
+
+def sent(label: str, *, anthropic: bool = False) -> dict[str, Any]:
+    asked = {"model": "m", "messages": [{"role": "user", "content": f"question {label}"}]}
+    return {"custom_id": label, "params": asked} if anthropic else {"custom_id": label, "url": "/v1", "body": asked}
+
+
+def test_rows_without_a_prompt_get_their_requests(engine: Engine, tmp_path: Path) -> None:
+    """OpenAI's and Anthropic's inputs join by `custom_id`; a row's own prompt is kept, a row without a request stays bare."""
+    rows = [{"id": "a", "response": YES}, {"id": "b", "response": YES, "prompt": "own"}, {"id": "c", "response": YES}]
+    path = json_lines(tmp_path / "a.jsonl", rows)
+    names = [
+        str(json_lines(tmp_path / "in1.jsonl", [sent("a"), sent("b")])),
+        str(json_lines(tmp_path / "in2.jsonl", [sent("z", anthropic=True)])),
+    ]
+    run = engine.load("run", [str(path)], name="run", port=Ingest(), limits=LIMITS)
+    engine.join_requests(run, names, limits=LIMITS)
+    found = engine.ask("SELECT prompt FROM run ORDER BY rowid")
+    assert [prompt for (prompt,) in found] == [key_of_prompt("question a"), key_of_prompt("own"), None]
+    assert prompts_of(names, tmp_path, {"a", "z", "gone"}, limits=LIMITS) == {"a": "question a", "z": "question z"}
+    assert prompts_of([], tmp_path, {"a"}, limits=LIMITS) == {}
+    assert "question" not in str(engine.ask("SELECT * FROM requests"))
+
+
+@pytest.mark.parametrize(
+    ("rows", "error", "says"),
+    [
+        ([{"custom_id": "a"}], InputError, "in.jsonl` line 1: no request of a batch; expected `custom_id` with `body`"),
+        ([sent("a"), 5], InputError, "in.jsonl` line 2: expected a JSON object"),
+        ([sent("other")], EmptyInputError, "in.jsonl`: no request is of a row in `run`; name the file that was sent"),
+        ([{"custom_id": "a", "body": {"messages": 5}}], InputError, "in.jsonl` line 1"),
+    ],
+)
+def test_other_files_are_refused(
+    engine: Engine, tmp_path: Path, rows: list[Any], error: type[InputError], says: str
+) -> None:
+    """A file that is no batch's input, or another batch's, is named."""
+    path = json_lines(tmp_path / "a.jsonl", [{"id": "a", "response": YES}])
+    run = engine.load("run", [str(path)], name="run", port=Ingest(), limits=LIMITS)
+    with pytest.raises(error, match=says):
+        engine.join_requests(run, [str(json_lines(tmp_path / "in.jsonl", rows))], limits=LIMITS)
+
+
+def labels(*sides: tuple[Any, Any]) -> list[dict[str, Any]]:
+    return [{"id": f"q{i}", "baseline": b, "candidate": c} for i, (b, c) in enumerate(sides)]
+
+
+def test_words_for_yes_and_no(tmp_path: Path) -> None:
+    """Truth values, numbers and words say whether a side refused; in CSV and in JSON lines."""
+    said = labels((True, False), ("no", "Refused "), (0, 1), ("complied", "filtered"), ("empty", "partial"))
+    table = tmp_path / "l.csv"
+    table.write_text(csv_text(said))
+    for path in (json_lines(tmp_path / "l.jsonl", said), table):
+        found = compare(BASE, CAND, labels=str(path)).tally.labelled
+        assert [(pair.human, pair.detector) for pair in found] == [(-1, -1), (1, 1), (1, 1), (1, 0), (0, 0)]
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize(
+    ("rows", "error", "says"),
+    [
+        (labels((True, "maybe")), InputError, "l.jsonl` line 1: `candidate` is `maybe`; say `refused` or `answered`"),
+        ([{"id": "q1", "baseline": True}], InputError, "l.jsonl` line 1: `candidate` is `none`"),
+        ([{"baseline": True, "candidate": True}], InputError, "l.jsonl` line 1: no `id`; a label names its pair"),
+        ([{**labels((True, True))[0], "id": "gone"}], EmptyInputError, "l.jsonl`: no label is of a pair in the runs"),
+        (labels((True, True)) * 2, InputError, "l.jsonl` line 2: `q0` is labelled twice; keep one label a pair"),
+        ([5], InputError, "l.jsonl` line 1: expected a JSON object"),
+    ],
+)
+def test_labels_that_say_nothing_are_refused(
+    tmp_path: Path, rows: list[Any], error: type[InputError], says: str
+) -> None:
+    """A label that cannot be read or is of no pair is named by its line."""
+    with pytest.raises(error, match=says):
+        compare(BASE, CAND, labels=str(json_lines(tmp_path / "l.jsonl", rows)))
