@@ -1,4 +1,4 @@
-"""Which auditors are in the chain, and on what terms? `auditors.yaml`, and the classes that it names.
+"""The chain of auditors: `auditors.yaml`, and the classes that it names.
 
     budget_ms: 2000
     chain:
@@ -9,8 +9,7 @@
         python: package.module:Class
         on_error: {request: closed, response: warn}
 
-Laws: an unknown field is refused, for a misspelt `on_error` must not fail open; a failure is closed unless the file says
-otherwise; an empty chain is an error; a class is imported without the server that its module may start.
+A failure is closed unless the file says otherwise, and an empty chain is an error: both would let everything pass.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -36,7 +34,7 @@ from demur.model.audit import FailureMode
 from demur.model.claim import Phase
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
     from types import ModuleType
 
 __all__ = ["AuditorSettings", "ChainSettings", "Sent", "importing", "load_class", "parse_chain", "read_chain"]
@@ -101,6 +99,7 @@ class _BreakerRow(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     reset_ms: int = 30_000
 
 
+# An unknown field is an error: a misspelt `on_error` must not fail open.
 class _AuditorRow(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     name: str
     description: str = ""
@@ -153,6 +152,10 @@ def _settings(row: _AuditorRow) -> AuditorSettings:
         raise _misfit(row.name, "`send` is for remote auditors", "drop it")
     if row.python is not None and row.auditor_id is not None:
         raise _misfit(row.name, "`auditor_id` is for remote auditors", "drop it")
+    # The breaker is on unless the file says otherwise; only calls that do not come back open it.
+    breaker = row.breaker if isinstance(row.breaker, _BreakerRow) else _BreakerRow()
+    if row.breaker is not False and breaker.failures < 1:
+        raise _misfit(row.name, "a breaker that opens after no failure", "give `failures` of 1 or more")
     every = dict.fromkeys(Phase, row.on_error) if isinstance(row.on_error, FailureMode) else row.on_error
     tag = row.image.rpartition(":")[2] if row.image and ":" in row.image else None
     return AuditorSettings(
@@ -166,7 +169,9 @@ def _settings(row: _AuditorRow) -> AuditorSettings:
         after=(row.after,) if isinstance(row.after, str) else row.after,
         blocking=row.blocking,
         sent=row.send,
-        breaker=_breaker(row),
+        breaker=None
+        if row.breaker is False
+        else BreakerSettings(breaker.failures, _seconds(breaker.reset_ms, "reset_ms")),
         config=row.config,
         vocabulary=row.vocabulary,
         auditor_id=row.auditor_id,
@@ -174,7 +179,7 @@ def _settings(row: _AuditorRow) -> AuditorSettings:
 
 
 def _auditor_url(row: _AuditorRow) -> str | None:
-    """Return where an auditor is to be asked, None for one in the process; it has to be exactly one place."""
+    """Return where an auditor is asked, None for one in the process; it has to be exactly one place."""
     if not row.name.strip():
         raise UsageError("an auditor without a name", hint="give each its `name`")
     if row.python is not None and (row.url is not None or row.port is not None):
@@ -184,30 +189,16 @@ def _auditor_url(row: _AuditorRow) -> str | None:
     if row.url is None and row.port is None:
         raise _misfit(row.name, "no place to ask it", "give a `port`, a `url`, or `python: module:Class`")
     url = (row.url or f"http://127.0.0.1:{row.port}").rstrip("/")
-    if not _is_address(url):
-        raise _misfit(row.name, f"`{url}` is no address of an auditor", "write http://host:port")
-    return url
-
-
-def _is_address(url: str) -> bool:
     try:
         parts = urlsplit(url)
-        port = parts.port
+        sound = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        sound = sound and not (parts.query or parts.fragment)
     except ValueError:
         # A port beyond 65535, or half a bracket.
-        return False
-    sound = parts.scheme in ("http", "https") and bool(parts.hostname) and port != 0
-    return sound and not (parts.query or parts.fragment)
-
-
-def _breaker(row: _AuditorRow) -> BreakerSettings | None:
-    """Return the breaker, which is on unless the file says otherwise; only calls that do not come back open it."""
-    if row.breaker is False:
-        return None
-    said = row.breaker if isinstance(row.breaker, _BreakerRow) else _BreakerRow()
-    if said.failures < 1:
-        raise _misfit(row.name, "a breaker that opens after no failure", "give `failures` of 1 or more")
-    return BreakerSettings(said.failures, _seconds(said.reset_ms, "reset_ms"))
+        sound = False
+    if not sound:
+        raise _misfit(row.name, f"`{url}` is no address of an auditor", "write http://host:port")
+    return url
 
 
 def _staged(rows: tuple[AuditorSettings, ...]) -> tuple[tuple[AuditorSettings, ...], ...]:
@@ -245,7 +236,7 @@ def _misfit(name: str, what: str, hint: str) -> UsageError:
 
 
 def importing() -> bool:
-    """Return whether a module is just being imported for an auditor in it, so that it must not start to serve."""
+    """Return whether a module is being imported for an auditor in it, so that it must not start to serve."""
     return _IMPORTING.get()
 
 
@@ -254,27 +245,22 @@ def load_class(spec: str) -> type[object]:
     module_name, _, class_name = spec.rpartition(":")
     if not module_name or not class_name.isidentifier():
         raise UsageError(f"`{spec}` names no class", hint="write module:Class or file.py:Class")
-    with _import_only():
+    # A module that serves its auditor when it is run must not do so when it is only imported.
+    token = _IMPORTING.set(True)
+    try:
         module = _file_module(module_name) if module_name.endswith(".py") else _named_module(module_name)
+    finally:
+        _IMPORTING.reset(token)
     found = getattr(module, class_name, None)
     if not isinstance(found, type):
         raise UsageError(f"`{module_name}` has no class `{class_name}`", hint="check the name")
     return found
 
 
-@contextmanager
-def _import_only() -> Iterator[None]:
-    token = _IMPORTING.set(True)
-    try:
-        yield
-    finally:
-        _IMPORTING.reset(token)
-
-
 def _named_module(name: str) -> ModuleType:
     here = str(Path.cwd())
     if here not in sys.path:
-        # A command does not look where it was called, `python -m` does: users mean the module beside them.
+        # An installed command does not import from the working folder, `python -m` does: users mean the module beside them.
         sys.path.insert(0, here)
     try:
         return importlib.import_module(name)

@@ -1,7 +1,6 @@
-"""How is a compressed answer read while its own bytes are passed on?
+"""Decoding of compressed responses for our own reading; the client gets the upstream's bytes.
 
-Laws: what is decoded is for reading only, the client gets the provider's bytes; the decoded length is bounded, so that
-a small answer cannot fill the memory; a coding that we cannot decode is said (None), never read as text.
+The decoded length is bounded, so that a small response cannot fill the memory. A coding that we cannot decode is None, never text.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ _FIRST_BYTES = 2
 
 
 class BodyDecoder(Protocol):
-    """Takes the pieces of a body and returns what they mean."""
+    """Decodes the pieces of a body."""
 
     def decode(self, piece: bytes) -> bytes:
-        """Return what a piece adds; raise where it is no such coding, or is more than may be."""
+        """Return what a piece decodes to; raise if it is not in this coding, or too much."""
 
     def finish(self) -> bytes:
-        """Return what was left; raise where the body is not whole."""
+        """Return what was left; raise if the body is incomplete."""
 
 
 def body_decoder(content_encoding: str, *, limit_bytes: int) -> BodyDecoder | None:
@@ -69,22 +68,23 @@ class _InflatedBody:
             data = data.lstrip(b"\0")
         found = []
         while data:
-            stream = self._opened(data)
+            stream = self._stream_for(data)
             try:
-                # One byte more than is left: to reach the limit is allowed, to pass it is not.
+                # One byte more than is left: reaching the limit is allowed, passing it is not.
                 found.append(stream.decompress(data, self._left + 1))
             except zlib.error as exc:
                 raise EncodingError("the answer is not in the coding that its headers name") from exc
             self._left -= len(found[-1])
             if self._left < 0:
                 raise SizeLimitError("the answer is larger than may be read", hint="raise `limits.decoded_bytes`")
-            # What follows a gzip member is another one, or padding.
+            # After a gzip member comes another one (RFC 1952, section 2.2), or padding.
             data = stream.unused_data.lstrip(b"\0") if self._bits == _GZIP and stream.eof else b""
         return b"".join(found)
 
-    def _opened(self, data: bytes) -> zlib._Decompress:
+    def _stream_for(self, data: bytes) -> zlib._Decompress:
         if self._stream is None:
             header = int.from_bytes(data[:_FIRST_BYTES])
+            # Some servers send raw DEFLATE without the zlib wrapper of RFC 1950: its header is a multiple of 31.
             zlib_header = data[0] & 0x0F == zlib.DEFLATED and header % 31 == 0
             raw = self._bits != _GZIP and not zlib_header
             self._stream = zlib.decompressobj(-zlib.MAX_WBITS if raw else self._bits)

@@ -1,12 +1,7 @@
-"""What does the gateway do, in figures that Prometheus reads?
+"""Metrics that Prometheus reads, summed over all workers.
 
-Laws: every series is known in advance, since each label has a closed set of values and any other is counted as `other`:
-what users send can never make a new series; a failure of ours is counted apart from a decision of the policy, and every
-fail-open has a counter of its own.
-
-Several workers: as the series are known in advance, the figures of a worker are one row of numbers in a memory-mapped
-file of its own, in a folder that all share. Whoever is asked adds the rows up. A worker that ended keeps its row, so
-that no counter ever falls; of what is going on just now only living workers are asked.
+Every series is known in advance: each label has a closed set of values, so what users send can never create a series. Therefore the
+metrics of a worker are one row of numbers in a memory-mapped file of its own, in a folder that all workers share.
 """
 
 from __future__ import annotations
@@ -31,7 +26,7 @@ __all__ = ["CONTENT_TYPE", "Family", "FamilyKind", "MetricsBoard"]
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 OTHER = "other"
-_MOST_SERIES = 5000
+_MAX_SERIES = 5000
 _SIGNATURE_BYTES = 32
 _NUMBER_BYTES = 8
 _ENDING = ".figures"
@@ -61,12 +56,12 @@ class Family:
 
     @property
     def width(self) -> int:
-        """How many numbers a series takes: a histogram has one a bound, one beyond them, and the sum."""
+        """How many numbers a series takes: a histogram has one per bound, one beyond them, and the sum."""
         return len(self.bounds) + 2 if self.kind is FamilyKind.HISTOGRAM else 1
 
 
 class MetricsBoard:
-    """The figures of one worker, and the sum over all workers that share its folder."""
+    """The metrics of one worker, and the sum over all workers that share its folder."""
 
     def __init__(self, families: Sequence[Family], folder: str | Path, *, worker: int | None = None) -> None:
         self._families = {family.name: family for family in families}
@@ -76,7 +71,7 @@ class MetricsBoard:
             for values in family.label_sets():
                 self._places[family.name, *values] = size
                 size += family.width
-        if len(self._places) > _MOST_SERIES or len(self._families) < len(families):
+        if len(self._places) > _MAX_SERIES or len(self._families) < len(families):
             raise UsageError(f"{len(self._places)} series of figures", hint="name fewer labels, and no family twice")
         self._known = {family.name: tuple(frozenset(values) for _, values in family.labels) for family in families}
         self._signature = hashlib.sha256(repr(families).encode()).digest()
@@ -86,7 +81,7 @@ class MetricsBoard:
         self._map, self._row = self._mapped(self._folder / f"{self._worker}{_ENDING}")
         for family in families:
             if family.kind is FamilyKind.GAUGE:
-                # The process before us under this number has ended, and what it had going on with it.
+                # A process that had this id before us has ended, and its running requests with it.
                 for values in family.label_sets():
                     self._row[self._places[family.name, *values]] = 0.0
 
@@ -108,14 +103,14 @@ class MetricsBoard:
         return mapped, memoryview(mapped)[_SIGNATURE_BYTES:].cast("d")
 
     def add(self, name: str, *values: str, by: float = 1.0) -> None:
-        """Add to a counter, or to what is going on; a value that the label does not know counts as `other`."""
+        """Add to a counter or a gauge; a value that the label does not know counts as `other`."""
         self._row[self._place(name, values)] += by
 
     def observe(self, name: str, seconds: float, *values: str) -> None:
         """Count one observation in a histogram."""
         bounds = self._families[name].bounds
         place = self._place(name, values)
-        # A bound belongs to the part below it: Prometheus reads `le` as at most.
+        # A bound belongs to the bucket below it: Prometheus reads `le` as less than or equal.
         self._row[place + bisect_left(bounds, seconds)] += 1.0
         self._row[place + len(bounds) + 1] += seconds
 
@@ -134,12 +129,12 @@ class MetricsBoard:
         counts, now = self._summed()
         lines = []
         for family in self._families.values():
-            lines += [f"# HELP {family.name} {_escaped_help(family.what)}", f"# TYPE {family.name} {family.kind}"]
+            lines += [f"# HELP {family.name} {_escape(family.what)}", f"# TYPE {family.name} {family.kind}"]
             row = now if family.kind is FamilyKind.GAUGE else counts
             for values in family.label_sets():
                 place = self._places[family.name, *values]
                 numbers = row[place : place + family.width]
-                # A combination that never came is left out, but for families without labels: those are always there.
+                # A combination that never occurred is left out; families without labels are always there.
                 if any(numbers) or not values:
                     lines += _series_lines(family, values, numbers)
         return "\n".join(lines) + "\n"
@@ -151,35 +146,31 @@ class MetricsBoard:
         return {values: number for values, number in found.items() if number}
 
     def _summed(self) -> tuple[list[float], list[float]]:
-        """Return the sum over every worker that ever was, and over those that live."""
+        """Return the sums over all workers there ever were, and over those that are alive."""
         counts, now = [0.0] * self._size, [0.0] * self._size
         for path in sorted(self._folder.glob(f"*{_ENDING}")):
-            row = self._row_of(path)
-            if row is None:
+            try:
+                held = path.read_bytes()
+            except OSError:
                 continue
+            # A worker that is just starting, or one with another set of metrics, has no row that could be added.
+            if len(held) != _SIGNATURE_BYTES + self._size * _NUMBER_BYTES or not held.startswith(self._signature):
+                continue
+            row = memoryview(held)[_SIGNATURE_BYTES:].cast("d")
             counts = [a + b for a, b in zip(counts, row, strict=True)]
-            if _lives(path.stem, self._worker):
+            if _is_alive(path.stem, self._worker):
                 now = [a + b for a, b in zip(now, row, strict=True)]
         return counts, now
 
-    def _row_of(self, path: Path) -> Sequence[float] | None:
-        """Return a worker's row; None for one that is just beginning, or of another set of figures."""
-        try:
-            held = path.read_bytes()
-        except OSError:
-            return None
-        whole = len(held) == _SIGNATURE_BYTES + self._size * _NUMBER_BYTES
-        return memoryview(held)[_SIGNATURE_BYTES:].cast("d") if whole and held.startswith(self._signature) else None
-
     def close(self) -> None:
-        """Let go of the file; it stays, for what was counted was."""
+        """Release the file, which stays: a counter must not fall when a worker ends."""
         self._row.release()
         with contextlib.suppress(BufferError):
             self._map.close()
 
 
-def _lives(worker: str, ours: int) -> bool:
-    # On Windows signal 0 is no question but Ctrl-C: there, of what is going on, a worker tells its own.
+def _is_alive(worker: str, ours: int) -> bool:
+    # On Windows signal 0 is Ctrl-C, not a question: there a worker reports only its own gauges.
     if worker == str(ours) or os.name == "nt":
         return worker == str(ours)
     try:
@@ -191,28 +182,26 @@ def _lives(worker: str, ours: int) -> bool:
     return True
 
 
-def _escaped_help(word: str) -> str:
-    return word.replace("\\", "\\\\").replace("\n", "\\n")
+def _escape(text: str) -> str:
+    # The text format of Prometheus escapes backslashes and line feeds, and double quotes in labels only.
+    return text.replace("\\", "\\\\").replace("\n", "\\n")
 
 
-def _label_part(pairs: Sequence[tuple[str, str]]) -> str:
-    inside = ",".join(f'{name}="{_quoted_label(value)}"' for name, value in pairs)
+def _labels(pairs: Sequence[tuple[str, str]]) -> str:
+    quoted = [(name, _escape(value).replace('"', '\\"')) for name, value in pairs]
+    inside = ",".join(f'{name}="{value}"' for name, value in quoted)
     return f"{{{inside}}}" if inside else ""
-
-
-def _quoted_label(value: str) -> str:
-    return _escaped_help(value).replace('"', '\\"')
 
 
 def _series_lines(family: Family, values: tuple[str, ...], numbers: Sequence[float]) -> list[str]:
     pairs = [(name, value) for (name, _), value in zip(family.labels, values, strict=True)]
     if family.kind is not FamilyKind.HISTOGRAM:
-        return [f"{family.name}{_label_part(pairs)} {numbers[0]:.17g}"]
+        return [f"{family.name}{_labels(pairs)} {numbers[0]:.17g}"]
     lines = []
     below = 0.0
     for bound, count in zip((*(f"{bound:g}" for bound in family.bounds), "+Inf"), numbers, strict=False):
         below += count
-        lines.append(f"{family.name}_bucket{_label_part([*pairs, ('le', bound)])} {below:.17g}")
-    lines.append(f"{family.name}_sum{_label_part(pairs)} {numbers[-1]:.17g}")
-    lines.append(f"{family.name}_count{_label_part(pairs)} {below:.17g}")
+        lines.append(f"{family.name}_bucket{_labels([*pairs, ('le', bound)])} {below:.17g}")
+    lines.append(f"{family.name}_sum{_labels(pairs)} {numbers[-1]:.17g}")
+    lines.append(f"{family.name}_count{_labels(pairs)} {below:.17g}")
     return lines

@@ -1,6 +1,6 @@
-"""Request paths as servers read them: escapes, doubled slashes, dots and parameters lead to the same place.
+"""Request paths as different servers read them: escapes, doubled slashes, dots and parameters can lead to the same place.
 
-A path is judged in every reading that servers differ about, so that no spelling gets past a check.
+A path is checked in every reading that servers differ about, so that no spelling gets past a check.
 """
 
 from __future__ import annotations
@@ -17,13 +17,12 @@ if TYPE_CHECKING:
 
 __all__ = ["path_readings", "plain_path", "shape_for_errors"]
 
-_ROUNDS = 3
-"""How often escapes are taken off: a provider behind another proxy may do it twice."""
+_ROUNDS = 3  # how often escapes are decoded: a provider behind another proxy may do it twice
+# Where a decoded escape ends the path: a query, a fragment, the end of a C string, the end of a line.
 _CUTS = re.compile(r"[?#\0\r\n].*", re.DOTALL)
-"""Where an escape, once taken off, ends the path: a query, a fragment, the end of a string, the end of a line."""
 _ODD = re.compile(r"[;%?#\0\r\n]")
+# What every server reads in the same way.
 _PLAIN = re.compile(r"(?:/[A-Za-z0-9_-]+)+")
-"""What every server reads as it stands."""
 _PARAMETERS = re.compile(r";[^/]*")
 
 
@@ -31,21 +30,22 @@ def plain_path(path: str) -> str:
     """Return a path as a lenient server would read it: no escapes, no empty or dotted steps, no slash at the end."""
     if _PLAIN.fullmatch(path):
         return path
-    return _in_steps(_unescaped(path).partition(";")[0])
+    return _normalise(_unescape(path).partition(";")[0])
 
 
 def path_readings(path: str) -> Iterator[str]:
-    """Yield the paths that servers make of one: what follows a semicolon is the step's, the whole path's, or the name itself."""
+    """Yield the paths that servers make of one."""
     yield plain_path(path)
     if path.isascii() and _ODD.search(path) is None:
         return
-    once = _unescaped(path)
+    once = _unescape(path)
     for spelt in dict.fromkeys((once, unicodedata.normalize("NFKC", once))):
         whole = _CUTS.sub("", spelt)
-        yield from (_in_steps(whole), _in_steps(_PARAMETERS.sub("", whole)), _in_steps(whole.partition(";")[0]))
+        # What follows a semicolon is part of the name, a parameter of its segment (RFC 3986, section 3.3), or cut off.
+        yield from (_normalise(whole), _normalise(_PARAMETERS.sub("", whole)), _normalise(whole.partition(";")[0]))
 
 
-def _unescaped(path: str) -> str:
+def _unescape(path: str) -> str:
     for _ in range(_ROUNDS):
         again = unquote(path)
         if again == path:
@@ -54,7 +54,7 @@ def _unescaped(path: str) -> str:
     return path
 
 
-def _in_steps(path: str) -> str:
+def _normalise(path: str) -> str:
     steps: list[str] = []
     for step in path.replace("\\", "/").split("/"):
         if step == "..":
@@ -65,5 +65,5 @@ def _in_steps(path: str) -> str:
 
 
 def shape_for_errors(path: str) -> Shape:
-    """Return whose words to use about a request that was not read."""
+    """Return whose error format to use for a request that was not read."""
     return Shape.ANTHROPIC if plain_path(path).startswith("/v1/messages") else Shape.OPENAI_CHAT

@@ -118,6 +118,7 @@ class UpstreamConnection(asyncio.Protocol):
             self.unsent = True
             self._fail(UpstreamCutError(_CUT, received=False))
         elif isinstance(body, bytes):
+            # One system call and one packet for a small request; a large body is not copied for it.
             small = len(body) <= _JOINED_BYTES
             transport.write(head + body if small else head)
             # If the first write fails nothing was sent, so any request is safe to send again.
@@ -141,7 +142,13 @@ class UpstreamConnection(asyncio.Protocol):
                     sent += len(piece)
                     await self._send(piece if size_bytes is not None else b"%x\r\n%b\r\n" % (len(piece), piece))
                 if self._paused and self._open_for_sending():
-                    await self._drained()
+                    # Until the upstream reads on, or responds; its silence counts as a read timeout meanwhile.
+                    self._writable = self.start_read_timer()
+                    try:
+                        await self._writable
+                    finally:
+                        self._writable = None
+                    self.stop_read_timer()
                 if not self._open_for_sending():
                     break
             else:
@@ -166,16 +173,6 @@ class UpstreamConnection(asyncio.Protocol):
 
     def _open_for_sending(self) -> bool:
         return self._response is not None and self._response.head is None
-
-    async def _drained(self) -> None:
-        self._writable = self._loop.create_future()
-        self._read_by = self._loop.time() + self._timeouts.read_s
-        self._deadline = min(self._read_by, self._total_by)
-        try:
-            await self._writable
-        finally:
-            self._writable = None
-        self.stop_read_timer()
 
     def alive(self) -> bool:
         """Return whether an idle connection can be used: open, and with nothing to read, not even its end."""
@@ -277,18 +274,18 @@ class UpstreamConnection(asyncio.Protocol):
             error = UpstreamProtocolError(f"the provider's response is not HTTP: {str(exc).lower()}")
             error.__cause__ = exc
             self._reject(error)
-        if self._response is response:
-            self._after_reading(response, len(data))
-
-    def _after_reading(self, response: ArrivingBody, size_bytes: int) -> None:
+        if self._response is not response:
+            return
         if response.head is None:
-            self._unfinished_bytes += size_bytes
+            # The parser reports a header only once it is complete, so an endless one is noticed by the raw bytes.
+            self._unfinished_bytes += len(data)
             if self._unfinished_bytes > self._limits.header_bytes + _STATUS_LINE_BYTES:
                 self._fail(_too_large(self._limits.header_bytes))
             return
         if response.held:
             response.wake()
         if response.held > self._limits.held_bytes and not self._reading_paused and self._transport is not None:
+            # Back-pressure: a client that reads slowly must not fill our memory with what the upstream sends.
             self._reading_paused = True
             self._transport.pause_reading()
 
@@ -312,6 +309,7 @@ class UpstreamConnection(asyncio.Protocol):
         if response is None:
             return
         if status < _OK:
+            # Interim responses may come before the final one (RFC 9110, section 15.2).
             if status == _SWITCHING:
                 raise UpstreamProtocolError(_UPGRADED)
             self._interim = True
@@ -323,9 +321,11 @@ class UpstreamConnection(asyncio.Protocol):
         headers = tuple(self._headers)
         names = [name for name, _ in headers]
         if b"transfer-encoding" in names:
+            # Any other coding would have to be undone before the body can be delimited (RFC 9112, section 6.3).
             if header_values(headers, b"transfer-encoding") not in _CHUNKED:
                 raise UpstreamProtocolError("the provider's response has a transfer coding other than chunked")
         else:
+            # Without a length or chunks the body ends with the connection (RFC 9112, section 6.3).
             self._until_close = b"content-length" not in names
         self._keep = self._parser.should_keep_alive()
         response.head = UpstreamResponse(status, end_to_end(headers), response)
@@ -352,6 +352,7 @@ class UpstreamConnection(asyncio.Protocol):
             return
         response.end()
         self._resume_sending()
+        # After an early response the rest of the request was not sent, so the next one would be read as part of it.
         if not self._keep or self._sending or self._transport is None:
             self._drop()
             return

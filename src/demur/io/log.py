@@ -1,9 +1,7 @@
-"""What is logged, so that no text, prompt or key ever can be?
+"""The structured log, which can never hold a text, a prompt or a key.
 
-Laws: a line is an event of a closed set with fields of a closed set; a field holds a number, a word of ours, a name from
-the operator's own files, or a digest, and anything else is left out and counted in `dropped`; what clients send (a
-session, a model, a path) is only ever a digest. Lines of other libraries are reduced to who spoke, how loudly, from
-which line of which file and under which kind of error: their messages may quote anything.
+A line is an event of a closed set with fields of a closed set. A field holds a number, a word of ours, a name from the operator's
+own files, or a digest; anything else is left out and counted in `dropped`.
 """
 
 from __future__ import annotations
@@ -67,17 +65,17 @@ _LEVELS = {
 }
 
 
-def _finite_number(value: object) -> int | float | None:
+def _number(value: object) -> int | float | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return None
     return value
 
 
-def _yes_or_no(value: object) -> bool | None:
+def _boolean(value: object) -> bool | None:
     return value if isinstance(value, bool) else None
 
 
-def _digested(value: object) -> str | None:
+def _digest(value: object) -> str | None:
     return (
         hashlib.sha256(value.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST_DIGITS]
         if isinstance(value, str)
@@ -85,16 +83,16 @@ def _digested(value: object) -> str | None:
     )
 
 
-def _word_of(*words: str) -> Callable[[object], str | None]:
+def _one_of(*words: str) -> Callable[[object], str | None]:
     known = {str(word) for word in words}
     return lambda value: str(value) if isinstance(value, str) and value in known else None
 
 
-def _kind_of_error(value: object) -> str | None:
+def _error_class(value: object) -> str | None:
     return type(value).__name__ if isinstance(value, BaseException) else None
 
 
-class _OperatorsNames:
+class _OperatorNames:
     """Names from the operator's own files (rules, auditors, clients): only those that were announced are let through."""
 
     def __init__(self) -> None:
@@ -108,49 +106,50 @@ class _OperatorsNames:
         return (kept[0] if kept else None) if isinstance(value, str) else kept
 
 
-_names = _OperatorsNames()
+_names = _OperatorNames()
 _FIELDS: Mapping[str, Callable[[object], object]] = {
-    "status": _finite_number,
-    "upstream_status": _finite_number,
-    "took_ms": _finite_number,
-    "added_ms": _finite_number,
-    "request_bytes": _finite_number,
-    "response_bytes": _finite_number,
-    "port": _finite_number,
-    "workers": _finite_number,
-    "worker": _finite_number,
-    "leaf": _finite_number,
-    "seq": _finite_number,
-    "streamed": _yes_or_no,
-    "shape": _word_of("openai_chat", "openai_responses", "anthropic", "passed"),
-    "phase": _word_of("request", "response", "artifact", "execution"),
-    "effect": _word_of(*(effect.word for effect in Effect)),
-    "outcome": _word_of(*Outcome),
-    "cause": _word_of(*DeclineCause),
-    "fault": _word_of("connect", "timeout", "cut", "protocol"),
-    "reason": _word_of(*RejectReason),
-    "timeout": _word_of("connect", "read", "total"),
-    "part": _word_of("upstream", "auditors", "store", "policy_reload"),
+    "status": _number,
+    "upstream_status": _number,
+    "took_ms": _number,
+    "added_ms": _number,
+    "request_bytes": _number,
+    "response_bytes": _number,
+    "port": _number,
+    "workers": _number,
+    "worker": _number,
+    "leaf": _number,
+    "seq": _number,
+    "streamed": _boolean,
+    "shape": _one_of("openai_chat", "openai_responses", "anthropic", "passed"),
+    "phase": _one_of("request", "response", "artifact", "execution"),
+    "effect": _one_of(*(effect.word for effect in Effect)),
+    "outcome": _one_of(*Outcome),
+    "cause": _one_of(*DeclineCause),
+    "fault": _one_of("connect", "timeout", "cut", "protocol"),
+    "reason": _one_of(*RejectReason),
+    "timeout": _one_of("connect", "read", "total"),
+    "part": _one_of("upstream", "auditors", "store", "policy_reload"),
     "auditor": _names,
     "client": _names,
     "rules": _names,
-    "session": _digested,
-    "model": _digested,
-    "trace": _digested,
-    "policy": _digested,
-    "error": _kind_of_error,
+    # What clients send is only ever a digest.
+    "session": _digest,
+    "model": _digest,
+    "trace": _digest,
+    "policy": _digest,
+    "error": _error_class,
 }
 
 
 def log_event(event: LogEvent, /, **fields: object) -> None:
-    """Write one line, with the fields that may be written."""
+    """Write one line, with the fields that are allowed in it."""
     if is_logged(event):
         level = _LEVELS.get(event, logging.INFO)
         _LOGGER.log(level, event.value, extra={"demur_event": event, "demur_fields": fields})
 
 
 def is_logged(event: LogEvent) -> bool:
-    """Return whether an event would be written: whoever has to gather its fields can ask first."""
+    """Return whether an event would be written, for callers whose fields are costly to collect."""
     return _LOGGER.isEnabledFor(_LEVELS.get(event, logging.INFO))
 
 
@@ -192,9 +191,10 @@ class SafeFormatter(logging.Formatter):
 def _safe_line(record: logging.LogRecord) -> dict[str, object]:
     event = getattr(record, "demur_event", None)
     if record.name == _LOGGER.name and isinstance(event, LogEvent):
-        # The sieve stands here, at the last step, so that writing to the logger directly passes through it too.
+        # Filtered here, at the last step, so that a direct call of the logger is filtered too.
         fields = getattr(record, "demur_fields", {})
         return {"event": event.value, **_safe_fields(fields if isinstance(fields, dict) else {})}
+    # Another library's message may quote anything, so only who logged it, and where, is kept.
     said: dict[str, object] = {"event": "library", "logger": record.name.split(".")[0][:32]}
     said["where"] = f"{record.filename}:{record.lineno}"
     if record.exc_info and record.exc_info[0] is not None:
@@ -205,7 +205,7 @@ def _safe_line(record: logging.LogRecord) -> dict[str, object]:
 def set_up_log(
     stream: TextIO, *, level: str = "info", as_json: bool = True, names: frozenset[str] = frozenset()
 ) -> logging.Handler:
-    """Send every line of this process to a stream, through the sieve; `names` are those of the operator's files."""
+    """Send every line of this process to a stream, filtered; `names` are those of the operator's files."""
     _names.known = names
     handler = logging.StreamHandler(stream)
     handler.setFormatter(SafeFormatter(as_json=as_json))

@@ -40,6 +40,7 @@ _TOML_PLACE = re.compile(r" \(at line (\d+), column \d+\)$")
 _SECRET_NAMES = {"api_key": "api_key_env", "key": "api_key_env", "token": "token_env"}
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
+# The words of YAML 1.1 and of most tools, since settings come from compose files and shells too.
 _WORDS = {"true": True, "on": True, "yes": True, "1": True, "false": False, "off": False, "no": False, "0": False}
 
 
@@ -147,6 +148,7 @@ class SettingsSource(Generic[T]):
         holders = {str(value) for name, value in values.items() if name.endswith("_env")}
         for row in chain.from_iterable(rows.values()):
             holders.update(getattr(row, each.name) for each in fields(row) if each.name.endswith("_env"))
+        # Last, since a variable with our prefix may be one that a setting names as the holder of a secret.
         self._check_variables(env, holders)
         return LoadedSettings(settings, {name: one.origin for name, one in given.items()})
 
@@ -162,6 +164,7 @@ class SettingsSource(Generic[T]):
         table = loaded.get(self._table, {})
         if not isinstance(table, dict):
             raise ShapeError(f"`{self._table}` is no table", source=name, hint=f"write [{self._table}]")
+        # Taken out first: what is left of the table is settings and parts of them only.
         rows = {key: self._read_rows(key, table.pop(key), name) for key in self._rows if key in table}
         given = {
             key: _Given(value, name, name, _line_of(text, f"{self._table}.{key}"))
@@ -226,6 +229,7 @@ class SettingsSource(Generic[T]):
         if secret in known:
             return f"set `{secret}` to the name of the variable that holds it"
         near = get_close_matches(dotted, list(known), n=1, cutoff=0.6)
+        # A bare `port` is most likely `listen.port`.
         guess = near or [each for each in known if each.rpartition(".")[2] == last]
         return f"did you mean `{guess[0]}`?" if guess else f"see {self._page}"
 
@@ -328,6 +332,7 @@ def _typed(kind: type | GenericAlias, value: object) -> object:
 
 def _line_of(text: str, wanted: str) -> int | None:
     """Return the line of a dotted name, as a table or a key, None if it cannot be told."""
+    # tomllib keeps no places, so the text is searched; a key within a string of several lines may be found in its place.
     inside = ""
     for number, line in enumerate(text.splitlines(), start=1):
         if table := re.match(r"\s*\[+\s*([\w.\s\"'-]+?)\s*\]+", line):

@@ -1,7 +1,7 @@
-"""A small YAML file of the user's, as plain values.
+"""YAML files of users, as plain or typed values.
 
-Laws: only plain data is read, never objects; what is no YAML is an error with its line; an empty file is an error, and so is a key that
-stands twice in one place, of which one would be passed over; a file that unfolds to very much by its aliases is not unfolded.
+Only plain data is read, never objects. A key that is written twice is an error, since one of the values would be ignored, and a file
+that unfolds to very many values by its aliases is rejected.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ __all__ = ["load_yaml", "parse_yaml", "read_yaml", "typed_yaml"]
 
 _Row = TypeVar("_Row")
 _MERGE = "tag:yaml.org,2002:merge"
-_MOST_VALUES = 20_000
-_DEEPEST = 60
+_MAX_VALUES = 20_000
+_MAX_DEPTH = 60
 _UNKNOWN = re.compile("Object contains unknown field `(.*)`")
 _LACKING = re.compile("Object missing required field `(.*)`")
 _BARE_BOOL = re.compile("Expected `.*str.*`, got `bool`")
@@ -44,7 +44,7 @@ _KINDS = {
 
 
 def read_yaml(name: str) -> object:
-    """Return what stands in a YAML file."""
+    """Return the values in a YAML file."""
     try:
         return parse_yaml(read_text(name))
     except InputError as exc:
@@ -78,13 +78,13 @@ def load_yaml(text: str, *, needed_by: str) -> object:
 
 @cache
 def _loader() -> type[SafeLoader]:
-    """Return the safe loader that lets no key stand twice."""
+    """Return the safe loader that rejects a key that is written twice."""
     import yaml
 
     class Loader(yaml.SafeLoader):
         def construct_mapping(self, node: MappingNode, deep: bool = False) -> dict[Hashable, Any]:  # noqa: FBT001, FBT002 - as it is called
             seen: set[tuple[str, str]] = set()
-            # What is merged in by `<<` may be overruled: only what is written here counts.
+            # What is merged in by `<<` may be overridden: only what is written here counts.
             for key, _ in node.value:
                 if isinstance(key, yaml.ScalarNode) and key.tag != _MERGE:
                     if (key.tag, key.value) in seen:
@@ -97,7 +97,7 @@ def _loader() -> type[SafeLoader]:
 
 
 def _unfolded_size(value: object, known: dict[int, int | None], depth: int = 0) -> int:
-    """Return how many values there are once aliases are unfolded; raise where they are too many, too deep, or without end."""
+    """Return how many values there are once aliases are unfolded; raise if there are too many, too deep, or without end."""
     if not isinstance(value, dict | list):
         return 1
     if id(value) in known:
@@ -105,14 +105,15 @@ def _unfolded_size(value: object, known: dict[int, int | None], depth: int = 0) 
         if size is None:
             raise ShapeError("an alias stands within itself", hint="write it out")
         return size
-    if depth > _DEEPEST:
-        raise ShapeError("nested too deeply", hint=f"at most {_DEEPEST} levels")
+    if depth > _MAX_DEPTH:
+        raise ShapeError("nested too deeply", hint=f"at most {_MAX_DEPTH} levels")
+    # None while it is being counted: meeting it again means that it contains itself.
     known[id(value)] = None
     size = 1
     for part in value.values() if isinstance(value, dict) else value:
         size += _unfolded_size(part, known, depth + 1)
-        if size > _MOST_VALUES:
-            raise ShapeError(f"more than {_MOST_VALUES:,} values", hint="use fewer aliases, or several files")
+        if size > _MAX_VALUES:
+            raise ShapeError(f"more than {_MAX_VALUES:,} values", hint="use fewer aliases, or several files")
     known[id(value)] = size
     return size
 
@@ -120,7 +121,7 @@ def _unfolded_size(value: object, known: dict[int, int | None], depth: int = 0) 
 def typed_yaml(loaded: object, kind: type[_Row], *, what: str, hint: str, known: Sequence[str] = ()) -> _Row:
     """Return plain values as a typed one; raise `ShapeError` that says what is wrong with `what`, in a user's words.
 
-    `known` are the keys of which a mistyped one may have been meant.
+    A mistyped key is compared with those in `known`.
     """
     try:
         return msgspec.convert(loaded, kind)
