@@ -300,17 +300,15 @@ def gated_axes(names: Sequence[str], asked: AxesSettings | None) -> tuple[AxisNa
     if unasked is not None:
         raise UsageError(f"`{unasked}` may fail the gate and is not measured", hint=f"add it: --axes safety,{unasked}")
     if asked is not None:
-        _refuse_unarmed(asked, gated)
+        if AxisName.RULES in gated and not asked.rules:
+            raise UsageError(
+                "`rules` may fail the gate, and there is no rule", hint="name a file of them: --rules FILE"
+            )
+        if AxisName.JUDGE in gated and asked.judge is None:
+            raise UsageError("`judge` may fail the gate, and none is configured", hint="set DEMUR_JUDGE_URL")
+        if AxisName.JUDGE in gated and not asked.rubrics:
+            raise UsageError("`judge` may fail the gate, and there is no rubric", hint="name one: --rubric NAME")
     return gated
-
-
-def _refuse_unarmed(asked: AxesSettings, gated: Sequence[AxisName]) -> None:
-    if AxisName.RULES in gated and not asked.rules:
-        raise UsageError("`rules` may fail the gate, and there is no rule", hint="name a file of them: --rules FILE")
-    if AxisName.JUDGE in gated and asked.judge is None:
-        raise UsageError("`judge` may fail the gate, and none is configured", hint="set DEMUR_JUDGE_URL")
-    if AxisName.JUDGE in gated and not asked.rubrics:
-        raise UsageError("`judge` may fail the gate, and there is no rubric", hint="name one: --rubric NAME")
 
 
 _ORDER = tuple(Severity)

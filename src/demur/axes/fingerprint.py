@@ -94,7 +94,12 @@ def fingerprint_shift(
     )
     scale = np.sqrt((sums**2).sum(axis=0))
     units = sums / np.where(scale > 0, scale, 1.0)
-    white = units @ _root_of_inverse(units)
+    # The inverse root of the shrunk scatter of columns that have length 1 (or 0: then it is left alone).
+    many = units.shape[1]
+    weight = many / (many + max(1, len(units)))
+    value, vector = np.linalg.eigh((1 - weight) * (units.T @ units) + weight * np.eye(many))
+    root: _Floats = vector / np.sqrt(value)
+    white = units @ root
     total, single = _flip_tests(units, white, seed=seed)
     t_squared = float((white.sum(axis=0) ** 2).sum())
     dimensions = tuple(
@@ -110,16 +115,12 @@ def fingerprint_shift(
         )
         for j, name in enumerate(DIMENSIONS)
     )
-    return FingerprintShift(t_squared, _adjusted(t_squared, sums), total, len(moved), len(sums), dimensions)
-
-
-def _root_of_inverse(units: _Floats) -> _Floats:
-    """Return the inverse root of the shrunk scatter of columns that have length 1 (or 0: then it is left alone)."""
-    many = units.shape[1]
-    weight = many / (many + max(1, len(units)))
-    value, vector = np.linalg.eigh((1 - weight) * (units.T @ units) + weight * np.eye(many))
-    root: _Floats = vector / np.sqrt(value)
-    return root
+    # T²/n less what chance alone gives, as R² is adjusted for its predictors; 0 where nothing is left.
+    moving = int((sums != 0).any(axis=0).sum())
+    chance = moving / max(len(sums), moving + 1)
+    share = min(1.0, t_squared / max(1, len(sums)))
+    adjusted = max(0.0, (share - chance) / (1 - chance))
+    return FingerprintShift(t_squared, adjusted, total, len(moved), len(sums), dimensions)
 
 
 def _flip_tests(units: _Floats, white: _Floats, *, seed: int) -> tuple[float, tuple[_Floats, _Floats]]:
@@ -147,14 +148,6 @@ def _flip_tests(units: _Floats, white: _Floats, *, seed: int) -> tuple[float, tu
 def _kept_signs(rng: np.random.Generator, rows: int, columns: int) -> _Floats:
     bits = np.unpackbits(np.frombuffer(rng.bytes(-(-rows * columns // 8)), dtype=np.uint8), count=rows * columns)
     return bits.reshape(rows, columns).astype(np.float64)
-
-
-def _adjusted(t_squared: float, sums: _Floats) -> float:
-    """Return T²/n less what chance alone gives, as R² is adjusted for its predictors; 0 where nothing is left."""
-    moving = int((sums != 0).any(axis=0).sum())
-    chance = moving / max(len(sums), moving + 1)
-    share = min(1.0, t_squared / max(1, len(sums)))
-    return max(0.0, (share - chance) / (1 - chance))
 
 
 def _mean(values: _Floats) -> float:

@@ -55,7 +55,10 @@ def judge_rubric(
     pairwise = rubric.mode is RubricMode.PAIRWISE
     sides, turned = _judged_places(pairs, asking) if pairwise else (_judged_alone(pairs, asking), 0)
     if not any(before and after for before, after in sides):
-        return (_absent(rubric, asking.why or _TURNED),)
+        absent = AbsentAxis(
+            AxisName.JUDGE, f"judge/{rubric.name}", f"the judge gave no verdict that counts: {(asking.why or _TURNED)}"
+        )
+        return (absent,)
     bad = [_WORSE] if pairwise else [label.name for label in rubric.labels if label.bad]
     people = _People(human, alpha, by_pair=pairwise)
     results = []
@@ -97,14 +100,11 @@ def _judged_places(pairs: AxisPairs, asking: RubricAsking) -> tuple[list[Sides],
                 turned += 1
                 sides.append((None, None))
             else:
-                sides.append(_by_side(plain))
+                words = (_WORSE if plain.label == at else _SAME for at in ("first_worse", "second_worse"))
+                first, second = (RubricVerdict(word, plain.reason) for word in words)
+                by_side = first, second
+                sides.append(by_side)
     return sides, turned
-
-
-def _by_side(verdict: RubricVerdict) -> Sides:
-    words = (_WORSE if verdict.label == at else _SAME for at in ("first_worse", "second_worse"))
-    first, second = (RubricVerdict(word, verdict.reason) for word in words)
-    return first, second
 
 
 def _texts_in_turn(pairs: AxisPairs) -> Iterator[list[tuple[ShownTexts, ShownTexts]]]:
@@ -190,10 +190,6 @@ class _People:
         what = "pairs" if self.by_pair else "answers"
         ends = f"{share.interval.low:.3f} to {share.interval.high:.3f}, {len(told):,} {what}"
         return AxisDetail(_AGREEMENT, share.value, ends)
-
-
-def _absent(rubric: Rubric, why: str) -> AbsentAxis:
-    return AbsentAxis(AxisName.JUDGE, f"judge/{rubric.name}", f"the judge gave no verdict that counts: {why}")
 
 
 def _score_details(rubric: Rubric, sides: Sequence[Sides]) -> tuple[AxisDetail, ...]:

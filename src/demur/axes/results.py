@@ -107,6 +107,10 @@ def rate_result(  # noqa: PLR0913 - all but the rows are keywords with defaults
         AxisFlag.MISSING: bool(missing.total + lost),
     }
     bounds = paired_bounds(counts, missing)
+    first, keys = worse is not Direction.DECREASE, rows.names.keys
+    flipped = np.flatnonzero(rows.baseline != rows.candidate).tolist()
+    chosen = nsmallest(max(0, show), flipped, key=lambda i: (bool(rows.candidate[i]) is not first, keys[i], i))
+    flip_evidence = shown_evidence([(keys[i], rows.sentence(i)) for i in chosen], show)
     return AxisResult(
         axis,
         name,
@@ -122,7 +126,7 @@ def rate_result(  # noqa: PLR0913 - all but the rows are keywords with defaults
         worse=worse,
         missing=missing.total + lost,
         flags=(*rate_flags(counts.n, low, high), *(flag for flag, up in raised.items() if up)),
-        evidence=_flip_evidence(rows, worse, show),
+        evidence=flip_evidence,
         details=(*(() if bounds is None else _bound_details(bounds)), *cluster_details(rows.names)),
     )
 
@@ -146,6 +150,12 @@ def value_result(
         AxisFlag.ZERO_BASELINE: shift.baseline == 0,
         AxisFlag.MISSING: lost > 0,
     }
+    # The pairs that moved as the median did (or most pairs, where it stayed), the largest moves first.
+    fell = (shift.difference or shift.higher - shift.lower) < 0
+    keys, before, after = rows.names.keys, rows.baseline, rows.candidate
+    moved = before - after if fell else after - before
+    chosen = nsmallest(max(0, show), np.flatnonzero(moved > 0).tolist(), key=lambda i: (-moved[i], keys[i], i))
+    value_evidence = shown_evidence([(keys[i], f"{before[i]:,.6g} → {after[i]:,.6g} {unit}") for i in chosen], show)
     return AxisResult(
         axis,
         str(axis),
@@ -161,7 +171,7 @@ def value_result(
         worse=Direction.INCREASE,
         missing=lost,
         flags=(*rate_flags(shift.n, low, high), *(flag for flag, up in raised.items() if up)),
-        evidence=_value_evidence(rows, unit, show, fell=(shift.difference or shift.higher - shift.lower) < 0),
+        evidence=value_evidence,
         details=(
             AxisDetail("pairs higher", float(shift.higher)),
             AxisDetail("pairs lower", float(shift.lower)),
@@ -202,21 +212,6 @@ def _row_clusters(rows: RateRows) -> tuple[ClusterSum, ...]:
     """Return the histogram of clusters, empty where every pair is alone."""
     known, where = np.unique(rows.names.cluster, return_inverse=True)
     return () if len(known) == len(rows.baseline) else cluster_sums(rows.moved, where.reshape(-1))
-
-
-def _flip_evidence(rows: RateRows, worse: Direction, show: int) -> tuple[AxisEvidence, ...]:
-    first, keys = worse is not Direction.DECREASE, rows.names.keys
-    flipped = np.flatnonzero(rows.baseline != rows.candidate).tolist()
-    chosen = nsmallest(max(0, show), flipped, key=lambda i: (bool(rows.candidate[i]) is not first, keys[i], i))
-    return shown_evidence([(keys[i], rows.sentence(i)) for i in chosen], show)
-
-
-def _value_evidence(rows: ValueRows, unit: AxisUnit, show: int, *, fell: bool) -> tuple[AxisEvidence, ...]:
-    """Return the pairs that moved as the median did (or most pairs, where it stayed), the largest moves first."""
-    keys, before, after = rows.names.keys, rows.baseline, rows.candidate
-    moved = before - after if fell else after - before
-    chosen = nsmallest(max(0, show), np.flatnonzero(moved > 0).tolist(), key=lambda i: (-moved[i], keys[i], i))
-    return shown_evidence([(keys[i], f"{before[i]:,.6g} → {after[i]:,.6g} {unit}") for i in chosen], show)
 
 
 def _bound_details(bounds: tuple[float, float]) -> tuple[AxisDetail, ...]:

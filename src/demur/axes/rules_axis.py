@@ -70,7 +70,10 @@ def rule_result(pairs: AxisPairs, place: int, rule: TraceRule, *, alpha: float, 
         return AbsentAxis(AxisName.RULES, name, "the rule applies to no pair")
     before, after = ([side[i] for i in applies] for side in sides)
     checked = _Checked(rule, whole.names, [units[i] for i in applies], before, after)
-    rows = RateRows(_names_of(checked), _broken_in(checked.before), _broken_in(checked.after), checked.sentence)
+    # Pairs stand before rows without a counterpart, and the session counts together with what its pairs do.
+    first = np.array([min(*before, *after) for before, after in checked.units], dtype=np.int64)
+    names = checked.names.only(first, [checked.blamed(unit) for unit in range(len(checked.units))])
+    rows = RateRows(names, _broken_in(checked.before), _broken_in(checked.after), checked.sentence)
     lost = len(pairs.torn) + pairs.failed_alone if by_session else pairs.failed
     result = rate_result(AxisName.RULES, name, rows, lost=lost, alpha=alpha, show=show)
     told = AxisDetail("did not apply", float(len(units) - len(applies)))
@@ -93,12 +96,6 @@ def _findings(rule: TraceRule, place: int, side: MeasuredRows, units: Sequence[S
             known[seen] = check_sights(rule, [s for i in unit if (s := sights[kinds[i]]) is not None])
         found.append(known[seen])
     return found
-
-
-def _names_of(checked: _Checked) -> PairNames:
-    # Pairs stand before rows without a counterpart, and the session counts together with what its pairs do.
-    first = np.array([min(*before, *after) for before, after in checked.units], dtype=np.int64)
-    return checked.names.only(first, [checked.blamed(unit) for unit in range(len(checked.units))])
 
 
 def _broken_in(found: Sequence[RuleFinding]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

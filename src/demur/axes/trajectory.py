@@ -154,7 +154,9 @@ def trajectory_result(
     # A session goes by the name of its first pair.
     names = pairs.names if units is None else pairs.names.only(np.array([unit[0] for unit in units], dtype=np.int64))
     sides = _unit_kinds(pairs, units)
-    edits = _edits_of(pairs, sides)
+    # The edits of each unit; those of equal kinds are worked out once.
+    known = {both: call_edits(*(_calls_of(pairs, kinds) for kinds in both)) for both in set(sides)}
+    edits = [known[both] for both in sides]
     summary = trajectory_summary(edits, names.cluster.tolist(), alpha=alpha)
     above = max(0.0, summary.share - floor)
     low, high = (max(0.0, end - floor) for end in (summary.interval.low, summary.interval.high))
@@ -204,12 +206,6 @@ def _unit_kinds(pairs: AxisPairs, units: Sequence[Sequence[int]] | None) -> list
     if units is None:
         return [((b,), (c,)) for b, c in zip(before, after, strict=True)]
     return [(tuple(before[i] for i in unit), tuple(after[i] for i in unit)) for unit in units]
-
-
-def _edits_of(pairs: AxisPairs, sides: Sequence[tuple[Kinds, Kinds]]) -> list[CallEdits]:
-    """Return the edits of each unit; those of equal kinds are worked out once."""
-    known = {both: call_edits(*(_calls_of(pairs, kinds) for kinds in both)) for both in set(sides)}
-    return [known[both] for both in sides]
 
 
 def _calls_of(pairs: AxisPairs, kinds: Kinds) -> list[ToolCall]:

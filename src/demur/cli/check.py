@@ -98,7 +98,9 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(
             f"`{', '.join(sorted(args.fail_on))}` can never be met", hint=f"choose from {', '.join(possible)}"
         )
-    judge = _judge(args)
+    if args.threshold and args.prompt:
+        raise UsageError("`--threshold` is for the learned detector", hint="drop it, or `--prompt`")
+    judge = None if args.prompt else judge_of_flags(args)
     asked = prompt_judge_of_pack(pack_of_flag(args.pack)) if args.prompt and args.pack else None
     show = JsonOutput() if args.json else TextOutput(whole=args.whole)
     counts: Counter[str] = Counter()
@@ -115,13 +117,6 @@ def run(args: argparse.Namespace) -> int:
     if bad:
         return 2
     return 1 if any(counts[word] for word in args.fail_on) else 0
-
-
-def _judge(args: argparse.Namespace) -> TextJudge | None:
-    """Return the judge that the flags ask for, None for the default."""
-    if args.threshold and args.prompt:
-        raise UsageError("`--threshold` is for the learned detector", hint="drop it, or `--prompt`")
-    return None if args.prompt else judge_of_flags(args)
 
 
 def _judged(item: Item, content: str | Exchange, judge: TextJudge | None) -> JudgedItem:

@@ -73,15 +73,6 @@ def parser(only: str | None = None) -> argparse.ArgumentParser:
     return top
 
 
-def _prepare_output() -> None:
-    """Make printing safe: a closed output is nowhere, and a narrow encoding shows what it can."""
-    if sys.stdout is None:
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 — lives as long as the process
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")
-
-
 def _end_in_order(number: int, _frame: object) -> NoReturn:
     """Leave by way of every `with` on the stack, so that no process and no temporary folder stays behind."""
     raise SystemExit(128 + number)
@@ -113,7 +104,12 @@ def _parsed(given: list[str]) -> argparse.Namespace:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Return the exit code of one call."""
-    _prepare_output()
+    # Make printing safe: a closed output is nowhere, and a narrow encoding shows what it can.
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 — lives as long as the process
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     _prepare_signals()
     given = list(sys.argv[1:] if argv is None else argv)
     args = _parsed(given)

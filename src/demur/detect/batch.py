@@ -107,7 +107,10 @@ def classify_batch(
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError) as exc:
         raise UsageError(f"column `{name}` is no text", hint="name another with column=") from exc
     judge = judge or BatchJudge()
-    rows = _with_signals(texts, _said(batch, texts, judge.judge), judge)
+    said = _said(batch, texts, judge.judge)
+    wanted = [i for i, text in enumerate(texts) if said[i] is None and text and text.strip()]
+    judged = dict(zip(wanted, judge.texts([texts[i] or "" for i in wanted]), strict=True))
+    rows = [said[i] or judged.get(i) or _without_text(text) for i, text in enumerate(texts)]
     schema = pa.schema(
         [("outcome", pa.string()), ("score", pa.float64()), ("reason", pa.string()), ("cause", pa.string())]
     )
@@ -129,12 +132,6 @@ def _said(batch: pa.RecordBatch, texts: Sequence[str | None], judge: TextJudge |
             if verdict.cause is not Cause.TEXT:
                 found[i] = (verdict.outcome, verdict.score, verdict.reason, verdict.cause)
     return found
-
-
-def _with_signals(texts: Sequence[str | None], said: Sequence[Row | None], judge: BatchJudge) -> list[Row]:
-    wanted = [i for i, text in enumerate(texts) if said[i] is None and text and text.strip()]
-    judged = dict(zip(wanted, judge.texts([texts[i] or "" for i in wanted]), strict=True))
-    return [said[i] or judged.get(i) or _without_text(text) for i, text in enumerate(texts)]
 
 
 def _without_text(text: str | None) -> Row:

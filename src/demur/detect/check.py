@@ -61,7 +61,15 @@ def classify_text(response: Response | None, *, judge: TextJudge | None = None) 
         return Verdict(Outcome.FAILED, 0.0, None, Cause.PROVIDER_ERROR), ""
     judge = judge or default_judge()
     choices: tuple[Choice | None, ...] = response.choices or (None,)
-    return _together([_classify_choice(response, choice, judge) for choice in choices])
+    judged = [_classify_choice(response, choice, judge) for choice in choices]
+    if len(judged) == 1:
+        return judged[0]
+    abstained = [(verdict, text) for verdict, text in judged if verdict.abstained]
+    if not abstained or len(abstained) == len(judged):
+        return judged[0]
+    verdict, text = abstained[0]
+    signals = tuple(dict.fromkeys(s for v, _ in judged for s in v.signals))
+    return replace(verdict, outcome=Outcome.PARTIAL, signals=signals), text
 
 
 def judge_text(text: str, judge: TextJudge) -> Verdict:
@@ -86,18 +94,6 @@ def _classify_choice(response: Response, choice: Choice | None, judge: TextJudge
         said = judge.judge(refusal_text(choice) or text)
         return replace(structural, reason=said.reason or structural.reason), shown
     return structural, shown
-
-
-def _together(judged: list[tuple[Verdict, str]]) -> tuple[Verdict, str]:
-    """Return one verdict for all choices of a response, with the text of the choice that decided."""
-    if len(judged) == 1:
-        return judged[0]
-    abstained = [(verdict, text) for verdict, text in judged if verdict.abstained]
-    if not abstained or len(abstained) == len(judged):
-        return judged[0]
-    verdict, text = abstained[0]
-    signals = tuple(dict.fromkeys(s for v, _ in judged for s in v.signals))
-    return replace(verdict, outcome=Outcome.PARTIAL, signals=signals), text
 
 
 _CARRIED = 400

@@ -141,7 +141,8 @@ def contains_any(text: str, patterns: Iterable[str]) -> bool:
 def find_substrings(text: str, phrases: Iterable[tuple[str, str]], *, pack: str) -> tuple[Finding, ...]:
     """Return the first hit of each (phrase, category) in the text, with its span in the original."""
     lower = text.lower()
-    back = None if len(lower) == len(text) else _offsets_of_lower(text)
+    # The original offset of each character of `text.lower()`: a few capitals lower to two characters.
+    back = None if len(lower) == len(text) else [i for i, char in enumerate(text) for _ in char.lower()]
     found = []
     for phrase, category in phrases:
         at = lower.find(phrase)
@@ -150,11 +151,6 @@ def find_substrings(text: str, phrases: Iterable[tuple[str, str]], *, pack: str)
             span = Span(at, end) if back is None else Span(back[at], back[end - 1] + 1)
             found.append(Finding(f"{pack}:{phrase}", category, 1.0, span))
     return tuple(found)
-
-
-def _offsets_of_lower(text: str) -> list[int]:
-    """Return the original offset of each character of `text.lower()`: a few capitals lower to two characters."""
-    return [i for i, char in enumerate(text) for _ in char.lower()]
 
 
 _UNSPACED_FROM = "\u0e00"

@@ -114,7 +114,16 @@ def _cluster_columns(clusters: Sequence[ClusterSum]) -> _ClusterColumns:
 
 def _tilted_tails(size: _Ints, count: _Ints, observed: int) -> float:
     """Return P(|S| > observed) + P(S = observed) for S = Σ ± size, where 0 < observed < Σ size."""
-    tilt = _tilt(size, count, observed)
+
+    # The θ at which the tilted sum has its mean, Σ size tanh(θ size), at `observed`; any θ > 0 would be
+    # exact.
+    def short(theta: float) -> bool:
+        return float((size * np.tanh(theta * size)) @ count) < observed
+
+    high = observed / float(size**2 @ count)
+    while short(high):
+        high *= 2
+    tilt = boundary(short, high / 2 if short(high / 2) else 0.0, high)
     x = tilt * size
     # log cosh x, without the overflow of cosh.
     cumulant = float((x + np.log1p(np.exp(-2 * x)) - math.log(2)) @ count)
@@ -123,25 +132,19 @@ def _tilted_tails(size: _Ints, count: _Ints, observed: int) -> float:
     reach = min(int(size @ count), math.ceil(_SPREADS * spread) + 2 * _SPREADS * int(size.max()))
     window = 1 << reach.bit_length()
     if window * len(size) > _MOST_WORK:
-        return _saddlepoint_tails(math.sqrt(max(0.0, 2 * (tilt * observed - cumulant))), tilt * spread)
+        # Both tails by Lugannani and Rice (1980); next to the mean, where it is 0/0, 1.
+        w = math.sqrt(max(0.0, 2 * (tilt * observed - cumulant)))
+        u = tilt * spread
+        if w < 1e-4 or u <= 0:  # noqa: PLR2004 - there p is 1 to four digits
+            return 1.0
+        density = math.exp(-w * w / 2) / math.sqrt(2 * math.pi)
+        return math.erfc(w / math.sqrt(2)) + 2 * density * (1 / u - 1 / w)
     chances = _tilted_chances(size, count, observed, tilt=tilt, window=window)
     # S keeps the parity of its terms: the next value is two further. Past its largest value the far negative ones begin.
     above = min(window // 2, (int(size @ count) - observed) // 2 + 1)
     weights = 2 * np.exp(-2 * tilt * np.arange(above))
     weights[0] = 1.0
     return math.exp(cumulant - tilt * observed) * max(0.0, float(weights @ chances[:above]))
-
-
-def _tilt(size: _Ints, count: _Ints, observed: int) -> float:
-    """Return the θ at which the tilted sum has its mean, Σ size tanh(θ size), at `observed`; any θ > 0 would be exact."""
-
-    def short(theta: float) -> bool:
-        return float((size * np.tanh(theta * size)) @ count) < observed
-
-    high = observed / float(size**2 @ count)
-    while short(high):
-        high *= 2
-    return boundary(short, high / 2 if short(high / 2) else 0.0, high)
 
 
 def _tilted_chances(size: _Ints, count: _Ints, observed: int, *, tilt: float, window: int) -> npt.NDArray[np.float64]:
@@ -157,11 +160,3 @@ def _tilted_chances(size: _Ints, count: _Ints, observed: int, *, tilt: float, wi
             log_size += times / 2 * np.log1p(-(sine**2) * (1 - lean**2))
         phase += times * np.arctan2(sine * lean, np.cos(angle))
     return np.fft.fft(np.exp(log_size) * np.exp(1j * phase)).real / window
-
-
-def _saddlepoint_tails(w: float, u: float) -> float:
-    """Return both tails by Lugannani and Rice (1980); next to the mean, where it is 0/0, 1."""
-    if w < 1e-4 or u <= 0:  # noqa: PLR2004 - there p is 1 to four digits
-        return 1.0
-    density = math.exp(-w * w / 2) / math.sqrt(2 * math.pi)
-    return math.erfc(w / math.sqrt(2)) + 2 * density * (1 / u - 1 / w)

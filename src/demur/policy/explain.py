@@ -129,24 +129,21 @@ def _view(rule: Rule, context: Mapping[str, object], *, fired: bool) -> RuleView
     held: frozenset[str] = frozenset()
     if leaves:
         engine = RuleEngine({f"p{index}": predicate_tree(leaf) for index, leaf in enumerate(leaves)})
-        held = engine.ask(_cedar_request(context), parents=cast("list[str]", context.get("labels", []))).held
+        kinds = (("principal", "Session"), ("action", "Action"), ("resource", "Model"))
+        extras = cast("Mapping[str, object]", context.get("extras", _EMPTY))
+        inner = {
+            **extras,
+            "claims": context["claims"],
+            "invalid": sorted(cast("Mapping[str, str]", context.get("errors", _EMPTY))),
+        }
+        cedar_request = {**{part: {"type": kind, "id": context[part]} for part, kind in kinds}, "context": inner}
+        held = engine.ask(cedar_request, parents=cast("list[str]", context.get("labels", []))).held
     values = claim_values(context)
     predicates = tuple(
         PredicateView(said(leaf), f"p{index}" in held, tuple((n, values.get(n)) for n in sorted(claims_read(leaf))))
         for index, leaf in enumerate(leaves)
     )
     return RuleView(rule.id, rule.effect, rule.place, rule.reason, fired, predicates)
-
-
-def _cedar_request(context: Mapping[str, object]) -> dict[str, object]:
-    kinds = (("principal", "Session"), ("action", "Action"), ("resource", "Model"))
-    extras = cast("Mapping[str, object]", context.get("extras", _EMPTY))
-    inner = {
-        **extras,
-        "claims": context["claims"],
-        "invalid": sorted(cast("Mapping[str, str]", context.get("errors", _EMPTY))),
-    }
-    return {**{part: {"type": kind, "id": context[part]} for part, kind in kinds}, "context": inner}
 
 
 def _near(gate: PolicyGate, rule: Rule, context: Mapping[str, object], margin: Decimal) -> list[NearMiss]:

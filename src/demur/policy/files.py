@@ -271,7 +271,13 @@ def _records(line: bytes, gate: PolicyGate, *, source: str, number: int) -> Iter
     try:
         row = json.loads(line)
         if isinstance(row, dict) and "envelope" in row:
-            yield from _sealed_rows(line, gate, place=place)
+            # The phases of an exported passport, as they were sealed: the readable part leaves out what its frame
+            # tells.
+            entry = open_sealed(bytes(msgspec.json.decode(line, type=_ExportedLine).envelope)).entry
+            for phase in entry.phases if isinstance(entry, Passport) else ():
+                context = json.loads(phase.context)
+                gate.replay(context)
+                yield RecordedDecision(place, context, phase.decision.effect)
             return
         for held in _phase_rows(row):
             yield _recorded_row(held, gate, place=place)
@@ -285,15 +291,6 @@ def _records(line: bytes, gate: PolicyGate, *, source: str, number: int) -> Iter
 
 class _ExportedLine(msgspec.Struct):
     envelope: msgspec.Raw
-
-
-def _sealed_rows(line: bytes, gate: PolicyGate, *, place: str) -> Iterator[RecordedDecision]:
-    """Yield the phases of an exported passport, as they were sealed: the readable part leaves out what its frame tells."""
-    entry = open_sealed(bytes(msgspec.json.decode(line, type=_ExportedLine).envelope)).entry
-    for phase in entry.phases if isinstance(entry, Passport) else ():
-        context = json.loads(phase.context)
-        gate.replay(context)
-        yield RecordedDecision(place, context, phase.decision.effect)
 
 
 def _phase_rows(row: object) -> list[dict[str, Any]]:

@@ -108,9 +108,10 @@ def load_gate(
     """Return the gate of a policy set; raise `PolicyError` where a text is not sound or no rule is in it."""
     if default not in ("allow", "deny"):
         raise UsageError(f"`{default}` is no default", hint="choose allow or deny")
-    return PolicyGate(
-        rules_of(sources), default=default, vocabulary=vocabulary, digest=_policy_digest(sources, default)
-    )
+    texts = [source.text.replace("\r\n", "\n") for source in sources]
+    facts = {"default": default, "dialect": _DIALECT_VERSION, "sources": texts}
+    policy_digest = sha256(msgspec.json.encode(facts, order="sorted")).hexdigest()
+    return PolicyGate(rules_of(sources), default=default, vocabulary=vocabulary, digest=policy_digest)
 
 
 class PolicyGate:
@@ -202,7 +203,9 @@ class PolicyGate:
         return {effect: frozenset(read) for effect, read in names.items()}
 
     def _in_phase(self, phase: Phase) -> _InPhase:
-        needed = sorted(_needed_in(self.rules, phase))
+        # The claims that the rules of a phase read; one whose scope names another phase can never fire in
+        # this one.
+        needed = sorted(frozenset(name for rule in self.rules if phase in rule.phases for name in rule.reads))
         doubtful = [name for name in needed if name in self._private or name not in self._declared]
         return _InPhase(phase.value, tuple(needed), tuple(doubtful))
 
@@ -226,7 +229,12 @@ class PolicyGate:
         errors = {flat_name(name): _unicode(why) for name, why in ask.unsound.items()} if ask.unsound else {}
         quoted: set[str] = set()
         declared, private = self._declared, self._private
-        for claim in _stated(ask.claims):
+        stated = (
+            ask.claims
+            if isinstance(ask.claims, tuple)
+            else [_Unlabelled(name, value) for name, value in ask.claims.items()]
+        )
+        for claim in stated:
             name, value = flat_name(claim.name), claim.value
             if claim.sensitive:
                 quoted.add(name)
@@ -300,17 +308,8 @@ class PolicyGate:
         return Decision(effect, _strongest_first(named), tuple(said))
 
 
-def _needed_in(rules: Iterable[Rule], phase: Phase) -> frozenset[str]:
-    """Return the claims that the rules of a phase read; one whose scope names another phase can never fire in this one."""
-    return frozenset(name for rule in rules if phase in rule.phases for name in rule.reads)
-
-
 def _strongest_first(rules: Iterable[FiredRule]) -> tuple[FiredRule, ...]:
     return tuple(sorted(rules, key=lambda rule: -rule.effect))
-
-
-def _stated(given: tuple[Claim, ...] | Mapping[str, ClaimValue]) -> Iterable[Claim | _Unlabelled]:
-    return given if isinstance(given, tuple) else [_Unlabelled(name, value) for name, value in given.items()]
 
 
 def _checked(made: _Recorded) -> _Recorded:
@@ -340,10 +339,3 @@ def _extras(given: Mapping[str, Extra]) -> dict[str, object]:
 def _unicode(text: str) -> str:
     """Return a text that JSON can carry: half a surrogate pair is written out, so that two such texts stay two."""
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
-
-
-def _policy_digest(sources: Iterable[PolicySource], default: Default) -> str:
-    """Return the digest of the texts, whatever their names and line ends, and of the settings that decide."""
-    texts = [source.text.replace("\r\n", "\n") for source in sources]
-    facts = {"default": default, "dialect": _DIALECT_VERSION, "sources": texts}
-    return sha256(msgspec.json.encode(facts, order="sorted")).hexdigest()

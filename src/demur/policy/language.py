@@ -240,7 +240,10 @@ def _edits_of(source: PolicySource, tokens: Sequence[Token]) -> Iterator[_Edit]:
         elif token.text == "annotation" and _is_mark(tokens, index - 1, "@"):
             yield from _annotation(source, tokens, index)
         elif token.text == "decimal" and token.kind is TokenKind.WORD:
-            _check_literal(source, tokens, index)
+            # Refuse `decimal("…")` with a text that Cedar would reject only while deciding.
+            called = _is_mark(tokens, index + 1, "(") and _is_mark(tokens, index + 3, ")")
+            if called and tokens[index + 2].kind is TokenKind.STRING:
+                _check_decimal(source, tokens[index + 2].text[1:-1], at=tokens[index + 2].start)
 
 
 def _decimal_edit(source: PolicySource, tokens: Sequence[Token], index: int) -> _Edit:
@@ -262,13 +265,6 @@ def _check_decimal(source: PolicySource, literal: str, *, at: int) -> None:
             raise source.error(f"`{literal}` is too large", at=at, hint=f"the limits are ±{MAX_DECIMAL}")
     if not _DECIMAL.fullmatch(literal):
         raise source.error(f"`{literal}` is no number that a policy can hold", at=at, hint=_NEAR_DECIMAL)
-
-
-def _check_literal(source: PolicySource, tokens: Sequence[Token], index: int) -> None:
-    """Refuse `decimal("…")` with a text that Cedar would reject only while deciding."""
-    called = _is_mark(tokens, index + 1, "(") and _is_mark(tokens, index + 3, ")")
-    if called and tokens[index + 2].kind is TokenKind.STRING:
-        _check_decimal(source, tokens[index + 2].text[1:-1], at=tokens[index + 2].start)
 
 
 def _annotation(source: PolicySource, tokens: Sequence[Token], index: int) -> Iterator[_Edit]:

@@ -92,7 +92,7 @@ def _errors(rule: Rule, vocabulary: Vocabulary, schema: str) -> Iterator[PolicyP
         hint = f"did you mean `{near}`?" if near else "declare it in the vocabulary"
         yield _error(rule, f"nobody states the claim `{name}`", hint)
     yield from _scope_errors(rule)
-    if not unknown and not extras_read(rule.tree.clauses) and _scope_is_known(rule):
+    if not unknown and not extras_read(rule.tree.clauses) and (next(_scope_errors(rule), None) is None):
         for said in validate(rule.tree, schema):
             yield _error(rule, said.splitlines()[0])
 
@@ -105,10 +105,6 @@ def _scope_errors(rule: Rule) -> Iterator[PolicyProblem]:
             yield _error(rule, f"no action is called `{uid.id}`", hint)
         elif str(uid.type) not in ("Action", "Session", "Model", "Label"):
             yield _error(rule, f"nothing here is a `{uid.type}`", "choose from Session, Model, Label, Action")
-
-
-def _scope_is_known(rule: Rule) -> bool:
-    return next(_scope_errors(rule), None) is None
 
 
 def _warnings(rule: Rule, vocabulary: Vocabulary) -> Iterator[PolicyProblem]:

@@ -139,11 +139,7 @@ def is_cedar_value(value: object) -> bool:
 def decimal_value(score: Decimal) -> dict[str, dict[str, str]]:
     """Return a score as Cedar's JSON writes a decimal: `0.8` as `0.8`, `1` as `1.0`."""
     text = f"{score.normalize() + 0:f}"
-    return _decimal_json(text if "." in text else f"{text}.0")
-
-
-def _decimal_json(digits: str) -> dict[str, dict[str, str]]:
-    return {"__extn": {"fn": "decimal", "arg": digits}}
+    return {"__extn": {"fn": "decimal", "arg": (text if "." in text else f"{text}.0")}}
 
 
 def _rounded_text(score: float) -> str | None:

@@ -63,13 +63,8 @@ def _by_script(start: str) -> str | None:
 
 
 def _by_small_words(start: str) -> str | None:
-    counted = sum(filter(None, map(_ONE_MORE.get, _words(start))))
+    words = start.encode().translate(_LETTERS).decode().split() if start.isascii() else _WORD.findall(start.casefold())
+    counted = sum(filter(None, map(_ONE_MORE.get, words)))
     counts = _COUNTS.unpack(counted.to_bytes(_COUNTS.size, "little"))
     *_, next_most, most = sorted(counts)
     return _LATIN[counts.index(most)] if most >= _LEAST_WORDS and most >= 2 * next_most else None
-
-
-def _words(start: str) -> list[str]:
-    if start.isascii():
-        return start.encode().translate(_LETTERS).decode().split()
-    return _WORD.findall(start.casefold())

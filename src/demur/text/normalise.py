@@ -76,7 +76,15 @@ def normalise(text: str, *, lines: bool = False) -> NormalText:
     if plain is None:
         done = _careful(common, lines=lines)
     elif "  " in plain:
-        done = rewrite(plain, _space_edits(plain))
+        # The edits that leave one space of each run: `str.find` skips the words faster than a pattern does.
+        edits: list[Edit] = []
+        run, find = _SPACES.match, plain.find
+        start = find("  ")
+        while start >= 0:
+            end = found.end() if (found := run(plain, start)) else start
+            edits.append((start, end, " "))
+            start = find("  ", end)
+        done = rewrite(plain, edits)
     else:
         return NormalText(text, plain)
     return NormalText(text, done.text, done.starts, done.ends)
@@ -111,18 +119,6 @@ def _plain_ascii(text: str, table: bytes) -> str | None:
         return None
     folded = text.encode("ascii").translate(table)
     return None if b"\0" in folded else folded.decode("ascii")
-
-
-def _space_edits(text: str) -> list[Edit]:
-    """Return the edits that leave one space of each run: `str.find` skips the words faster than a pattern does."""
-    edits: list[Edit] = []
-    run, find = _SPACES.match, text.find
-    start = find("  ")
-    while start >= 0:
-        end = found.end() if (found := run(text, start)) else start
-        edits.append((start, end, " "))
-        start = find("  ", end)
-    return edits
 
 
 def _careful(text: str, *, lines: bool) -> Rewritten:

@@ -122,7 +122,12 @@ def disguises(text: str) -> Iterator[tuple[str, list[Edit]]]:
         yield from _offered("escapes", escape_edits(text))
     if _RUN in raw.translate(_CODE):
         yield from _offered("base64", base64_edits(text))
-        yield from _offered("joined", _joined(text))
+        edits: list[Edit] = []
+        for run in _SOLID.finditer(text):
+            ends = sorted(run.start() + at for at in starts_of_words(run[0].lower(), strange_share=0.0) if at)
+            if _FEW_WORDS <= len(ends) + 1 <= len(run[0]) / _FEW_LETTERS:
+                edits += [(end - 1, end, text[end - 1] + " ") for end in ends]
+        yield from _offered("joined", edits)
     yield from scrambles(text, raw.lower())
 
 
@@ -159,20 +164,12 @@ def _spacing(text: str) -> list[Edit]:
         usual = min(marks, key=lambda mark: (len(mark), -marks[mark]))
         wide = {at for at, (start, end) in enumerate(gaps, 1) if text[start:end] != usual}
         letters = _GAP.sub("", chain[0]).lower().translate(_PLAIN_LETTERS)
-        starts = wide | _inner_starts(letters, [0, *sorted(wide), len(letters)])
+        # Where words begin inside the runs of a chain: between evenly spaced letters no gap says so.
+        inner_starts = {
+            start + at
+            for start, end in pairwise([0, *sorted(wide), len(letters)])
+            for at in starts_of_words(letters[start:end])
+        }
+        starts = wide | inner_starts
         edits += [(start, end, " " if at in starts else "") for at, (start, end) in enumerate(gaps, 1)]
     return edits
-
-
-def _joined(text: str) -> list[Edit]:
-    edits: list[Edit] = []
-    for run in _SOLID.finditer(text):
-        ends = sorted(run.start() + at for at in starts_of_words(run[0].lower(), strange_share=0.0) if at)
-        if _FEW_WORDS <= len(ends) + 1 <= len(run[0]) / _FEW_LETTERS:
-            edits += [(end - 1, end, text[end - 1] + " ") for end in ends]
-    return edits
-
-
-def _inner_starts(letters: str, bounds: list[int]) -> set[int]:
-    """Return where words begin inside the runs of a chain: between evenly spaced letters no gap says so."""
-    return {start + at for start, end in pairwise(bounds) for at in starts_of_words(letters[start:end])}

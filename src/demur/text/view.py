@@ -43,10 +43,6 @@ def view(text: str) -> str:
     """Return the view alone."""
     folded = fold(text, lines=True)
     plain = folded if folded.isascii() else _SYMBOL.sub(_plain, folded)
-    return _without_stars(plain)
-
-
-def _without_stars(plain: str) -> str:
     return _bulleted(plain).replace("*", "") if "*" in plain else plain
 
 

@@ -137,7 +137,14 @@ class JudgeClient:
 
     def ask_all(self, asks: Sequence[JudgeAsk], *, accepts: Callable[[JudgeAsk, str], bool]) -> list[JudgeReply]:
         """Return a reply for each question, in their order, several asked at once."""
-        pool = self._open_pool()
+        try:
+            from demur.http.pool import HttpPool, environment_proxy
+        except ModuleNotFoundError as exc:
+            raise UsageError("a judge needs `httptools`", hint="pip install 'demur[gateway]'") from exc
+        limit_s = self._endpoint.timeout_s
+        # The body has a clock of its own, see `_call`: headers may take as long again.
+        timeouts = UpstreamTimeouts(connect_s=limit_s, read_s=limit_s, total_s=3 * limit_s)
+        pool = HttpPool(self._endpoint.url, timeouts=timeouts, proxy=environment_proxy(self._endpoint.url))
         turns = asyncio.Semaphore(self._endpoint.at_once)
 
         async def ask_one(ask: JudgeAsk) -> JudgeReply:
@@ -158,16 +165,6 @@ class JudgeClient:
         with ThreadPoolExecutor(1) as thread:
             return thread.submit(lambda: asyncio.run(ask_every())).result()
 
-    def _open_pool(self) -> HttpPool:
-        try:
-            from demur.http.pool import HttpPool, environment_proxy
-        except ModuleNotFoundError as exc:
-            raise UsageError("a judge needs `httptools`", hint="pip install 'demur[gateway]'") from exc
-        limit_s = self._endpoint.timeout_s
-        # The body has a clock of its own, see `_call`: headers may take as long again.
-        timeouts = UpstreamTimeouts(connect_s=limit_s, read_s=limit_s, total_s=3 * limit_s)
-        return HttpPool(self._endpoint.url, timeouts=timeouts, proxy=environment_proxy(self._endpoint.url))
-
     def cost_of(self, input_tokens: int, output_tokens: int) -> float | None:
         """Return what tokens cost, None where a price is not set."""
         before, after = self._endpoint.price_input, self._endpoint.price_output
@@ -176,7 +173,8 @@ class JudgeClient:
         return (input_tokens * before + output_tokens * after) / _MILLION
 
     async def _reply(self, pool: HttpPool, ask: JudgeAsk, accepts: Callable[[JudgeAsk, str], bool]) -> JudgeReply:
-        key = self._key(ask)
+        named = [self._endpoint.kind, self._endpoint.url, self._endpoint.model, ask.system, ask.user]
+        key = sha256(json.dumps(named).encode()).hexdigest()
         kept = self._cache.get(key) if self._cache else None
         if kept is not None and accepts(ask, kept.text):
             return JudgeReply(kept.text, cached=True)
@@ -202,10 +200,6 @@ class JudgeClient:
         if self._lost_in_a_row >= self._endpoint.give_up_after and not self._hopeless:
             self._hopeless = f"{why}, {self._lost_in_a_row} questions in a row"
         return JudgeReply(None, why, False, calls, *spent)  # noqa: FBT003 - `cached`, by its place
-
-    def _key(self, ask: JudgeAsk) -> str:
-        named = [self._endpoint.kind, self._endpoint.url, self._endpoint.model, ask.system, ask.user]
-        return sha256(json.dumps(named).encode()).hexdigest()
 
     async def _call(self, pool: HttpPool, ask: JudgeAsk) -> _Got:
         body, latest = bytearray(), 0.0
@@ -254,11 +248,15 @@ def judge_from_environment(environ: Mapping[str, str]) -> JudgeClient | None:
     if said not in set(JudgeKind):
         raise UsageError(f"`{said}` is no kind of judge", hint="set DEMUR_JUDGE_KIND to openai or anthropic")
     folder = environ.get("DEMUR_JUDGE_CACHE", "")
+    name = environ.get("DEMUR_JUDGE_KEY_ENV", "").strip()
+    if name and not environ.get(name):
+        raise UsageError(f"`{name}` holds no key", hint="set it, or unset DEMUR_JUDGE_KEY_ENV")
+    key_named = environ[name] if name else ""
     endpoint = JudgeEndpoint(
         url.rstrip("/"),
         model,
         JudgeKind(said),
-        _key_named(environ),
+        key_named,
         price_input=_price(environ, "DEMUR_JUDGE_PRICE_INPUT"),
         price_output=_price(environ, "DEMUR_JUDGE_PRICE_OUTPUT"),
     )
@@ -271,13 +269,6 @@ def _failure(exc: UpstreamError) -> str:
         return "timed out"
     # Without the address, which the settings name, so that equal failures read alike.
     return "cut off" if isinstance(exc, UpstreamCutError) else exc.what.rpartition(": ")[2][:80]
-
-
-def _key_named(environ: Mapping[str, str]) -> str:
-    name = environ.get("DEMUR_JUDGE_KEY_ENV", "").strip()
-    if name and not environ.get(name):
-        raise UsageError(f"`{name}` holds no key", hint="set it, or unset DEMUR_JUDGE_KEY_ENV")
-    return environ[name] if name else ""
 
 
 def _price(environ: Mapping[str, str], name: str) -> float | None:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from demur.axes.rules.ltl import Formula
-    from demur.axes.rules.rule import Condition, RuleCheck, TraceRule
+    from demur.axes.rules.rule import RuleCheck, TraceRule
     from demur.axes.steps import Step
 
 __all__ = ["RuleFinding", "RuleOutcome", "RuleSight", "check_rule", "check_sights", "sights_of"]
@@ -109,9 +109,13 @@ def check_sights(rule: TraceRule, sights: Sequence[RuleSight]) -> RuleFinding:  
         return _NOT_APPLICABLE
     match rule.check:
         case IncludeText(texts, each=False):
-            return _included(texts, sights)
+            said = [any(sight.flags[i] for sight in sights) for i in range(len(texts))]
+            lacking = next((text for text, so in zip(texts, said, strict=True) if not so), None)
+            return _KEPT if lacking is None else _broken(len(sights) - 1, f"nowhere says `{lacking}`")
         case ToolCallsOrder(formula, why):
-            return _calls_kept(formula, why, sights)
+            places = [at for at, sight in enumerate(sights) for _ in sight.words]
+            kept, blamed = _calls_verdict(formula, tuple(word for sight in sights for word in sight.words))
+            return _KEPT if kept else _broken(places[blamed] if blamed is not None else len(sights) - 1, why)
         case StepFormula(formula, why):
             return _steps_kept(formula, why, sights)
         case MaxTurns(most):
@@ -134,7 +138,12 @@ def _broken(at: int, why: str) -> RuleFinding:
 
 
 def _sight(rule: TraceRule, looked: _Looked) -> RuleSight:  # noqa: PLR0911 - one a kind of check
-    meets, step = _meets_condition(rule.when, looked), looked.step
+    meets_condition = (
+        (not rule.when.prompt or any(_folded_once(text) in looked.prompt for text in rule.when.prompt))
+        and (not rule.when.called or any(call.name in rule.when.called for call in looked.step.calls))
+        and (rule.when.refused is None or rule.when.refused == looked.step.refused)
+    )
+    meets, step = meets_condition, looked.step
     match rule.check:
         case IncludeText(texts, each=False):
             return RuleSight(meets, flags=tuple(_folded_once(text) in looked.text for text in texts))
@@ -151,14 +160,6 @@ def _sight(rule: TraceRule, looked: _Looked) -> RuleSight:  # noqa: PLR0911 - on
             return RuleSight(meets, _wrong_by_itself(rule.check, looked) if asked else None, asked)
         case _:
             return RuleSight(meets, _wrong_by_itself(rule.check, looked))
-
-
-def _meets_condition(when: Condition, looked: _Looked) -> bool:
-    return (
-        (not when.prompt or any(_folded_once(text) in looked.prompt for text in when.prompt))
-        and (not when.called or any(call.name in when.called for call in looked.step.calls))
-        and (when.refused is None or when.refused == looked.step.refused)
-    )
 
 
 def _wrong_by_itself(check: RuleCheck, looked: _Looked) -> str | None:
@@ -234,12 +235,6 @@ def _each_kept(sights: Sequence[RuleSight]) -> RuleFinding:
     return next((_broken(at, sight.wrong) for at, sight in enumerate(sights) if sight.wrong is not None), _KEPT)
 
 
-def _included(texts: tuple[str, ...], sights: Sequence[RuleSight]) -> RuleFinding:
-    said = [any(sight.flags[i] for sight in sights) for i in range(len(texts))]
-    lacking = next((text for text, so in zip(texts, said, strict=True) if not so), None)
-    return _KEPT if lacking is None else _broken(len(sights) - 1, f"nowhere says `{lacking}`")
-
-
 def _few_tokens(most: int, sights: Sequence[RuleSight]) -> RuleFinding:
     if any(sight.tokens is None for sight in sights):
         return _NOT_APPLICABLE
@@ -261,12 +256,6 @@ def _consistent(sights: Sequence[RuleSight]) -> RuleFinding:
         if other is None
         else _broken(other[0], f"says `{other[1]}` after `{found[0][1]}` in turn {found[0][0] + 1}")
     )
-
-
-def _calls_kept(formula: Formula, why: str, sights: Sequence[RuleSight]) -> RuleFinding:
-    places = [at for at, sight in enumerate(sights) for _ in sight.words]
-    kept, blamed = _calls_verdict(formula, tuple(word for sight in sights for word in sight.words))
-    return _KEPT if kept else _broken(places[blamed] if blamed is not None else len(sights) - 1, why)
 
 
 # Most sessions call the same tools in the same order.

@@ -138,18 +138,16 @@ def _rule_of_row(row: _RuleRow) -> TraceRule:
         said = " and ".join(f"`{kind}`" for kind in kinds) or "none"
         raise ShapeError(f"rule `{row.name}`: one kind is needed, there is {said}", hint=f"one of {', '.join(_KINDS)}")
     try:
-        check, when = _rule_check(row, kinds[0]), _condition(row.when)
+        given = row.when
+        prompt, called = (_some(texts) if texts != () else () for texts in (given.prompt, given.called))
+        condition = Condition(prompt, called, given.refused)
+        check, when = _rule_check(row, kinds[0]), condition
     except InputError as exc:
         raise ShapeError(f"rule `{row.name}`: {exc.what}", hint=exc.hint) from exc
     except (DemurError, re.error) as exc:
         hint = exc.hint if isinstance(exc, DemurError) else "mend the pattern"
         raise ShapeError(f"rule `{row.name}`: {exc.what if isinstance(exc, DemurError) else exc}", hint=hint) from exc
     return TraceRule(row.name, check, row.scope, when)
-
-
-def _condition(given: _When) -> Condition:
-    prompt, called = (_some(texts) if texts != () else () for texts in (given.prompt, given.called))
-    return Condition(prompt, called, given.refused)
 
 
 def _rule_check(row: _RuleRow, kind: str) -> RuleCheck:  # noqa: PLR0911 - one a kind

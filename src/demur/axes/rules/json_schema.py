@@ -97,7 +97,10 @@ def _breaches(value: object, schema: Schema, path: str) -> Iterator[str]:
     if isinstance(value, dict):
         yield from _object_breaches(value, schema, path)
     elif isinstance(value, list):
-        yield from _list_breaches(value, schema, path)
+        if not schema.counts[0] <= len(value) <= schema.counts[1]:
+            yield f"{path} has {len(value)} items"
+        for i, item in enumerate(value if schema.items is not None else ()):
+            yield from _breaches(item, schema.items or Schema(), f"{path}[{i}]")
     else:
         yield from _scalar_breaches(value, schema, path)
     yield from _joined_breaches(value, schema, path)
@@ -131,13 +134,6 @@ def _object_breaches(value: dict[str, object], schema: Schema, path: str) -> Ite
         inner = known.get(name, schema.additional)
         if inner is not None:
             yield from _breaches(item, inner, f"{path}.{name}")
-
-
-def _list_breaches(value: list[object], schema: Schema, path: str) -> Iterator[str]:
-    if not schema.counts[0] <= len(value) <= schema.counts[1]:
-        yield f"{path} has {len(value)} items"
-    for i, item in enumerate(value if schema.items is not None else ()):
-        yield from _breaches(item, schema.items or Schema(), f"{path}[{i}]")
 
 
 def _scalar_breaches(value: object, schema: Schema, path: str) -> Iterator[str]:

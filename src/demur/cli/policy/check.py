@@ -53,17 +53,16 @@ def run_check(args: argparse.Namespace) -> int:
         ]
         print_json({"ok": not failed, "digest": gate.digest, "rules": _rules(gate), "problems": rows})
         return int(failed)
-    print_wrapped(_summary_of_rules(gate))
+    kinds = Counter(rule.effect for rule in gate.rules)
+    parts = ", ".join(f"{kinds[effect]} {effect.word}" for effect in sorted(kinds, reverse=True))
+    summary_of_rules = (
+        f"{counted(len(gate.rules), 'rule')} ({parts}), default {gate.default}, digest {gate.digest[:12]}"
+    )
+    print_wrapped(summary_of_rules)
     for problem in problems:
         print_wrapped(str(problem))
     print(f"{counted(errors, 'error')}, {counted(len(problems) - errors, 'warning')}")
     return int(failed)
-
-
-def _summary_of_rules(gate: PolicyGate) -> str:
-    kinds = Counter(rule.effect for rule in gate.rules)
-    parts = ", ".join(f"{kinds[effect]} {effect.word}" for effect in sorted(kinds, reverse=True))
-    return f"{counted(len(gate.rules), 'rule')} ({parts}), default {gate.default}, digest {gate.digest[:12]}"
 
 
 def _rules(gate: PolicyGate) -> list[dict[str, object]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
 
 from demur.cli.policy import backtest as policy_backtest
 from demur.cli.policy import check as policy_check
@@ -14,9 +13,6 @@ from demur.cli.policy.check import check_arguments, run_check
 from demur.cli.policy.explain import explain_arguments, run_explain
 from demur.cli.policy.test import run_test, test_arguments
 from demur.errors import UsageError
-
-if TYPE_CHECKING:
-    from demur.model.claim import Vocabulary
 
 __all__ = ["add_parser"]
 
@@ -72,12 +68,8 @@ def run(args: argparse.Namespace) -> int:
     except ModuleNotFoundError as exc:
         raise UsageError("policies need the Cedar engine", hint="pip install 'demur[gateway]'") from exc
     # Read once: what stands behind the name may be a pipe.
-    args.vocabulary = _vocabulary(args.vocabulary)
-    return _RUNS[args.step](args)
-
-
-def _vocabulary(name: str | None) -> Vocabulary:
     from demur.policy.files import read_vocabulary
     from demur.policy.vocabulary import SAFETY_VOCABULARY
 
-    return read_vocabulary(name) if name else SAFETY_VOCABULARY
+    args.vocabulary = read_vocabulary(args.vocabulary) if args.vocabulary else SAFETY_VOCABULARY
+    return _RUNS[args.step](args)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
 
-    from demur.policy.explain import Explanation, PredicateView
+    from demur.policy.explain import Explanation
     from demur.policy.gate import PolicyGate
 
 __all__ = ["EPILOG", "explain_arguments", "run_explain"]
@@ -133,13 +133,12 @@ def _show_explanation(explained: Explanation) -> None:
         reason = f": {view.reason}" if view.reason else ""
         print_wrapped(f"{'fired' if view.fired else 'silent':7} {view.effect.word:6} {view.id}{reason} ({view.place})")
         for predicate in view.predicates:
-            print_wrapped(_predicate_line(predicate), indent="        ")
+            values = ", ".join(
+                f"{name} is {value if value is not None else 'absent'}" for name, value in predicate.values
+            )
+            predicate_line = f"        {'yes' if predicate.held else 'no':3}  {predicate.text}  ({values})"
+            print_wrapped(predicate_line, indent="        ")
     for miss in explained.near:
         print_wrapped(
             f"near miss: {miss.rule} turns on {miss.threshold}, {miss.gap} away from {miss.value}: {miss.effect.word}"
         )
-
-
-def _predicate_line(view: PredicateView) -> str:
-    values = ", ".join(f"{name} is {value if value is not None else 'absent'}" for name, value in view.values)
-    return f"        {'yes' if view.held else 'no':3}  {view.text}  ({values})"

@@ -168,17 +168,13 @@ def prompt_text(prompt: object) -> str:
         return prompt.prompt
     body = plain(prompt)
     if isinstance(body, list):
-        body = _as_request(body)
+        # A list of turns as the request that they belong to: Gemini's have parts, all others content.
+        parts = any(isinstance(turn, dict) and "parts" in turn for turn in body)
+        body = {"contents" if parts else "messages": body}
     shape = shape_of_request(body)
     if shape is not None:
         return CODECS[shape].read_request(body).prompt
     raise ShapeError("unknown shape of a prompt", hint=f"expected a text, or a request of {', '.join(CODECS)}")
-
-
-def _as_request(turns: list[object]) -> dict[str, object]:
-    """Return a list of turns as the request that they belong to: Gemini's have parts, all others content."""
-    parts = any(isinstance(turn, dict) and "parts" in turn for turn in turns)
-    return {"contents" if parts else "messages": turns}
 
 
 def windows(normal: NormalText) -> Iterator[tuple[int, str]]:

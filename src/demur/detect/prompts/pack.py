@@ -112,10 +112,17 @@ def compile_pack(read: PackFile) -> PromptPack:
     members: dict[Phrase, list[int]] = {}
     for name, phrases in read.groups.items():
         for written in phrases:
-            members.setdefault(_phrase(written), []).append(groups[name])
+            text = written.strip("*")
+            phrase = Phrase(text, left=not written.startswith("*"), right=not written.endswith("*"))
+            members.setdefault(phrase, []).append(groups[name])
     frames: dict[int, tuple[Frame, ...]] = {}
     for frame in read.frames:
-        made = _frame(frame, groups)
+        missing = [name for name in frame.slots if name not in groups]
+        if missing or not frame.slots:
+            raise PackError(
+                f"frame `{frame.name}` of the pack has a slot that is no group: {', '.join(missing) or 'none at all'}"
+            )
+        made = Frame(frame.name, tuple(groups[name] for name in frame.slots), frame.gap)
         frames[made.slots[0]] = (*frames.get(made.slots[0], ()), made)
     return PromptPack(
         matcher=Matcher(tuple(members)),
@@ -142,17 +149,3 @@ def parse_prompt_pack(data: bytes) -> PackFile:
         return msgspec.json.decode(data, type=PackFile)
     except msgspec.DecodeError as exc:
         raise PackError(f"the pack for prompts cannot be read: {str(exc).lower()}") from exc
-
-
-def _phrase(written: str) -> Phrase:
-    text = written.strip("*")
-    return Phrase(text, left=not written.startswith("*"), right=not written.endswith("*"))
-
-
-def _frame(read: FrameFile, groups: Mapping[str, int]) -> Frame:
-    missing = [name for name in read.slots if name not in groups]
-    if missing or not read.slots:
-        raise PackError(
-            f"frame `{read.name}` of the pack has a slot that is no group: {', '.join(missing) or 'none at all'}"
-        )
-    return Frame(read.name, tuple(groups[name] for name in read.slots), read.gap)

@@ -110,7 +110,13 @@ class _Columns:
         self._zones()
         self._measure_sentences()
         self._find_items()
-        self._measure_order()
+        # Measure where refusals and turns are, and how much follows them.
+        last = np.full(self.count, -1)
+        last[self.row_of[self.refusing]] = self.within[self.refusing]
+        self.content_after_refusal = self._content(last + 1)
+        turns = self.roles["turn"][self.kinds] & (self.local > self.first_refusal[self.row])
+        self.turn_sentence = self._least(self.row[turns], self.within[self.sentence[turns]], NEVER)
+        self.content_after_turn = self._content(self.turn_sentence)
         for name, holds in cues(self).items():
             self.values[:, self.cue_base + _CUE[name]] = holds
         return self.values
@@ -231,15 +237,6 @@ class _Columns:
         self.strong_end = self._any_row(self.row_of[self.direct & near_end])
         self.content = self._content(np.zeros(self.count, dtype=np.int64))
         self.log_content = np.log1p(self.content) / 5 - 1
-
-    def _measure_order(self) -> None:
-        """Measure where refusals and turns are, and how much follows them."""
-        last = np.full(self.count, -1)
-        last[self.row_of[self.refusing]] = self.within[self.refusing]
-        self.content_after_refusal = self._content(last + 1)
-        turns = self.roles["turn"][self.kinds] & (self.local > self.first_refusal[self.row])
-        self.turn_sentence = self._least(self.row[turns], self.within[self.sentence[turns]], NEVER)
-        self.content_after_turn = self._content(self.turn_sentence)
 
     def _sum(self, per_sentence: NDArray[np.generic]) -> Floats:
         return np.asarray(np.bincount(self.row_of, weights=per_sentence, minlength=self.count), dtype=np.float64)

@@ -69,7 +69,10 @@ class RefusalDetector:
         features = self.reader.read(passage)
         linear = self.pack.bias + _weighed(self.pack.weights, features.values)
         score = self.probability(linear)
-        outcome = self.outcome(linear, score, self._partial(linear, features))
+        head = self.pack.partial
+        near = sum(map(mul, head.bands, bands(linear)))
+        partial = sigmoid(head.bias + near + _weighed(self.pack.partial_weights, features.values))
+        outcome = self.outcome(linear, score, partial)
         reason = reason_of(self.pack, features.values) if outcome in _DECLINING else None
         findings = self._findings(features, view, passage.start)
         return Verdict(outcome, score, reason, Cause.TEXT, findings)
@@ -91,11 +94,6 @@ class RefusalDetector:
         if linear > 0:
             return Outcome.PARTIAL if partial > head.instead_of_refused else Outcome.REFUSED
         return Outcome.PARTIAL if partial > head.instead_of_complied else Outcome.COMPLIED
-
-    def _partial(self, linear: float, features: Features) -> float:
-        head = self.pack.partial
-        near = sum(map(mul, head.bands, bands(linear)))
-        return sigmoid(head.bias + near + _weighed(self.pack.partial_weights, features.values))
 
     def _findings(self, features: Features, view: NormalText, start: int) -> tuple[Finding, ...]:
         """Return the phrases that moved the score, in the order of the text, then what the shape of the answer added.
