@@ -32,9 +32,9 @@ Ends in good order on Ctrl-C and SIGTERM.
 
 exit codes: 0 ended as told, 2 bad input or an address in use
 """
-_HIGHEST = 65_535
+_MAX_PORT = 65_535
 _TOKEN_BYTES = 24
-_LEAST_CHARS = 16
+_MIN_TOKEN_CHARS = 16
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -64,28 +64,27 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(args: argparse.Namespace) -> int:
     """Return the exit code of one call."""
-    token = _token_of(args)
+    if args.no_token and args.host not in _LOOPBACK:
+        hint = "listen at 127.0.0.1, or leave --no-token out"
+        raise UsageError(f"without a token, not at `{args.host}`", hint=hint)
+    token = None if args.no_token else login_token(args.token_env)
+
+    def announce(url: str) -> None:
+        # What follows the # never leaves the browser; the login page takes it from there.
+        print(f"dashboard at {url}/-/" + ("" if token is None else f"login#{token}"), flush=True)
+
     try:
         from demur.dashboard.app import DashboardSettings, serve_dashboard
         from demur.record.store.location import log_place
 
         place = log_place(args.store, args.folder)
+        # A store that cannot be read is told now, not by the first page.
         place.open(read_only=True).close()
         settings = DashboardSettings(token, texts=args.texts, replays=_policies_given(args))
-        serve_dashboard(place, settings, host=args.host, port=args.port, started=lambda url: _tell(url, token))
+        serve_dashboard(place, settings, host=args.host, port=args.port, started=announce)
     except ModuleNotFoundError as exc:
         raise UsageError(f"the dashboard needs `{exc.name}`", hint="pip install 'demur[gateway]'") from exc
     return 0
-
-
-def _token_of(args: argparse.Namespace) -> str | None:
-    if args.no_token:
-        if args.host not in _LOOPBACK:
-            raise UsageError(
-                f"without a token, not at `{args.host}`", hint="listen at 127.0.0.1, or leave --no-token out"
-            )
-        return None
-    return login_token(args.token_env)
 
 
 def login_token(variable: str | None) -> str:
@@ -93,8 +92,8 @@ def login_token(variable: str | None) -> str:
     if not variable:
         return secrets.token_urlsafe(_TOKEN_BYTES)
     token = os.environ.get(variable, "").strip()
-    if len(token) < _LEAST_CHARS:
-        raise UsageError(f"`{variable}` holds no token", hint=f"set it to at least {_LEAST_CHARS} characters")
+    if len(token) < _MIN_TOKEN_CHARS:
+        raise UsageError(f"`{variable}` holds no token", hint=f"set it to at least {_MIN_TOKEN_CHARS} characters")
     return token
 
 
@@ -112,12 +111,7 @@ def _policies_given(args: argparse.Namespace) -> Mapping[str, Replay]:
     return {gate.digest: gate.replay for gate in gates}
 
 
-def _tell(url: str, token: str | None) -> None:
-    # What stands after the # never leaves the browser; the login page takes it from there.
-    print(f"dashboard at {url}/-/" + ("" if token is None else f"login#{token}"), flush=True)
-
-
 def _free_port(given: str) -> int:
-    if not given.isdecimal() or int(given) > _HIGHEST:
+    if not given.isdecimal() or int(given) > _MAX_PORT:
         raise argparse.ArgumentTypeError(f"`{given}` is no port")
     return int(given)

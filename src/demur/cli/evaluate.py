@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 
     from demur.detect.interface import PromptJudge, TextJudge
     from demur.detect.phrase_lists import Pack
-    from demur.model.evaluation import JudgeReport, LabelledText
+    from demur.model.evaluation import LabelledText
 
 __all__ = ["add_parser"]
 
 _DETECTOR = "demur"
-_MOST_NAMED = 5
+_MAX_NAMED = 5
 _CHUNK = 256
 _MICROS = 1e6
 _EXAMPLES = """\
@@ -106,10 +106,10 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"`{args.html}` is an input", hint="write the page to another file")
     packs = list(dict.fromkeys(pack_of_flag(name) for name in args.pack))
     read = _read(args.files, args.side)
-    for error in read.errors[:_MOST_NAMED]:
+    for error in read.errors[:_MAX_NAMED]:
         print(f"demur: {error}", file=sys.stderr)
-    if len(read.errors) > _MOST_NAMED:
-        print(f"demur: … and {len(read.errors) - _MOST_NAMED:,} more that could not be read", file=sys.stderr)
+    if len(read.errors) > _MAX_NAMED:
+        print(f"demur: … and {len(read.errors) - _MAX_NAMED:,} more that could not be read", file=sys.stderr)
     options = Options(args.worst, args.threshold)
     sides = [_side_report(side, read.of(side), packs=packs, options=options) for side in Side if read.of(side)]
     if not sides:
@@ -158,40 +158,31 @@ def _read(names: Sequence[str], wanted: str) -> _LabelledRows:
 
 
 def _side_report(side: Side, rows: list[LabelledText], *, packs: Sequence[Pack], options: Options) -> SideReport:
-    measure = _measured_responses if side is Side.RESPONSE else _measured_prompts
     target = Target.RESPONSE if side is Side.RESPONSE else Target.PROMPT
     fitting = [pack for pack in packs if pack.phrases(target)]
     for pack in packs:
         if pack not in fitting:
             print(f"demur: pack `{pack.name}` has no phrases for {side}s; left out there", file=sys.stderr)
-    return SideReport(side, label_counts(rows, side), tuple(measure(rows, fitting, options)))
-
-
-def _measured_responses(rows: list[LabelledText], packs: Sequence[Pack], options: Options) -> list[JudgeReport]:
-    judges: list[tuple[str, TextJudge]] = [(_DETECTOR, default_judge())]
-    judges += [(pack.name, PackJudge(pack)) for pack in packs]
     reports = []
-    for name, judge in judges:
-        verdicts, micros = _timed(rows, partial(judge_text, judge=judge), name=name)
-        reports.append(response_quality(rows, verdicts, judge=name, options=options, micros_per_text=micros))
-    return reports
+    if side is Side.RESPONSE:
+        judges: list[tuple[str, TextJudge]] = [(_DETECTOR, default_judge())]
+        for name, judge in judges + [(pack.name, PackJudge(pack)) for pack in fitting]:
+            verdicts, micros = _timed(rows, partial(judge_text, judge=judge), name=name)
+            reports.append(response_quality(rows, verdicts, judge=name, options=options, micros_per_text=micros))
+    else:
+        from demur.detect.prompts.check import default_prompt_judge
 
-
-def _measured_prompts(rows: list[LabelledText], packs: Sequence[Pack], options: Options) -> list[JudgeReport]:
-    from demur.detect.prompts.check import default_prompt_judge
-
-    judges: list[tuple[str, PromptJudge]] = [(_DETECTOR, default_prompt_judge())]
-    judges += [(pack.name, PromptPackJudge(pack)) for pack in packs]
-    reports = []
-    for name, judge in judges:
-        verdicts, micros = _timed(rows, judge.judge, name=name)
-        reports.append(prompt_quality(rows, verdicts, judge=name, options=options, micros_per_text=micros))
-    return reports
+        prompts: list[tuple[str, PromptJudge]] = [(_DETECTOR, default_prompt_judge())]
+        for name, prompt_judge in prompts + [(pack.name, PromptPackJudge(pack)) for pack in fitting]:
+            found, micros = _timed(rows, prompt_judge.judge, name=name)
+            reports.append(prompt_quality(rows, found, judge=name, options=options, micros_per_text=micros))
+    return SideReport(side, label_counts(rows, side), tuple(reports))
 
 
 def _timed(rows: Sequence[LabelledText], judge: Callable[[str], _V], *, name: str) -> tuple[list[_V], float]:
-    """Return the verdicts and the mean time of one in microseconds; the first call, which loads data, is not counted."""
+    """Return the verdicts and the mean time of one in microseconds."""
     progress = sys.stderr.isatty()
+    # Loads packs and tables, which is no part of the time for a text.
     judge(rows[0].text)
     verdicts: list[_V] = []
     seconds = 0.0

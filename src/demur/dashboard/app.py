@@ -39,12 +39,15 @@ __all__ = ["DashboardSettings", "dashboard_app", "serve_dashboard"]
 _LOG = logging.getLogger("demur.dashboard")
 _COOKIE = "demur_dashboard"
 _LOGIN_BYTES = 4096
+# A pause between two stretches of counting.
 _PAUSE_S = 0.05
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+# Nothing but the dashboard's own style and script is loaded, nothing inline runs, and no other site may frame a page (CSP level 3).
 _POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src data:; form-action 'self'; base-uri 'none'; "
     "frame-ancestors 'none'"
 )
+# X-Frame-Options and the rest say the same to older browsers; no-referrer keeps the names in a query from other sites.
 _HEADERS = (
     (b"content-security-policy", _POLICY.encode()),
     (b"x-content-type-options", b"nosniff"),
@@ -53,6 +56,7 @@ _HEADERS = (
     (b"cross-origin-opener-policy", b"same-origin"),
 )
 _NO_STORE = ((b"content-type", b"text/html; charset=utf-8"), (b"cache-control", b"no-store"))
+# The names of style and script change with their content.
 _KEPT_FOR_GOOD = (b"cache-control", b"public, max-age=31536000, immutable")
 _READING = ("GET", "HEAD")
 _METHODS = {"login": (*_READING, "POST"), "logout": ("POST",)}

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["PayloadRow", "RecordCounts", "row_of_payload"]
 
 _Key = TypeVar("_Key")
+# The first page waits for so many records, and the lock is held for a part of them.
 _AT_ONCE = 5_000
 _PART = 500
 _HOUR_CHARS = len("2026-01-31T12")
@@ -89,6 +90,7 @@ class _StatementBrief(msgspec.Struct, frozen=True):
     predicate: _PassportBrief
 
 
+# msgspec decodes faster with a decoder that is kept than by its function.
 _BRIEF = msgspec.json.Decoder(_StatementBrief)
 
 

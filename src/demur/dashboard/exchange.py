@@ -87,6 +87,7 @@ class ExchangeReader:
         try:
             return self.reader.place.keys().public()
         except DemurError:
+            # Without keys a signature is open, not wrong.
             return ()
 
     def _replay_check(self, passport: Passport, disclose: Disclose | None) -> CheckLine:
@@ -172,6 +173,7 @@ def _inclusion_check(store: LogStore, row: StoredEntry, keys: Sequence[PublicKey
         return CheckLine(
             "Inclusion", CheckState.FAILS, f"it is not what the checkpoint of {tree.size:,} records covers"
         )
+    # A proof against a tree head that nobody signed proves nothing.
     if not vouched:
         return CheckLine("Inclusion", CheckState.OPEN, f"no known key signed the checkpoint of {tree.size:,} records")
     return CheckLine("Inclusion", CheckState.HOLDS, f"leaf {row.index:,} of the checkpoint of {tree.size:,} records")

@@ -84,6 +84,7 @@ ASSETS = {
 
 def link(path: str, **values: object) -> str:
     """Return a link with its query, not yet escaped; what is empty is left out."""
+    # Zero is a value: the first exchange of a session has the number 0.
     kept = {name: str(value) for name, value in values.items() if value not in ("", None)}
     return f"{path}?{urlencode(kept, quote_via=quote, safe='', errors='replace')}" if kept else path
 

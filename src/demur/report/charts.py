@@ -48,6 +48,7 @@ EFFECT_WORDS = tuple(effect.word for effect in Effect)
 """Decisions, the mildest first."""
 _SCALE_STEPS = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.5)
 _MAX_SCALE_STEPS = 6
+# A narrower part of a bar has no room for its count.
 _MIN_LABELLED_SHARE = 0.06
 _FLIP_KINDS = (
     ("both", "refused by both"),
@@ -57,13 +58,16 @@ _FLIP_KINDS = (
 )
 _QUARTERS = (0.0, 0.25, 0.5, 0.75, 1.0)
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+# Heights are pixels; widths are in the units of an inner view box that is stretched to the screen.
 _HEIGHT, _TOP_MARGIN, _WIDTH = 200, 8, 1000
 _MAX_LABELS, _FEW_LABELS = 6, 4
 _MAX_RATE_STEPS = 5
 _RATE_STEPS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.25)
+# More dots than that would run into each other on a telephone.
 _MAX_DOTS = 80
 _BAND_N = 5
 _STEADY_N = 20
+# Shares of a bucket's width: the distance between lines of few buckets, and a column. No column is wider than a share of the chart.
 _OFFSET = 0.08
 _COLUMN_SHARE, _MAX_COLUMN = 0.76, 0.18
 _THOUSAND, _MILLION = 1_000, 1_000_000
@@ -348,7 +352,7 @@ def rate_chart(series: Sequence[RateSeries], period: Period, *, name: str, of: s
     paths: list[tuple[str, str]] = []
     dots: list[tuple[str, str, float]] = []
     for number, line in enumerate(series):
-        # Lines of few buckets stand beside each other, because they would cover each other.
+        # Lines of few buckets are moved apart, because their dots and intervals would cover each other.
         offset = _OFFSET * (number - (len(series) - 1) / 2) if count <= _MAX_LABELS else 0.0
         places = {at: (place + 0.5 + offset) / count for place, at in enumerate(period.buckets)}
         paths += _line_paths(line, number, places, top)
@@ -359,10 +363,15 @@ def rate_chart(series: Sequence[RateSeries], period: Period, *, name: str, of: s
                 if point.rate.n and point.at in places
             ]
     rates = [{point.at: point.rate for point in line.points if point.rate.n} for line in series]
+    # Whoever cannot see the chart, or points at it, gets the same numbers in words.
     hover = []
     for at in period.buckets:
-        said = [f"{line.name}: {_rate_words(known.get(at))}" for line, known in zip(series, rates, strict=True)]
-        hover.append("\n".join([when(at), *said]))
+        said = [when(at)]
+        for line, known in zip(series, rates, strict=True):
+            rate = known.get(at)
+            words = f"{share_words(rate)} ({interval_words(rate)}), n {rate.n:,}" if rate else UNKNOWN
+            said.append(f"{line.name}: {words}")
+        hover.append("\n".join(said))
     whole = "; ".join(f"{line.name} {share_words(line.whole)} ({interval_words(line.whole)})" for line in series)
     levels = [n * step for n in range(round(top / step) + 1)]
     listed = {point.at for line in series for point in line.points}
@@ -379,7 +388,19 @@ def rate_chart(series: Sequence[RateSeries], period: Period, *, name: str, of: s
         ],
         f"{name}, %, with its 95 % interval (Wilson) and n",
         [line.name for line in series],
-        [(when(at), [_rate_cell(known.get(at)) for known in rates]) for at in period.buckets if at in listed],
+        [
+            (
+                when(at),
+                [
+                    (percent(known[at].value), f"{interval_words(known[at])}, n {known[at].n:,}")
+                    if at in known
+                    else (UNKNOWN, "")
+                    for known in rates
+                ],
+            )
+            for at in period.buckets
+            if at in listed
+        ],
         paths=paths,
         dots=dots,
     )
@@ -387,6 +408,7 @@ def rate_chart(series: Sequence[RateSeries], period: Period, *, name: str, of: s
 
 def _rate_axis(series: Sequence[RateSeries], *, steady_n: int) -> tuple[float, float]:
     """Return the end of the axis and its step; an interval of fewer exchanges than `steady_n` does not stretch it."""
+    # Rates that are all zero need an axis too.
     highs = [0.001]
     for rate in (point.rate for line in series for point in line.points):
         highs += [rate.value or 0.0, rate.interval.high if rate.n >= steady_n else 0.0]
@@ -432,14 +454,6 @@ def _line_paths(line: RateSeries, number: int, places: Mapping[str, float], top:
             yield f"line s{number}", f"M{' L'.join(mark.middle for mark in marks)}"
 
 
-def _rate_words(rate: Rate | None) -> str:
-    return UNKNOWN if rate is None else f"{share_words(rate)} ({interval_words(rate)}), n {rate.n:,}"
-
-
-def _rate_cell(rate: Rate | None) -> tuple[str, str]:
-    return (UNKNOWN, "") if rate is None else (percent(rate.value), f"{interval_words(rate)}, n {rate.n:,}")
-
-
 def _hover_areas(buckets: Sequence[str], words: Sequence[str]) -> list[HoverArea]:
     width = _along(1 / len(buckets)) if buckets else ""
     named = enumerate(zip(buckets, words, strict=True))
@@ -447,7 +461,7 @@ def _hover_areas(buckets: Sequence[str], words: Sequence[str]) -> list[HoverArea
 
 
 def _time_ticks(period: Period, limit: int) -> list[tuple[str, str]]:
-    """Return at most so many labels of the time; an hour names its day where the label before is of another."""
+    """Return at most so many labels of the time."""
     count, step = len(period.buckets), period.step
     every = -(-count // limit)
     ticks, last = [], ""
@@ -455,6 +469,7 @@ def _time_ticks(period: Period, limit: int) -> list[tuple[str, str]]:
         at = period.buckets[number]
         if step is Step.MONTH:
             label = when(at)
+        # An hour names its day only where the label before is of another.
         elif step is Step.HOUR and last[:10] == at[:10]:
             label = f"{at[11:13]}:00"
         else:
@@ -468,6 +483,7 @@ def _time_ticks(period: Period, limit: int) -> list[tuple[str, str]]:
 def decision_chart(buckets: Sequence[DecisionBucket], period: Period) -> TimeChart:
     """Return how many exchanges got which decision, stacked by bucket, the strongest at the bottom."""
     largest = max((sum(bucket.counts.values()) for bucket in buckets), default=0) or 1
+    # Round counts: 1, 2 or 5 times a power of ten.
     sizes = (s * 10**power for power in range(12) for s in (1, 2, 5))
     step = next(size for size in sizes if largest <= _MAX_RATE_STEPS * size)
     top, count = step * -(-largest // step), len(buckets)

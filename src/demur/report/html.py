@@ -63,13 +63,16 @@ def environment(*packages: str) -> Environment:
     env = Environment(
         loader=ChoiceLoader([PackageLoader(package) for package in packages]),
         autoescape=True,
+        # Templates are part of the package: nobody edits them while it runs.
         auto_reload=False,
+        # A misspelt name is an error, never an empty place.
         undefined=StrictUndefined,
         finalize=_visible_only,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     env.filters |= {"commas": "{:,}".format, "first_line": _first_line, "marked": marked}
+    # Charts are worked out where they are drawn, so that a template needs nothing but the view.
     env.globals |= {
         "flip_segments": flip_segments,
         "interval_chart": interval_chart,

@@ -33,16 +33,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from demur.report.charts import Scale
-    from demur.report.view import Block, Headline, PlotRow, View
+    from demur.report.view import Block, PlotRow, View
 
 __all__ = ["terminal_lines"]
 
 _INDENT = "  "
 _GAP = 2
 _MAX_ROWS = 12
+# A long text with evidence everywhere would push the next flip off the screen.
 _MAX_TEXT_LINES = 14
 _MAX_EVIDENCE = 5
 _MAX_FACT_LABEL = 30
+# On a narrower terminal two texts side by side have too few words on a line.
 _MIN_SIDE_BY_SIDE = 60
 _MIN_CELL = 4
 _MIN_TRACK, _MAX_TRACK = 12, 40
@@ -66,8 +68,14 @@ class _Terminal:
 
     def lines(self, view: View) -> list[str]:
         lines = [self._title(f"{view.title}: {view.subtitle}"), *([""] if view.headlines else [])]
+        # The words in one column, their sentences in another beside it.
+        indent = max((len(head.word) for head in view.headlines), default=0) + _GAP
         for head in view.headlines:
-            lines += self._headline(head, max(len(h.word) for h in view.headlines))
+            texts = (head.sentence, *head.more)
+            sentences = [line for text in texts for line in wrapped(text, self._width - indent)]
+            for number, line in enumerate(sentences or [""]):
+                word = "" if number else head.word
+                lines.append(self._painted(word, _COLOURS[head.tone]) + " " * (indent - len(word)) + line)
         last: type[Block] | None = None
         for block in view.blocks:
             if isinstance(block, Table | Plots | Reliability) and block.spare:
@@ -85,14 +93,6 @@ class _Terminal:
 
     def _title(self, text: str) -> str:
         return self._painted(_flat(text, self._width), _BOLD)
-
-    def _headline(self, head: Headline, longest: int) -> Iterator[str]:
-        """Yield the word and its sentences in a column beside it."""
-        indent = longest + _GAP
-        sentences = [line for text in (head.sentence, *head.more) for line in wrapped(text, self._width - indent)]
-        for number, line in enumerate(sentences or [""]):
-            word = "" if number else head.word
-            yield self._painted(word, _COLOURS[head.tone]) + " " * (indent - len(word)) + line
 
     def _block(self, block: Block) -> Iterator[str]:
         match block:

@@ -153,7 +153,11 @@ def _packaged(name: str) -> str:
 
 def make_folder(given: str | None) -> dict[str, Path]:
     """Make a folder with the policy and the settings in it, and return what lies where; one that holds anything is not touched."""
-    root = Path(given) if given is not None else _free_name()
+    # Without a name the first free one is taken: an earlier tour stays as it was left.
+    names = [_DEFAULT_FOLDER, *(f"{_DEFAULT_FOLDER}-{number}" for number in range(2, _MAX_TOURS))]
+    root = Path(given) if given is not None else next((Path(n) for n in names if not Path(n).exists()), None)
+    if root is None:
+        raise UsageError(f"`{_DEFAULT_FOLDER}` and {_MAX_TOURS - 2} more are taken", hint="delete some, or give --out")
     paths = {
         "report": root / "report.html",
         "comparison": root / "diff.json",
@@ -177,15 +181,6 @@ def make_folder(given: str | None) -> dict[str, Path]:
         what = (exc.strerror or "cannot be written").lower()
         raise UsageError(f"`{root}` cannot be used: {what}", hint="name another folder with --out") from exc
     return paths
-
-
-def _free_name() -> Path:
-    """Return the first name that is free: an earlier tour stays as it was left."""
-    names = (_DEFAULT_FOLDER if number == 1 else f"{_DEFAULT_FOLDER}-{number}" for number in range(1, _MAX_TOURS))
-    free = next((Path(name) for name in names if not Path(name).exists()), None)
-    if free is None:
-        raise UsageError(f"`{_DEFAULT_FOLDER}` and {_MAX_TOURS - 2} more are taken", hint="delete some, or give --out")
-    return free
 
 
 # --- the screen ---
@@ -425,6 +420,7 @@ class _Tour:
 
     def _read_comparison(self) -> None:
         found = msgspec.json.decode(self.paths["comparison"].read_bytes(), type=_Comparison)
+        # What the simulator says it did is known from its headers; the diff has seen the texts alone.
         self.refusals |= {"baseline_found": found.baseline.count, "candidate_found": found.candidate.count}
 
     def _flip_bit(self) -> None:
