@@ -9,7 +9,8 @@ import pytest
 
 import demur
 from demur.cli.tour.client import TourRecord, copy_with_flipped_bit
-from demur.cli.tour.tour import make_folder, tour_script
+from demur.cli.tour.script import tour_script
+from demur.cli.tour.tour import make_folder
 from demur.errors import StoreError
 from demur.simulate.scenario import scenario_of_model
 

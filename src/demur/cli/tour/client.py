@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from demur.cli.tour.processes import Processes
-    from demur.cli.tour.tour import TourPrompt, TourQuestion
+    from demur.cli.tour.script import TourPrompt, TourQuestion
 
 __all__ = ["Completion", "FlippedBit", "TourClient", "TourRecord", "copy_with_flipped_bit", "exported_records"]
 

@@ -11,14 +11,12 @@ import shlex
 import shutil
 import sys
 import time
-import tomllib
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache
-from importlib import import_module, resources
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -26,6 +24,7 @@ from demur.cli.options import whole_number
 from demur.cli.output import has_colour
 from demur.cli.passport.words import print_object
 from demur.cli.tour.processes import Processes
+from demur.cli.tour.script import packaged_text, tour_script
 from demur.errors import UsageError
 from demur.report.columns import columns, padded, printable, wrapped
 
@@ -34,8 +33,9 @@ if TYPE_CHECKING:
 
     from demur.cli.tour.client import Completion, FlippedBit, TourRecord
     from demur.cli.tour.processes import Server
+    from demur.cli.tour.script import Action
 
-__all__ = ["TourPrompt", "TourQuestion", "TourScreen", "add_parser", "make_folder", "tour_script"]
+__all__ = ["TourScreen", "add_parser", "make_folder"]
 
 _EXAMPLES = """\
 examples:
@@ -73,84 +73,6 @@ _HEADS = ("kind", "prompt", "verdict", "decision", "rules", "record")
 _WIDTHS = (9, 21, 9, 8, 17, 6)
 
 
-# --- the script ---
-
-
-class TourPrompt(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One prompt: its kind, its id in the corpus, and what the tour's policy has to decide."""
-
-    kind: str
-    corpus: str
-    text: str
-    decision: Literal["allow", "warn", "deny"]
-    model: str = "chat"
-    stream: bool = False
-
-    @property
-    def session(self) -> str:
-        """The session that it belongs to."""
-        return f"tour-{self.kind}"
-
-
-@dataclass(frozen=True, slots=True)
-class TourQuestion:
-    """A question of the two runs; its id pairs the responses."""
-
-    id: str
-    category: str
-    text: str
-
-
-class _Action(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One of `run`, `serve`, `stop`, `call`, `explain`, `note`, `path` and `suggest`, with what belongs to it."""
-
-    run: tuple[str, ...] = ()
-    name: str = ""
-    quiet: bool = False
-    serve: tuple[str, ...] = ()
-    stop: str = ""
-    call: str = ""
-    explain: str = ""
-    expected: int = 0
-    meaning: str = ""
-    note: str = ""
-    path: str = ""
-    what: str = ""
-    suggest: tuple[str, ...] = ()
-
-
-class _Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    title: str
-    why: str
-    actions: tuple[_Action, ...]
-
-
-class _Script(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Everything that is said and done; the two runs ask the same questions of two models."""
-
-    opening: str
-    staying: str
-    step: tuple[_Step, ...]
-    models: dict[str, str]
-    talk: tuple[TourPrompt, ...]
-    questions: dict[str, tuple[str, ...]]
-
-    def numbered(self) -> tuple[TourQuestion, ...]:
-        """Return the questions of the runs with their ids."""
-        found = [(category, text) for category, texts in self.questions.items() for text in texts]
-        return tuple(TourQuestion(f"q{number:03}", category, text) for number, (category, text) in enumerate(found, 1))
-
-
-@cache
-def tour_script() -> _Script:
-    """Return what the tour says and does."""
-    return msgspec.convert(tomllib.loads(_packaged("tour.toml")), _Script)
-
-
-def _packaged(name: str) -> str:
-    return resources.files("demur.cli.tour").joinpath(name).read_text(encoding="utf-8")
-
-
 def make_folder(given: str | None) -> dict[str, Path]:
     """Make a folder with the policy and the settings in it, and return what lies where; one that holds anything is not touched."""
     # Without a name the first free one is taken: an earlier tour stays as it was left.
@@ -176,7 +98,7 @@ def make_folder(given: str | None) -> dict[str, Path]:
         if any(root.iterdir()):
             raise UsageError(f"`{root}` is not empty", hint="name another folder with --out, or empty it yourself")
         for name in ("policy", "settings"):
-            paths[name].write_text(_packaged(paths[name].name), encoding="utf-8")
+            paths[name].write_text(packaged_text(paths[name].name), encoding="utf-8")
     except OSError as exc:
         what = (exc.strerror or "cannot be written").lower()
         raise UsageError(f"`{root}` cannot be used: {what}", hint="name another folder with --out") from exc
@@ -328,7 +250,7 @@ class _Tour:
             known |= {"at_byte": f"{self.bit.at_byte:,}", "before": self.bit.before, "after": self.bit.after}
         return text.format(**known)
 
-    def _act(self, action: _Action) -> None:
+    def _act(self, action: Action) -> None:
         run, serve, suggest = (
             [self._filled(word) for word in words] for words in (action.run, action.serve, action.suggest)
         )
