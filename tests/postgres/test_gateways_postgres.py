@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from demur.record.store.entries import StoredEntry
+    from demur.record.store.log_store import StoredEntry
 
 pytestmark = pytest.mark.heavy
 

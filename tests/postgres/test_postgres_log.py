@@ -25,8 +25,7 @@ from demur.dashboard.sql_queries import SqlQueries
 from demur.errors import StoreError, UsageError
 from demur.model.passport import Restart
 from demur.record.seal import open_sealed
-from demur.record.store.disclosures import PostgresDisclosures
-from demur.record.store.location import log_place
+from demur.record.store.location import PostgresDisclosures, log_place
 from demur.record.store.postgres import PostgresConnection, PostgresLog
 
 if TYPE_CHECKING:

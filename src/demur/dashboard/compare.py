@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from demur.model.estimate import Rate
-    from demur.record.store.entries import RateKey
+    from demur.record.store.log_store import RateKey
     from demur.record.store.rates import GroupRates
 
 __all__ = ["compared_sides", "default_sides"]

@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from demur.record.commit import Disclose
     from demur.record.replay import Replay
     from demur.record.seal import SealedEntry
-    from demur.record.store.entries import StoredEntry
-    from demur.record.store.log_store import LogStore
+    from demur.record.store.log_store import LogStore, StoredEntry
 
 __all__ = ["ExchangeReader"]
 

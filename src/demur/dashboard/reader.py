@@ -17,7 +17,7 @@ from demur.dashboard.sql_queries import SqlQueries
 from demur.dashboard.values import Overview, PoliciesPage, SessionPage, SessionsPage, Shares
 from demur.errors import EmptyInputError
 from demur.model.claim import Effect
-from demur.record.store.entries import RateKey
+from demur.record.store.log_store import RateKey
 from demur.record.store.rates import rates_of
 from demur.report.charts import DecisionBucket, Period, RatePoint, RateSeries, Step
 

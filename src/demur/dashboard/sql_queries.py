@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from demur.dashboard.counts import PayloadRow
-from demur.record.store.entries import RateKey, stored_bytes
+from demur.record.store.log_store import RateKey, stored_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

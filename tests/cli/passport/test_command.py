@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from demur.record.store.entries import StoredEntry
     from demur.record.store.location import LogPlace
+    from demur.record.store.log_store import StoredEntry
 
 Capture = pytest.CaptureFixture[str]
 

@@ -17,8 +17,8 @@ from demur.model.passport import Erasure, KeyRotation, Passport, Restart
 from demur.record.bundle import prove, read_bundle
 from demur.record.checkpoint import read_checkpoint
 from demur.record.seal import SealedEntry, open_sealed
-from demur.record.store.entries import entry_kind
 from demur.record.store.exports import ExportHead, export_format, write_export
+from demur.record.store.log_store import entry_kind
 from demur.record.store.rates import GroupRates, rates_of
 from demur.record.tree import Frontier
 from demur.report.columns import padded, printable

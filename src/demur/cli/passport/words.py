@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-    from demur.record.store.entries import StoredEntry
-    from demur.record.store.log_store import LogStore
+    from demur.record.store.log_store import LogStore, StoredEntry
 
 __all__ = ["WIDTH", "find_entry", "open_log", "place_of", "print_object", "print_row", "print_wrapped", "write_bytes"]
 

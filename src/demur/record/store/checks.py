@@ -15,14 +15,13 @@ from demur.errors import InputError, ShapeError
 from demur.model.passport import KeyRotation, Passport
 from demur.record.checkpoint import read_checkpoint
 from demur.record.seal import open_sealed
-from demur.record.store.entries import RateKey, entry_kind, rate_key
+from demur.record.store.log_store import RateKey, entry_kind, rate_key
 from demur.record.tree import Frontier, grow, leaf_hash, node_hash
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from demur.record.store.entries import StoredEntry
-    from demur.record.store.log_store import LogStore
+    from demur.record.store.log_store import LogStore, StoredEntry
 
 __all__ = ["StoreCheck", "StoreFault"]
 

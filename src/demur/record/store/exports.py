@@ -18,7 +18,7 @@ from demur.io.config import input_limits
 from demur.io.files import bounded_lines
 from demur.model.passport import Passport
 from demur.record.seal import open_sealed
-from demur.record.store.entries import entry_kind, rate_key
+from demur.record.store.log_store import entry_kind, rate_key
 from demur.record.tree import Frontier
 
 if TYPE_CHECKING:

@@ -8,17 +8,18 @@ Engines (`sqlite`, `postgres`) differ in the lock, in who else is writing, and i
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from base64 import b64encode
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from demur.errors import ShapeError, StoreError, UsageError
-from demur.model.passport import KeyRotation, Passport
+from demur.model.claim import Effect
+from demur.model.passport import DeclineCause, Erasure, KeyRotation, LogEntry, Passport
 from demur.record.checkpoint import read_checkpoint
 from demur.record.interface import SessionTail
 from demur.record.seal import open_sealed
-from demur.record.store.entries import RateKey, StoredEntry, rate_key, stored_bytes, stored_row
 from demur.record.tree import Frontier, grow_all
 
 if TYPE_CHECKING:
@@ -28,7 +29,20 @@ if TYPE_CHECKING:
     from demur.record.interface import Database
     from demur.record.seal import SealedEntry
 
-__all__ = ["Bookkeeping", "LockedLog", "LogStore", "Migration", "Presence", "missing_steps"]
+__all__ = [
+    "Bookkeeping",
+    "LockedLog",
+    "LogStore",
+    "Migration",
+    "Presence",
+    "RateKey",
+    "StoredEntry",
+    "entry_kind",
+    "missing_steps",
+    "rate_key",
+    "stored_bytes",
+    "stored_row",
+]
 
 _PAGE_ROWS = 256
 _MAX_INDEX = 2**63 - 1
@@ -340,3 +354,85 @@ def missing_steps(version: int, steps: Sequence[Migration]) -> tuple[Migration, 
         what = f"the store is of version {version}, this Demur knows {latest}"
         raise StoreError(what, hint="it was written by a later Demur; upgrade this one")
     return tuple(step for step in steps if step.version > version)
+
+
+_OPENING = b'{"payload":"'
+_HOUR_CHARS = len("2026-01-31T12")
+# `Effect.word` builds its text at each call, and this is asked for every passport.
+_EFFECT_WORDS = {effect: effect.word for effect in Effect}
+_FAILED = {DeclineCause.PROVIDER_ERROR}
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEntry:
+    """An entry as it was read from a store, with what is looked up without opening its envelope."""
+
+    index: int
+    envelope: bytes
+    payload: bytes
+    """The signed statement; empty where the row is damaged."""
+    kind: str
+    at: str
+    session: str | None
+    seq: int | None
+
+    @classmethod
+    def of(cls, columns: Sequence[Any]) -> StoredEntry:
+        """Return the entry of a row of `records`."""
+        index, payload, rest, *others = columns
+        payload, rest = stored_bytes(payload), stored_bytes(rest)
+        return cls(index, _OPENING + b64encode(payload) + rest if payload else rest, payload, *others)
+
+
+class RateKey(NamedTuple):
+    """What passports are counted by."""
+
+    hour: str
+    model: str
+    decision: str
+    causes: str
+    answered: bool
+    """Whether a provider was asked and gave a response to the request, be it a refusal."""
+
+
+def stored_row(index: int, sealed: SealedEntry) -> tuple[object, ...]:
+    """Return an entry as a row of `records`."""
+    # The payload is kept decoded: a quarter smaller, and readable as JSON. An envelope is canonical, so what follows the base64
+    # of its payload can be cut off by length.
+    rest = sealed.envelope[len(_OPENING) + (len(sealed.payload) + 2) // 3 * 4 :]
+    entry = sealed.entry
+    session, seq = (entry.session, entry.seq) if isinstance(entry, Passport) else (None, None)
+    return index, sealed.payload, rest, entry_kind(entry), entry.at, session, seq
+
+
+def stored_bytes(value: object) -> bytes:
+    """Return the bytes of a column."""
+    # SQLite keeps a value of any type in any column. One of the wrong type gives bytes that match no hash, and is reported so.
+    return bytes(value) if isinstance(value, bytes | memoryview) else str(value).encode(errors="replace")
+
+
+def entry_kind(entry: LogEntry) -> str:
+    """Return what an entry is called in stores, exports and on the terminal."""
+    match entry:
+        case Passport():
+            return "passport"
+        case KeyRotation():
+            return "rotation"
+        case Erasure():
+            return "erasure"
+        case _:
+            return "restart"
+
+
+def rate_key(passport: Passport) -> RateKey:
+    """Return what a passport is counted by; a function of the passport alone, so that counts can be verified."""
+    effect = max([phase.decision.effect for phase in passport.phases], default=Effect.ALLOW)
+    causes = set(passport.causes)
+    return RateKey(
+        passport.at[:_HOUR_CHARS],
+        passport.model_served or passport.model_asked,
+        _EFFECT_WORDS[effect],
+        ",".join(sorted(causes)) if causes else "",
+        # An exchange that failed at the provider, or never reached one, is in no denominator of the model.
+        passport.upstream_status is not None and causes != _FAILED,
+    )

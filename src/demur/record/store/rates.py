@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from demur.model.estimate import Rate
-    from demur.record.store.entries import RateKey
+    from demur.record.store.log_store import RateKey
 
 __all__ = ["FIELDS", "GroupRates", "rates_of"]
 

@@ -10,8 +10,7 @@ from tests.record.store.passport_logs import committed, small_log, ticking
 
 from demur.errors import InputError, ShapeError, StoreError
 from demur.record.store.anchor_files import AnchorFile, most_signed, read_notes
-from demur.record.store.disclosures import SqliteDisclosures
-from demur.record.store.location import log_place
+from demur.record.store.location import SqliteDisclosures, log_place
 
 if TYPE_CHECKING:
     from pathlib import Path
