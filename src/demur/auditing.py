@@ -38,16 +38,15 @@ def serve(auditor: ClaimsAuditor, port: int = 8080, *, host: str = "127.0.0.1") 
         return
     from demur.audit.server import serve_auditor
 
-    serve_auditor(auditor, host=host, port=port, started=lambda url: _write_line(f"listening at {url}"))
+    def announce(url: str) -> None:
+        sys.stderr.write(f"listening at {url}\n")
+        sys.stderr.flush()
+
+    serve_auditor(auditor, host=host, port=port, started=announce)
 
 
 def open_chain(path: str) -> Chain:
-    """Return the chain of an `auditors.yaml`: `await chain.audit(subject)`, and `await chain.close()` at the end."""
+    """Return the chain of an `auditors.yaml`: `await chain.audit(request_input(request))`, and `await chain.close()` at the end."""
     from demur.audit.chains import open_chain as opened
 
     return opened(path)
-
-
-def _write_line(line: str) -> None:
-    sys.stderr.write(f"{line}\n")
-    sys.stderr.flush()

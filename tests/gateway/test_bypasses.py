@@ -10,10 +10,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.gateway.gatewaying import ATTACK, HARMLESS, chat, gateway, passports, settings_for
+from tests.gateway.gatewaying import ATTACK, CHAT, HARMLESS, Stub, chat, gateway, passports, provider, settings_for
 from tests.gateway.guard.conformance import PHRASE
-from tests.gateway.test_paths import CHAT, provider
-from tests.gateway.test_streams import Stub, guarded
+from tests.gateway.test_streams import guarded
 from tests.http.serving import serving
 
 from demur.gateway.app import GatewayApp

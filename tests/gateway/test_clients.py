@@ -9,8 +9,7 @@ import anthropic
 import openai
 import pytest
 from pydantic import BaseModel
-from tests.gateway.gatewaying import ATTACK, HARMLESS, Running, chat, gateway, passports, verified
-from tests.gateway.test_streams import Stub
+from tests.gateway.gatewaying import ATTACK, HARMLESS, Running, Stub, chat, gateway, passports, verified
 from tests.http.serving import serving
 
 from demur.model.passport import DeclineCause, StreamMode

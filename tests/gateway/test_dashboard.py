@@ -14,9 +14,18 @@ from urllib.parse import urlencode
 import pytest
 from tests.dashboard.test_app import ask
 from tests.gateway.gateway_process import Started, gateway_command, gateway_process
-from tests.gateway.gatewaying import ATTACK, HARMLESS, POLICY_FILE, Running, chat, gateway, passports, settings_for
-from tests.gateway.test_paths import ANSWER, CHAT
-from tests.gateway.test_streams import Stub
+from tests.gateway.gatewaying import (
+    ATTACK,
+    CHAT,
+    HARMLESS,
+    POLICY_FILE,
+    Running,
+    chat,
+    gateway,
+    passports,
+    provider,
+    settings_for,
+)
 from tests.http.serving import serving
 
 from demur.cli.gateway import MountedDashboard
@@ -30,10 +39,6 @@ if TYPE_CHECKING:
 
 TOKEN = "a-token-for-the-tests"  # noqa: S105 — a token of the tests
 PAGES = ("", "sessions", "compare", "policies", "health", "exchange/0")
-
-
-def provider() -> Stub:
-    return Stub(pieces=(ANSWER,), content_type=b"application/json")
 
 
 def opened(url: str, path: str, token: str = TOKEN) -> tuple[int, str]:

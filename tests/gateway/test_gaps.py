@@ -9,8 +9,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.gateway.gatewaying import ATTACK, HARMLESS, POLICY_FILE, Running, chat, gateway, passports, verified
-from tests.gateway.test_streams import SEEN, Stub, guarded, load, phrase_case
+from tests.gateway.gatewaying import (
+    ANSWER,
+    ATTACK,
+    CHAT,
+    HARMLESS,
+    POLICY_FILE,
+    Running,
+    Stub,
+    chat,
+    gateway,
+    passports,
+    provider,
+    verified,
+)
+from tests.gateway.test_streams import SEEN, guarded, load, phrase_case
 from tests.http.serving import serving
 from tests.patience import until
 
@@ -35,14 +48,8 @@ if TYPE_CHECKING:
     from demur.model.passport import Passport
     from demur.simulate.server.run import RunningSimulator
 
-CHAT = "/v1/chat/completions"
-ANSWER = b'{"id":"c","choices":[{"index":0,"message":{"role":"assistant","content":"Paris."},"finish_reason":"stop"}]}'
 LOG_ONLY = '@id("seen") @decision("log")\nforbid (principal, action, resource) when { context.claims.model_refused };'
 PAGE = Path(__file__).parents[2] / "docs" / "gateway.md"
-
-
-def provider() -> Stub:
-    return Stub(pieces=(ANSWER,), content_type=b"application/json")
 
 
 async def _squeezed(_scope: Scope, receive: Receive, send: Send) -> None:

@@ -9,9 +9,7 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from tests.gateway.gatewaying import ATTACK, HARMLESS, chat, gateway, passports
-from tests.gateway.test_paths import ANSWER, CHAT
-from tests.gateway.test_streams import Stub
+from tests.gateway.gatewaying import ANSWER, ATTACK, CHAT, HARMLESS, Stub, chat, gateway, passports
 from tests.http.serving import serving
 
 from demur.gateway.settings import DisclosurePart, MetricsPart

@@ -10,10 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.gateway.gatewaying import HARMLESS, chat, gateway, passports, verified
-from tests.gateway.test_input import raw
-from tests.gateway.test_paths import ANSWER, CHAT
-from tests.gateway.test_streams import Stub
+from tests.gateway.gatewaying import ANSWER, CHAT, HARMLESS, Stub, chat, gateway, passports, verified
+from tests.gateway.test_request import raw
 from tests.http.serving import serving
 from tests.patience import until
 

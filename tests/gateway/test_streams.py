@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import gzip
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import openai
 import pytest
-from tests.gateway.gatewaying import HARMLESS, POLICY_FILE, Running, chat, gateway, passports, verified
+from tests.gateway.gatewaying import HARMLESS, POLICY_FILE, Running, Stub, chat, gateway, passports, verified
 from tests.gateway.guard.conformance import (
     BEFORE,
     PHRASE,
@@ -45,52 +43,6 @@ FORBIDDEN = '@id("phrase") @decision("deny") @reason("a phrase")\nforbid (princi
 SEEN = FORBIDDEN.replace("deny", "warn")
 MESSAGE = "Withheld by policy: a phrase."
 AUDITOR = Path(__file__).with_name("phrase_auditor.py")
-
-
-@dataclass
-class Stub:
-    """A provider that sends what it is told, piece by piece; the first time it waits for `begin`, and for `hold` before its last piece."""
-
-    pieces: tuple[bytes, ...] = ()
-    status: int = 200
-    content_type: bytes = b"text/event-stream"
-    cut: bool = False
-    endless: bool = False
-    begin: threading.Event | None = None
-    hold: threading.Event | None = None
-    gone: threading.Event = field(default_factory=threading.Event)
-    asked: list[bytes] = field(default_factory=list)
-    headers: list[dict[str, str]] = field(default_factory=list)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        self.headers.append({k.decode(): v.decode() for k, v in scope["headers"]})
-        body = b""
-        while (message := await receive())["type"] == "http.request":
-            body += message["body"]
-            if not message["more_body"]:
-                break
-        self.asked.append(body)
-        if self.begin is not None and len(self.asked) == 1:
-            await asyncio.to_thread(self.begin.wait, 20)
-        head = [(b"content-type", self.content_type)]
-        await send({"type": "http.response.start", "status": self.status, "headers": head})
-        last = len(self.pieces) - 1
-        for number, piece in enumerate(self.pieces):
-            if number == last and self.hold is not None:
-                await asyncio.to_thread(self.hold.wait, 20)
-            await send({"type": "http.response.body", "body": piece, "more_body": True})
-        if self.endless:
-            await self._flood(receive, send)
-        elif not self.cut:
-            await send({"type": "http.response.body", "body": b""})
-
-    async def _flood(self, receive: Receive, send: Send) -> None:
-        watch = asyncio.ensure_future(receive())
-        while not watch.done():
-            await send({"type": "http.response.body", "body": self.pieces[-1], "more_body": True})
-            await asyncio.sleep(0)
-        self.gone.set()
 
 
 @contextmanager

@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.cli.passport.test_command import run
 from tests.gateway.gateway_process import Started, gateway_process
-from tests.gateway.gatewaying import ATTACK, HARMLESS, chat
+from tests.gateway.gatewaying import ANSWER, ATTACK, CHAT, HARMLESS, Stub, chat
 from tests.gateway.test_dashboard import followed
-from tests.gateway.test_paths import ANSWER, CHAT
-from tests.gateway.test_streams import Stub
 from tests.http.serving import serving
 
 from demur.model.passport import DeclineCause, Passport

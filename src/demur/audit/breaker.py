@@ -37,6 +37,7 @@ class Breaker:
             return True
         if self._probing or now - self._opened_at < self._settings.reset_s:
             return False
+        # One call alone decides whether the auditor is back; the others are spared its timeout.
         self._probing = True
         return True
 

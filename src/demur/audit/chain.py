@@ -145,6 +145,7 @@ class Chain:
 
     async def audit(self, given: AuditorInput) -> Audit:
         """Return what the auditors of the input's phase state, and how each of them fared."""
+        # One budget for all stages: a client waits for their sum.
         end = self._clock() + self._budget_s
         # Only the two texts count: what else a provider's own body holds is not looked at.
         long = len(given.prompt) + len(given.content) > LONG_CHARS
@@ -274,6 +275,7 @@ class Chain:
 
     def _end_turn(self, link: Link, phase: Phase, stated: Stated, took_s: float) -> Turn:
         if link.breaker is not None:
+            # An auditor that answers with an error is there; the breaker is for those that are not.
             if stated.reached:
                 link.breaker.succeeded()
             else:
@@ -352,5 +354,6 @@ def in_daemon_thread(call: Callable[[], _T], *, name: str, lost: _T) -> asyncio.
                 # The loop may be closed by now: then nobody is waiting.
                 loop.call_soon_threadsafe(deliver, made)
 
+    # A daemon outside any pool: one that never ends neither starves others nor keeps the process from ending.
     threading.Thread(target=work, name=name, daemon=True).start()
     return future

@@ -78,6 +78,7 @@ def _link(settings: AuditorSettings) -> Link:
         port = _RemotePort(settings, RemoteAuditor(settings.url, settings.sent, auditor_id=settings.auditor_id))
         return Link(settings, port, tuple(p for p in Phase if settings.asked_in(p)), breaker=breaker)
     auditor = auditor_named(settings.python or "", **settings.config)
+    # The chain's file holds an auditor to these claims, whatever its class declares.
     if settings.vocabulary is not None:
         auditor.vocabulary = settings.vocabulary
     bound = BoundAuditor(auditor, settings.name)
@@ -122,8 +123,10 @@ class _RemotePort:
 
     async def ask_async(self, given: AuditorInput) -> Stated:
         answer = await self._remote.ask(given)
+        # What came over HTTP goes through the same check as what a class in the process returned.
         stated = self._checker.check(given.phase, (_unchecked(claim) for claim in answer.claims))
         problems = (*answer.problems, *stated.problems)
+        # A claim that the auditor could not state is unsound, not absent: rules that read it fire.
         told = dict.fromkeys(filter(is_claim_name, answer.unsound), "not sound, the auditor itself says")
         unsound = {**told, **dict(stated.unsound)}
         return structs.replace(

@@ -47,8 +47,9 @@ _SURPLUS = f"one of more than {MAX_CLAIMS} claims in one answer"
 _MAX_TEXT_CHARS = 8_192
 _CERTAIN = 1.0
 _TYPES = {kind.value: kind for kind in ClaimType}
+# What a policy can write after `context.claims.`, dots being read as underscores.
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}(\.[A-Za-z_][A-Za-z0-9_]{0,99}){0,4}")
-"""What a policy can write after `context.claims.`, dots being read as underscores."""
+# Of which type a value is that may be kept as it is; of the other scores none, for they are made floats.
 _PLAINLY: dict[ClaimType, type | None] = {
     **dict.fromkeys(ClaimType),
     **dict.fromkeys((ClaimType.BOOLEAN, ClaimType.CONFORMITY), bool),
@@ -56,7 +57,6 @@ _PLAINLY: dict[ClaimType, type | None] = {
     ClaimType.CATEGORY_LIST: tuple,
     ClaimType.SCORE_NORMALIZED: float,
 }
-"""Of which type a value is that may be kept as it is; of the other scores none, for they are made floats."""
 _WORDS = frozenset({ClaimType.CATEGORY, ClaimType.POLICY_VIOLATION})
 
 
@@ -143,9 +143,11 @@ class ClaimChecker:
 
     def _claim(self, phase: Phase, row: ClaimRow, name: str) -> Claim | None:
         """Return the claim in a row, None where it states nothing; raise `ValueError` with what is wrong."""
+        # A declared phase is closed; elsewhere a type, once learned, holds.
         known = self._declared.get((phase, name)) or self._learned.get((phase, name))
         if known is None and phase in self._closed:
             raise ValueError(f"not declared for the {phase} phase")
+        # Null states nothing.
         if row.value is None:
             return None
         spec = known

@@ -40,13 +40,13 @@ __all__ = ["AuditorInput", "prompt_of", "request_input", "response_input"]
 _T = TypeVar("_T")
 _OPERATOR = frozenset({"system", "developer"})
 _MODEL = "assistant"
+# Names of fields that hold no words.
 _SILENT = frozenset(
     {
         *("b64_json", "cache_control", "call_id", "created_by", "detail", "encrypted_content", "file_id", "format"),
         *("id", "index", "media_type", "mime_type", "role", "signature", "status", "tool_use_id", "type"),
     }
 )
-"""Names of fields that hold no words."""
 _BASE64 = re.compile(r"(?:[A-Za-z0-9+/_=-]{60,}\r?\n)*[A-Za-z0-9+/_=-]*")
 _TEXT_URL = re.compile(r"data:(?:text/|application/json)[^,]{0,80};base64,", re.IGNORECASE)
 _DATA_URL = re.compile(r"data:[^,]{0,200},|https?://\S*$", re.IGNORECASE)
@@ -181,6 +181,7 @@ def _words_of_turn(message: Message) -> str:
     # Exactly these roles: a role that no provider defines vouches for nothing.
     if message.role in _OPERATOR:
         return message.text
+    # Of the model's own turns only items count that another role wrote: what the model said is no attack on it.
     if message.role == _MODEL:
         items = [parse_json(part.body) for part in message.parts if isinstance(part, OpaquePart)]
         others = (item for item in items if not isinstance(item, dict) or item.get("role") != _MODEL)

@@ -1,9 +1,7 @@
-"""How is an auditor asked over HTTP? One POST of the claims protocol 2.0, and a distrustful reading of the answer.
+"""The client of an auditor over HTTP: one POST of the claims protocol 2.0, and a distrustful reading of the answer.
 
-Laws: whatever stands at the other end (a page of HTML, endless bytes, silence, a redirect, nobody) comes back as a problem,
-never as an exception; no more than `MAX_BYTES` are read; a redirect is not followed, for the texts were meant for this
-address; nothing of an answer's body is repeated in a problem; the auditor that answers is the one that answered first, or
-the one that is expected, by its own id. Time is limited by the caller, who cancels.
+Whatever is at the other end (a page of HTML, endless bytes, a redirect, nobody) comes back as a problem, never as an
+exception, and nothing of an answer's body is repeated in it.
 """
 
 from __future__ import annotations
@@ -107,7 +105,22 @@ class RemoteAuditor:
 
     async def ask(self, given: AuditorInput) -> RemoteAnswer:
         """Return what the auditor answers about an input."""
-        got = await self._exchange("POST", "/claims", _json_of(_request_body(given, self._sent)))
+        asked: object = given.input
+        answered: object = given.output
+        if self._sent is Sent.TEXT:
+            asked = None if given.input is None else given.input.get("prompt", "")
+            answered = None if given.output is None else given.output.get("content", "")
+        body = {
+            "data": {"input": asked, "output": answered, "metadata": dict(given.metadata)},
+            "phase": given.phase.value,
+            "lucid_context": {"trace_id": given.trace, "claims": dict(given.claims)},
+        }
+        try:
+            sent = msgspec.json.encode(body)
+        except ValueError:
+            # Half a surrogate pair has no UTF-8, but JSON can escape it: it must not keep a text from being audited.
+            sent = json.dumps(body).encode()
+        got = await self._exchange("POST", "/claims", sent)
         return _unreached(got) if isinstance(got, Problem) else self._read(got)
 
     async def words(self) -> dict[Phase, dict[str, dict[str, object]]] | Problem:
@@ -116,13 +129,13 @@ class RemoteAuditor:
         if isinstance(got, Problem):
             return got
         try:
-            told = msgspec.json.decode(got, type=_Words)
+            read = msgspec.json.decode(got, type=_Words)
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             return Problem("bad_answer", "its vocabulary cannot be read")
-        if not self._is_known(told.auditor_id):
+        if not self._is_known(read.auditor_id):
             return _another()
         words: dict[Phase, dict[str, dict[str, object]]] = {}
-        for row in told.claims if told.complete else ():
+        for row in read.claims if read.complete else ():
             said = {"type": row.type, "sensitive": row.sensitive, "description": row.description}
             words.setdefault(row.phase, {})[row.name] = said
         return words
@@ -175,7 +188,9 @@ class RemoteAuditor:
             return RemoteAnswer(answer.claims or (), tuple(problems), version)
         error = answer.error or _Error()
         problems.insert(0, Problem("auditor_error", f"it answers with the error `{error.code[:_MAX_CODE_CHARS]}`"))
-        return RemoteAnswer(answer.claims or (), tuple(problems), version, unsound=_named_claims(error.claims))
+        named = error.claims[:_MAX_NAMED] if isinstance(error.claims, list) else []
+        unsound = tuple(name for name in named if isinstance(name, str))
+        return RemoteAnswer(answer.claims or (), tuple(problems), version, unsound=unsound)
 
     def _is_known(self, given: object) -> bool:
         """Return whether an answer is this auditor's: it gives no id, the expected one, or the first that is given."""
@@ -184,17 +199,13 @@ class RemoteAuditor:
         if not isinstance(given, str):
             return False
         if self._id is None:
+            # Another server that takes over the address must not speak in the name of the first.
             self._id = given
         return given == self._id
 
 
 def _another() -> Problem:
     return Problem("another_auditor", "the answer bears another auditor's id")
-
-
-def _named_claims(given: object) -> tuple[str, ...]:
-    names = given[:_MAX_NAMED] if isinstance(given, list) else []
-    return tuple(name for name in names if isinstance(name, str))
 
 
 def _unreached(problem: Problem) -> RemoteAnswer:
@@ -222,24 +233,3 @@ async def _read_response(response: UpstreamResponse) -> bytes | Problem:
         if not response.body.ended:
             await response.body.aclose()
     return bytes(body)
-
-
-def _json_of(body: dict[str, object]) -> bytes:
-    try:
-        return msgspec.json.encode(body)
-    except ValueError:
-        # Half a surrogate pair has no UTF-8, but JSON can escape it: it must not keep a text from being audited.
-        return json.dumps(body).encode()
-
-
-def _request_body(given: AuditorInput, sent: Sent) -> dict[str, object]:
-    asked: object = given.input
-    answered: object = given.output
-    if sent is Sent.TEXT:
-        asked = None if given.input is None else given.input.get("prompt", "")
-        answered = None if given.output is None else given.output.get("content", "")
-    return {
-        "data": {"input": asked, "output": answered, "metadata": dict(given.metadata)},
-        "phase": given.phase.value,
-        "lucid_context": {"trace_id": given.trace, "claims": dict(given.claims)},
-    }

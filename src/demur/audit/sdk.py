@@ -257,6 +257,7 @@ def _methods_of(auditor: ClaimsAuditor) -> Iterator[_ClaimsMethod]:
         except ValueError:
             # Made by an extension that tells no signature: only the call can show.
             pass
+        # An async method without a point at which it awaits costs no task and no event loop.
         coroutine = inspect.iscoroutinefunction(method)
         yield _ClaimsMethod(name, method, mark, coroutine, _never_awaits(method, coroutine=coroutine))
 

@@ -50,8 +50,8 @@ __all__ = ["DEFAULT_BODY_S", "DEFAULT_LIMIT_BYTES", "AuditorApp", "read_input", 
 
 DEFAULT_LIMIT_BYTES = 16 * 1024 * 1024
 DEFAULT_BODY_S = 30.0
+# Long bodies that are worked on at a time: each may hold the memory of its whole text several times over.
 _MAX_LONG = 4
-"""Long bodies that are worked on at a time: each may hold the memory of its whole text several times over."""
 _LOG = logging.getLogger("demur.auditor")
 _PATHS = {"/claims": ("POST",), "/health": ("GET", "HEAD"), "/vocabulary": ("GET", "HEAD")}
 _T = TypeVar("_T")
@@ -210,6 +210,7 @@ def read_input(phase: Phase, data: Mapping[str, Any], *, trace: str = "") -> Aud
     given = {} if data.get("metadata") is None else data["metadata"]
     if not isinstance(given, dict):
         raise ShapeError("`data.metadata`: expected an object")
+    # Values that are no scalars cannot be metadata in a record; they are left out.
     metadata = {str(key): str(value) for key, value in given.items() if isinstance(value, str | int | float)}
     asked, answered = data.get("input"), data.get("output")
     if phase is Phase.REQUEST:
@@ -239,15 +240,16 @@ def _read_request(given: object, metadata: Mapping[str, str]) -> Request:
             raise ShapeError("`data.input`: expected a request")
         return request
     messages: tuple[Message, ...] = (Message("user", (TextPart(prompt),)),)
-    if isinstance(turns, list) and turns and all(map(_is_plain_turn, turns)):
+    if (
+        isinstance(turns, list)
+        and turns
+        and all(isinstance(turn, dict) for turn in turns)
+        and all(isinstance(turn.get("role"), str) and isinstance(turn.get("content"), str) for turn in turns)
+    ):
         told = tuple(Message(turn["role"], (TextPart(turn["content"]),)) for turn in turns)
         # Turns that say something else than the prompt are not believed: the prompt is what is audited.
         messages = told if prompt_of(Request("", told)) == prompt else messages
     return Request(str(given.get("model") or model), messages)
-
-
-def _is_plain_turn(turn: object) -> bool:
-    return isinstance(turn, dict) and isinstance(turn.get("role"), str) and isinstance(turn.get("content"), str)
 
 
 def _read_response(given: object) -> Response:
@@ -256,6 +258,7 @@ def _read_response(given: object) -> Response:
         return Response("", (Choice(0, (TextPart(given),)),))
     if not isinstance(given, dict):
         raise ShapeError("`data.output`: expected a text, a mapping with `content`, or a provider's response")
+    # Only mappings of our own making have signals beside their content.
     if isinstance(given.get("signals"), list) and "content" in given:
         return _read_own_response(given)
     if "content" in given and isinstance(given["content"], str | None) and shape_of_response(given) is None:

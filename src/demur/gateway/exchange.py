@@ -78,6 +78,7 @@ class ServedExchange:
         self._route, self._provider, self._client = route, provider, client
         self._headers: Headers = scope["headers"]
         self._opened: ExchangeState | None = None
+        # A store that is known to be down is counted once, though recording the rejection fails too.
         self._is_recorded = self._is_store_counted = False
         self._store_closed = worker.settings.failure.store is OnFailure.CLOSED
 
@@ -136,6 +137,7 @@ class ServedExchange:
         state.principal = Principal(session, plain_name(state.request.model or self._route.model), labels)
         if worker.policy.denies_all:
             return _NO_POLICY
+        # The files are broken and the last good policy decides: the record says so.
         if worker.policy.stale:
             state.add_gap(Phase.REQUEST, "policy_stale")
         if state.request.stream and worker.writer.failure is not None and self._store_closed:
@@ -167,6 +169,7 @@ class ServedExchange:
         tail = b""
         body: tuple[bytes, bytes | None] | HttpProblem = (b"", b"")
         try:
+            # A client that goes away cancels the upstream request: nobody would read the response.
             async with ClientWatch(self._receive, self._scope):
                 began = time.perf_counter()
                 response = await self._provider.pool.send(asked)
@@ -206,6 +209,7 @@ class ServedExchange:
         seal = TextSeal(next(worker.salts), keep=worker.disclosures is not None)
         seal.add(raw)
         state.seal_response(seal)
+        # What cannot be read cannot be decided: it passes only where no rule could withhold it, and then with a gap.
         if plain is None and state.holds:
             await self.answer_error(_UNREADABLE)
             return
@@ -224,6 +228,7 @@ class ServedExchange:
             await self.deny(record.decision)
             return
         state.status = response.status
+        # On record before the first byte goes out: with `closed` no response is sent that the log does not have.
         if not await self.record(durable=False):
             await self._out.answer(problem_response(_NO_RECORD, self._route.shape))
             return
@@ -237,6 +242,7 @@ class ServedExchange:
         passage.conclude()
         self._remember()
         state.status = state.upstream_status
+        # The stream's last bytes wait for the record; without it, the stream ends as an error.
         if not await self.record(durable=state.blocked):
             tail = cut_event(self._route.shape, _NO_RECORD.message)
         if not self._out.begun:
@@ -259,6 +265,7 @@ class ServedExchange:
         state.fault = exc.fault
         worker.metrics.count_upstream_failure(exc)
         log_event(LogEvent.UPSTREAM_FAILED, fault=exc.fault, timeout=getattr(exc, "which", None))
+        # Nothing came back: the verdict on a missing response is `failed`, never `complied`.
         state.verdict = classify(None)
         late = isinstance(exc, UpstreamTimeoutError)
         code = "upstream_timeout" if late else f"upstream_{exc.fault}"

@@ -49,6 +49,7 @@ def gateway_families(*, auditors: tuple[str, ...] = (), clients: tuple[str, ...]
     effects = tuple(effect.word for effect in Effect)
     return (
         Family("demur_requests_total", counter, "requests answered", (("shape", _SHAPES), ("status", _STATUSES))),
+        # Names from the operator's own file: what clients send is never a label, so that series stay few.
         Family("demur_client_requests_total", counter, "requests by client key", (("client", clients),)),
         Family("demur_unauthorised_total", counter, "requests without a key that may ask"),
         Family("demur_overload_total", counter, "requests refused since too many were running"),
@@ -59,6 +60,7 @@ def gateway_families(*, auditors: tuple[str, ...] = (), clients: tuple[str, ...]
             (("reason", tuple(RejectReason)),),
         ),
         Family("demur_in_flight", FamilyKind.GAUGE, "exchanges going on"),
+        # The parts of the refusal rate, never the rate: parts add up over workers and over time.
         Family(
             "demur_verdicts_total",
             counter,
@@ -78,6 +80,7 @@ def gateway_families(*, auditors: tuple[str, ...] = (), clients: tuple[str, ...]
             "decisions in force beside those of the policy in the shadow",
             (("phase", phases), ("live", effects), ("shadow", effects)),
         ),
+        # Three counters, not one with a label: a failure that let an exchange through must have its own alarm.
         Family("demur_fail_open_total", counter, "failures that let an exchange through", (("part", _PARTS),)),
         Family("demur_fail_closed_total", counter, "failures that denied an exchange", (("part", _PARTS),)),
         Family("demur_gaps_total", counter, "gaps in enforcement on record", (("phase", phases), ("what", GAPS))),

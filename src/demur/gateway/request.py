@@ -56,8 +56,8 @@ _ENDS = (
     ("/responses", Shape.OPENAI_RESPONSES),
     ("/v1/messages", Shape.ANTHROPIC),
 )
+# What asks no model for a response; these fetch, list and delete stored ones.
 _UNAUDITED = frozenset(("GET", "HEAD", "DELETE", "OPTIONS", "TRACE"))
-"""What asks no model for a response; these fetch, list and delete stored ones."""
 
 _NO_JSON = HttpProblem(400, "invalid_json", "The body of the request is not valid JSON.")
 _NO_OBJECT = HttpProblem(400, "invalid_request", "The body of the request is not a JSON object.")
@@ -72,10 +72,10 @@ _MAX_REASON_CHARS = 200
 _CHARSET = re.compile(r'charset\s*=\s*"?([^";,\s]*)', re.IGNORECASE)
 _OURS = frozenset({"utf-8", "utf8", "us-ascii", "ascii", ""})
 
+# A string of JSON, and the colon after it where it is a name.
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"(\s*+:)?', re.DOTALL)
-"""A string of JSON, and the colon after it where it is a name."""
+# How every name ends, and now and then a text has it too.
 _QUOTE_AND_COLON = re.compile(rb'"\s*+:')
-"""How every name ends, and now and then a text has it too."""
 _READ_NAMES = frozenset(
     {
         *("messages", "input", "instructions", "system", "prompt", "model", "stream", "metadata", "conversation", "n"),
@@ -83,8 +83,8 @@ _READ_NAMES = frozenset(
     }
 )
 _TURNS = ("messages", "input", "system")
+# Where turns have parts; what a tool was given (`input`) has names of the tool's own.
 _WITHIN = ("content", "output")
-"""Where turns have parts; what a tool was given (`input`) has names of the tool's own."""
 
 _MAX_SESSION_CHARS = 128
 _MAX_REMEMBERED = 10_000

@@ -51,6 +51,7 @@ def denial_of(decision: Decision) -> Denial:
         why = reasons[0] if reasons else f"rule {rules[0].id}"
         message = f"Withheld by policy: {why}."
     elif decision.errors:
+        # An auditor failed closed: no rule is to blame, and none is named.
         message = "Withheld: the exchange could not be checked."
     else:
         message = "Withheld by policy."
@@ -63,6 +64,7 @@ def denial_response(decision: Decision, shape: Shape, *, passport: str, session:
     named = [{"id": r.id, "effect": r.effect.word, "reason": r.reason} for r in decision.rules if r.effect in ENFORCED]
     details: list[tuple[str, object]] = [("decision", decision.effect.word), ("rules", named)]
     details += [("passport", passport), ("session", session)]
+    # OpenAI's and Anthropic's clients retry some errors by themselves; a denial stays one.
     headers = ((b"x-should-retry", b"false"), *response_headers([decision], passport=passport, session=session))
     return problem_response(HttpProblem(_FORBIDDEN, denial.reason, denial.message, tuple(details), headers), shape)
 
@@ -70,6 +72,7 @@ def denial_response(decision: Decision, shape: Shape, *, passport: str, session:
 def refusal_response(decision: Decision, shape: Shape, *, model: str, passport: str, session: str) -> HttpResponse:
     """Return a decision that blocks as a refusal in the provider's shape; the field `demur` says whose it is."""
     denial = denial_of(decision)
+    # Anthropic has no refusal field: its refusals are text with the stop reason `refusal`.
     part = TextPart(denial.message) if shape is Shape.ANTHROPIC else RefusalPart(denial.message)
     raw = {Shape.ANTHROPIC: "refusal"}.get(shape, "content_filter")
     finish = Finish.REFUSAL if shape is Shape.ANTHROPIC else Finish.CONTENT_FILTER

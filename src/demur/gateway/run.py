@@ -54,8 +54,8 @@ _START_S = 30
 _MIN_LIFE_S = 2.0
 _GRACE_S = 5.0
 _KEEP_ALIVE_S = 75
+# Objects; an exchange makes some thousands, nearly all of which go without a collection.
 _COLLECT_EVERY = 10_000
-"""Objects; an exchange makes some thousands, nearly all of which go without a collection."""
 _YOUNG_PER_MIDDLE, _MIDDLE_PER_WHOLE = 10, 2
 """Few: what is frozen costs a whole collection nothing, and with longer pauses memory grew by 50 MB in between."""
 

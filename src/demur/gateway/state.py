@@ -39,6 +39,7 @@ _MAX_NAME_CHARS = 256
 
 def plain_name(text: str) -> str:
     """Return what others named (a model, a finish reason) as a record can hold it: bounded, and valid Unicode."""
+    # Half a surrogate pair has no UTF-8, in which records are signed.
     return text[:_MAX_NAME_CHARS].encode("utf-8", "backslashreplace").decode()
 
 

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from demur.gateway.state import ExchangeState, TextSeal
     from demur.gateway.worker import Worker
     from demur.http.client import TimedSender
-    from demur.http.content_coding import BodyDecoder
     from demur.http.upstream import Headers, UpstreamResponse
     from demur.model.audit import Audit
     from demur.model.exchange import Response, Shape
@@ -41,8 +40,8 @@ if TYPE_CHECKING:
 
 __all__ = ["StreamPassage", "guard_mode"]
 
+# Characters, as they came, that the longest phrase of our own packs can take (see `detect.stream`).
 _MAX_PHRASE_CHARS = 400
-"""Characters, as they came, that the longest phrase of our own packs can take (see `detect.stream`)."""
 _READ_EVERY_BYTES = 64 * 1024
 _NO_LENGTH = OUR_HEADERS | {b"content-length", b"content-encoding"}
 _CUT = "The provider broke the answer off."
@@ -119,7 +118,10 @@ class StreamPassage:
 
         Raise the `UpstreamError` that cut such a body, as reading any whole response does, unless the settings let it pass.
         """
-        decoder = self._decoder()
+        coding = coding_of(self._response)
+        # The guard itself limits what is plain, so this limit only has to be beyond it.
+        limit_bytes = 2 * self._worker.settings.limits.decoded_bytes
+        decoder = body_decoder(coding, limit_bytes=limit_bytes) if coding else None
         cut: UpstreamError | None = None
         try:
             async for raw in self._response.body:
@@ -188,11 +190,6 @@ class StreamPassage:
         kept: Headers = tuple(pair for pair in self._response.headers if pair[0] not in _NO_LENGTH)
         state = self._state
         return [*kept, *response_headers(state.decisions, passport=state.id, session=state.principal.session)]
-
-    def _decoder(self) -> BodyDecoder | None:
-        coding = coding_of(self._response)
-        # The guard itself limits what is plain, so this limit only has to be beyond it.
-        return body_decoder(coding, limit_bytes=2 * self._worker.settings.limits.decoded_bytes) if coding else None
 
     async def _settle(self, step: GuardStep) -> GuardStep:
         """Send and scan until nothing more can be done now; bytes that end the stream are left to the caller."""

@@ -25,8 +25,8 @@ _SCORES = (ClaimType.SCORE_BINARY, ClaimType.SCORE_NORMALIZED, ClaimType.SCORE_P
 _ERROR_STATUS = 500
 _OPERATION = "chat"
 _PROVIDERS = {Shape.ANTHROPIC: "anthropic", Shape.AZURE: "azure.ai.openai"}
+# Of what clients name: models and sessions.
 _MAX_NAME_CHARS = 256
-"""Of what clients name: models and sessions."""
 _AttributeValue = str | bool | int | float | tuple[str, ...]
 
 
@@ -38,6 +38,7 @@ class ExchangeTelemetry:
 
     def trace_exchange(self, state: ExchangeState, *, ended_ns: int) -> None:
         """Write the span of an exchange that has ended, as a child of the client's own where it named one."""
+        # Imported here, since the extra `otel` may be missing.
         from opentelemetry.trace import SpanKind, Status, StatusCode
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
@@ -105,6 +106,7 @@ def _evaluation(claim: Claim) -> dict[str, _AttributeValue]:
         "demur.claim.type": str(claim.type),
     }
     value = claim.value
+    # What carries the user's text has its name here and nothing else.
     if claim.sensitive:
         found["demur.claim.sensitive"] = True
     elif claim.type in _SCORES and isinstance(value, bool | int | float):

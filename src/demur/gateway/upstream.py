@@ -43,8 +43,8 @@ __all__ = [
 RESPONSE_TOO_LARGE = HttpProblem(502, "answer_too_large", "The provider's answer is larger than this gateway reads.")
 _OK, _REDIRECTED = 200, 300
 _CHARSET = re.compile(rb'charset\s*=\s*"?([^";,\s]*)', re.IGNORECASE)
+# Charsets in which our bytes for plain letters are theirs; UTF-7 and EBCDIC are none, and hide any phrase.
 _LIKE_ASCII = re.compile(rb"|utf-?8|(us-)?ascii|iso-?8859-\d+|latin-?\d|windows-125\d", re.IGNORECASE)
-"""Charsets in which our bytes for plain letters are theirs; UTF-7 and EBCDIC are none, and hide any phrase."""
 _PASSED = "passed"
 _CLOSE = ((b"connection", b"close"),)
 _TOO_LARGE = HttpProblem(413, "request_too_large", "The body is too large.", headers=_CLOSE)
@@ -91,6 +91,7 @@ def forward_request(
         kept = readable_encoding(kept)
     query = scope.get("query_string", b"")
     raw = bytes(scope.get("raw_path") or scope["path"].encode("utf-8"))
+    # The raw path, not the decoded one: escapes go on as they came.
     target = (raw + b"?" + query if query else raw).decode("latin-1")
     return UpstreamRequest(scope["method"], target, kept, body, size_bytes)
 
@@ -125,6 +126,7 @@ async def collect_body(response: UpstreamResponse, *, limit_bytes: int) -> tuple
         raw.append(piece)
         size += len(piece)
         try:
+            # Decoded as it arrives, so that a small body that unpacks to a huge one is stopped on the way.
             if decoder is not None and decoded is not None:
                 decoded.append(decoder.decode(piece))
         except SizeLimitError:

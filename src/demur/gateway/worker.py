@@ -215,9 +215,11 @@ async def open_worker(settings: GatewaySettings, *, metrics_folder: str) -> Work
         loop.call_soon_threadsafe(count, written, lost)
 
     writer = _open_writer(settings, place, store, disclosures=disclosures, on_batch=on_batch)
+    # A database's password is not part of the digest: a digest of little can be guessed at.
+    digested = replace(settings, store=replace(settings.store, url=place.shown))
     worker = Worker(
         settings,
-        _config_digest(settings, place),
+        sha256(msgspec.json.encode(digested, order="sorted")).hexdigest(),
         chain,
         policy,
         store,
@@ -316,12 +318,6 @@ class _OperatorsKey:
 
     def renew(self, retired_id: str, now: str) -> Ed25519Signer:  # noqa: ARG002 — as `signer`
         return self.signer(now)
-
-
-def _config_digest(settings: GatewaySettings, place: LogPlace) -> str:
-    """Return the digest of what holds; a database's password is not part of it, for a digest can be guessed at."""
-    shown = replace(settings, store=replace(settings.store, url=place.shown))
-    return sha256(msgspec.json.encode(shown, order="sorted")).hexdigest()
 
 
 async def _erase_when_due(place: LogPlace, writer: LogWriter, *, days: int) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demur.gateway.guard.text import READERS
+from demur.gateway.guard.events import READERS
 from demur.gateway.guard.whole import read_whole_response
 from demur.model.exchange import Shape, TextPart
 

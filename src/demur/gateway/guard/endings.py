@@ -1,6 +1,6 @@
 """Ends a stream that may not go on so that the provider's own client reads it as withheld, and not as broken.
 
-An ending follows what the client has been sent (`sent`), and takes ids and models from whatever came (`came`), sent or not.
+An ending follows what the client has been sent, and takes ids and models from whatever was received, sent or not.
 It is whole events only; with what was sent before, it is a stream that the provider could have sent; what has ended does
 not end again; the field `demur` says who ended it and why.
 """
@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import TYPE_CHECKING, Protocol
 
-from demur.gateway.guard.text import index_in
+from demur.gateway.guard.events import index_in
 from demur.model.exchange import Shape
 from demur.wire.fields import ServerEvent
 from demur.wire.sse import encode
@@ -19,7 +20,7 @@ from demur.wire.sse import encode
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from demur.gateway.guard.text import Body
+    from demur.gateway.guard.events import Body
     from demur.gateway.guard.values import Denial, GuardEnd
 
 __all__ = ["ENDINGS", "ChatEnding", "Ending", "MessageEnding", "ResponsesEnding", "demur_field"]
@@ -28,10 +29,10 @@ __all__ = ["ENDINGS", "ChatEnding", "Ending", "MessageEnding", "ResponsesEnding"
 class Ending(Protocol):
     """Follows one stream of one shape, and can end it at any event."""
 
-    def came(self, body: Body) -> None:
+    def note_received(self, body: Body) -> None:
         """Take note of an event as it arrives."""
 
-    def sent(self, body: Body) -> None:
+    def note_sent(self, body: Body) -> None:
         """Take note of an event that the client gets."""
 
     def write(self, end: GuardEnd, denial: Denial) -> bytes:
@@ -55,10 +56,11 @@ class ChatEnding:
         self._head: Body = {}
         self._open: dict[int, bool] = {}
         """The choices that came and whether the client may still expect something of them."""
+        # Choices with a refusal field of the model's own.
         self._refused: set[int] = set()
         self._opened: set[int] = set()
 
-    def came(self, body: Body) -> None:
+    def note_received(self, body: Body) -> None:
         """Keep the head of the first chunk that has one, and the number of each choice."""
         if not self._head.get("id"):
             self._head = {key: body.get(key) for key in ("id", "object", "created", "model")}
@@ -67,7 +69,7 @@ class ChatEnding:
             if isinstance(choice, dict):
                 self._open.setdefault(index_in(choice), True)
 
-    def sent(self, body: Body) -> None:
+    def note_sent(self, body: Body) -> None:
         """Keep which choices have begun, have ended, or have refused in words already."""
         choices = body.get("choices")
         for choice in choices if isinstance(choices, list) else ():
@@ -85,12 +87,18 @@ class ChatEnding:
         """Return a last chunk for every open choice, and the end mark."""
         known = self._open or {0: True}
         events = [self._chunk(index, end, denial) for index, is_open in sorted(known.items()) if is_open]
+        # OpenAI's clients read until this mark; without it they report a broken connection.
         return b"".join([*events, encode(ServerEvent("[DONE]"))])
 
     def _chunk(self, index: int, end: GuardEnd, denial: Denial) -> bytes:
         legacy = self._head.get("object") == "text_completion"
         choice: Body = {"index": index, "finish_reason": "content_filter", "logprobs": None}
-        choice |= {"text": ""} if legacy else {"delta": self._delta(index, denial)}
+        if legacy:
+            choice["text"] = ""
+        else:
+            delta: Body = {} if index in self._opened else {"role": "assistant"}
+            # A refusal of the model's own that has begun is not spliced with our sentence.
+            choice["delta"] = delta if index in self._refused else {**delta, "refusal": denial.message}
         head: Body = {
             "id": self._head.get("id") or "chatcmpl-demur",
             "object": "text_completion" if legacy else "chat.completion.chunk",
@@ -98,11 +106,6 @@ class ChatEnding:
             "model": self._head.get("model") or "",
         }
         return _event({**head, "choices": [choice], "demur": demur_field(end, denial)})
-
-    def _delta(self, index: int, denial: Denial) -> Body:
-        role: Body = {} if index in self._opened else {"role": "assistant"}
-        # A refusal of the model's own that has begun is not spliced with our sentence.
-        return role if index in self._refused else {**role, "refusal": denial.message}
 
 
 class MessageEnding:
@@ -114,7 +117,7 @@ class MessageEnding:
         self._output_tokens = 0
         self._begun = self._stopping = False
 
-    def came(self, body: Body) -> None:
+    def note_received(self, body: Body) -> None:
         """Keep the message's head and its count of tokens."""
         message = body.get("message")
         if isinstance(message, dict) and body.get("type") == "message_start":
@@ -123,7 +126,7 @@ class MessageEnding:
         elif body.get("type") == "message_delta":
             self._count(body)
 
-    def sent(self, body: Body) -> None:
+    def note_sent(self, body: Body) -> None:
         """Keep which blocks are open, and how far the message has ended."""
         match body.get("type"):
             case "message_start":
@@ -139,8 +142,15 @@ class MessageEnding:
 
     def write(self, end: GuardEnd, denial: Denial) -> bytes:
         """Return the end of every open block and of the message, its start before them where it was held back."""
-        events = [] if self._begun else [self._start()]
+        events: list[Body] = []
+        if not self._begun:
+            head: Body = {"id": "msg_demur", "type": "message", "role": "assistant", "model": ""}
+            bare: Body = {"content": [], "stop_reason": None, "stop_sequence": None}
+            tokens = {"input_tokens": 0, "output_tokens": self._output_tokens}
+            message = {**head, "usage": tokens, **self._message, **bare}
+            events.append({"type": "message_start", "message": message})
         events += [{"type": "content_block_stop", "index": index} for index in sorted(self._blocks)]
+        # `refusal` is the stop reason that Anthropic's own classifiers end a message with.
         if not self._stopping:
             details = {"type": "refusal", "category": None, "explanation": denial.message}
             delta = {"stop_reason": "refusal", "stop_sequence": None, "stop_details": details}
@@ -149,12 +159,6 @@ class MessageEnding:
             events.append({"type": "message_delta", "delta": delta, "usage": usage, "demur": field})
         events.append({"type": "message_stop"})
         return b"".join(_event(event, str(event["type"])) for event in events)
-
-    def _start(self) -> Body:
-        head: Body = {"id": "msg_demur", "type": "message", "role": "assistant", "model": ""}
-        bare: Body = {"content": [], "stop_reason": None, "stop_sequence": None}
-        usage = {"input_tokens": 0, "output_tokens": self._output_tokens}
-        return {"type": "message_start", "message": {**head, "usage": usage, **self._message, **bare}}
 
     def _count(self, holder: Body) -> None:
         usage = holder.get("usage")
@@ -170,13 +174,13 @@ _PLACES = {
     "response.reasoning_summary_text": ("summary", "summary_index", "text"),
     "response.function_call_arguments": ("", "", "arguments"),
 }
+# What a part is where a server never announced it.
 _PART_HEADS: dict[str, Body] = {
     "response.output_text": {"type": "output_text", "annotations": []},
     "response.refusal": {"type": "refusal"},
     "response.reasoning_text": {"type": "reasoning_text"},
     "response.reasoning_summary_text": {"type": "summary_text"},
 }
-"""What a part is where a server never announced it."""
 _PARTS = {"response.content_part": "content", "response.reasoning_summary_part": "summary"}
 _PART_STEMS = {"content": "response.content_part", "summary": "response.reasoning_summary_part"}
 _STARTS = frozenset({"response.created", "response.queued", "response.in_progress"})
@@ -212,14 +216,12 @@ class _SentItem:
             return self.head
         item: Body = {**self.head, "status": "incomplete"}
         for within in ("content", "summary"):
-            found = [part.whole() for (where, _), part in sorted(self.parts.items(), key=_part_key) if where == within]
+            found = [
+                part.whole() for (where, _), part in sorted(self.parts.items(), key=itemgetter(0)) if where == within
+            ]
             item |= {within: found} if found else {}
         call = self.parts.get(("", 0))
         return item | call.whole() if call is not None else item
-
-
-def _part_key(entry: tuple[tuple[str, int], _SentPart]) -> tuple[str, int]:
-    return entry[0]
 
 
 class ResponsesEnding:
@@ -231,7 +233,7 @@ class ResponsesEnding:
         self._number = -1
         self._begun = False
 
-    def came(self, body: Body) -> None:
+    def note_received(self, body: Body) -> None:
         """Keep the response as it began."""
         response = body.get("response")
         if not self._response and isinstance(response, dict):
@@ -239,7 +241,7 @@ class ResponsesEnding:
             starts = body.get("type") in _STARTS
             self._response = {key: value for key, value in response.items() if starts or key in _HEAD}
 
-    def sent(self, body: Body) -> None:
+    def note_sent(self, body: Body) -> None:
         """Keep what the client has of every item."""
         kind = body.get("type")
         self._number = max(self._number, index_in(body, "sequence_number"))
@@ -259,6 +261,7 @@ class ResponsesEnding:
     def write(self, end: GuardEnd, denial: Denial) -> bytes:
         """Return the events that close what is open and then the response."""
         events = [*self._events(end, denial)]
+        # Every event of the Responses API has a number; clients sort by it.
         numbered = ({**event, "sequence_number": self._number + 1 + n} for n, event in enumerate(events))
         return b"".join(_event(event, str(event["type"])) for event in numbered)
 
@@ -299,7 +302,7 @@ class ResponsesEnding:
 def _item_end(index: int, item: _SentItem) -> Iterator[Body]:
     """Yield the events that close an item."""
     head: Body = {"item_id": item.head.get("id") or "", "output_index": index}
-    for (within, number), part in sorted(item.parts.items(), key=_part_key):
+    for (within, number), part in sorted(item.parts.items(), key=itemgetter(0)):
         place = {**head, **({"content_index" if within == "content" else "summary_index": number} if within else {})}
         if part.stem and not part.text_done:
             more: Body = {"logprobs": []} if part.stem == "response.output_text" else {}

@@ -1,20 +1,14 @@
-"""What of a streamed answer may reach the client now, and what must be scanned first?
+"""Decides what of a streamed response may reach the client now, and what must be scanned first.
 
-A guard stands between the bytes of a provider and those of a client. It does no scanning of its own: it says when a scan
-is due, and the caller answers by `verdict`. Between the two, the caller may feed on.
+A guard does no scanning of its own: it says when a scan is due, and the caller answers by `verdict`; between the two, the
+caller may feed on.
 
     feed(chunk) ─▶ step: send these bytes; scan this text ─▶ verdict(allow) ─▶ step … finish(reason) ─▶ last step
 
-Laws, in the modes that hold back (`window`, `buffer`):
-- no character is sent before a scan saw it, and every scan sees it together with all that its strand has brought;
-- with a window as long as a phrase, not one character of a phrase is sent that a scan denies (see `guard_strands` for
-  the one case where a strand comes back after a rest; the phrase is never completed there either);
-- events keep their order and their bytes: one is sent whole or not at all, so nothing has ever to be rewritten;
-- the event that ends the answer waits for the final scan, the one that sees all of it;
-- a denied stream ends in the provider's own words (see `guard_endings`), and so does one beyond its limits.
-In `pass` every event is sent as it comes, the one final scan comes too late to stop anything, and the account says so.
-A window counts characters as they came: an auditor that folds or skips some needs one for the longest spelling.
-Thoughts, refusals and tool arguments are scanned like text: a client may show any of them.
+In the modes that hold back (`window`, `buffer`) no character is sent before a scan saw it together with all that its strand
+has brought. With a window as long as a phrase, not one character of a phrase that a scan denies is sent (`strands` names the
+one exception). Events keep their order and their bytes. In `pass` every event is sent as it comes, the one final scan comes
+too late to stop anything, and the account says so.
 """
 
 from __future__ import annotations
@@ -26,8 +20,8 @@ import msgspec
 
 from demur.errors import SizeLimitError, UsageError
 from demur.gateway.guard.endings import ENDINGS
+from demur.gateway.guard.events import Body, read_body, read_event
 from demur.gateway.guard.strands import Extent, Ledger
-from demur.gateway.guard.text import Body, read_body, tell
 from demur.gateway.guard.values import (
     Denial,
     FinishReason,
@@ -49,14 +43,14 @@ if TYPE_CHECKING:
 __all__ = ["StreamGuard", "open_guard"]
 
 _BLANK = b"\xef\xbb\xbf \t\r\n"
+# How a body begins that is JSON or HTML; no line of an event stream does.
 _NO_STREAM = (b"{", b"[", b"<", b'"')
-"""How a body begins that is JSON or HTML; no line of an event stream does."""
 _IDLE = GuardStep()
 _WITHHELD = Denial("denied")
 _TOO_LONG = "The answer was withheld because it is beyond the limits of this gateway."
 
 
-class _Waiting(msgspec.Struct, frozen=True):
+class _HeldEvent(msgspec.Struct, frozen=True):
     """An event that waits: its bytes, its JSON, where its text ends, and whether it ends the answer."""
 
     raw: bytes
@@ -108,13 +102,13 @@ class StreamGuard:
         self._splitter = EventSplitter(limits.event_bytes)
         self._ledger = Ledger(window_chars, limits)
         self._ending = ENDINGS[shape]()
-        self._held: deque[_Waiting] = deque()
+        self._held: deque[_HeldEvent] = deque()
         self._held_bytes = self._stream_bytes = self._events = self._scans = 0
         self._out: list[bytes] = []
         self._lead: bytes | None = b""
         self._body: bytearray | None = None
         self._asked: ScanText | None = None
-        self._told_all = self._sent_all = self._settled = self._denied = False
+        self._received_all = self._sent_all = self._settled = self._denied = False
         self._closing: FinishReason | None = None
         self._end: GuardEnd | None = None
         self._unread_bytes = 0
@@ -152,6 +146,7 @@ class StreamGuard:
         self._ledger.settle()
         if not allow:
             self._denied = True
+            # In `pass` everything has been sent by now; the account says that the denial came too late.
             if self._mode is not GuardMode.PASS:
                 return self._stop(GuardEnd.DENY, denial or _WITHHELD)
         return self._advance()
@@ -181,6 +176,7 @@ class StreamGuard:
             return False
         before, self._lead = self._lead or b"", None
         if start.startswith(_NO_STREAM):
+            # A JSON error with status 200 is handed back whole, to be audited as a response that was not streamed.
             self._body = bytearray(before)
         elif before:
             self._take_all(self._splitter.feed(before))
@@ -192,6 +188,7 @@ class StreamGuard:
             self._take_all(self._splitter.feed(chunk))
         except SizeLimitError as exc:
             return self._too_long(exc.what)
+        # Limits end the stream as withheld: a response that cannot be held or scanned must not pass unread.
         if self._splitter.overflow:
             return self._too_long(f"an event is longer than {limits.event_bytes} bytes")
         if self._stream_bytes > limits.stream_bytes:
@@ -202,29 +199,30 @@ class StreamGuard:
             return self._too_long("more is held back than the limits allow")
         return self._advance()
 
-    def _take_all(self, frames: list[RawEvent]) -> None:
-        for frame in frames:
-            self._take(frame)
+    def _take_all(self, events: list[RawEvent]) -> None:
+        for event in events:
+            self._take(event)
 
-    def _take(self, frame: RawEvent) -> None:
-        self._on_event(frame)
-        body = read_body(frame)
-        told = tell(frame, body, shape=self._shape)
+    def _take(self, event: RawEvent) -> None:
+        self._on_event(event)
+        body = read_body(event)
+        said = read_event(event, body, shape=self._shape)
         self._events += 1
-        extents = self._ledger.add(told)
+        extents = self._ledger.add(said)
         if body is not None:
-            self._ending.came(body)
-        if told.last:
-            self._told_all = True
+            self._ending.note_received(body)
+        if said.last:
+            self._received_all = True
             self._ledger.end_all()
-        held = _Waiting(frame.raw, body, extents, told.last)
+        # An event is sent whole or not at all, so that nothing has ever to be rewritten.
+        held = _HeldEvent(event.raw, body, extents, said.last)
         if self._mode is GuardMode.PASS or (
-            self._mode is GuardMode.WINDOW and not self._held and not extents and not told.last
+            self._mode is GuardMode.WINDOW and not self._held and not extents and not said.last
         ):
             self._send(held)
         else:
             self._held.append(held)
-            self._held_bytes += len(frame.raw)
+            self._held_bytes += len(event.raw)
 
     def _take_rest(self, reason: FinishReason) -> FinishReason:
         """Take in an event that only its blank line is missing of; return how the stream ended, looking closer."""
@@ -234,22 +232,29 @@ class StreamGuard:
         if not rest.strip(_BLANK):
             if rest and self._mode is not GuardMode.PASS:
                 # The LF of a last CRLF whose CR already ended its line.
-                self._held.append(_Waiting(rest, None, [], last=False))
+                self._held.append(_HeldEvent(rest, None, [], last=False))
             return reason
-        frame = raw_event(rest + b"\n\n")
-        whole = reason is FinishReason.END and (read_body(frame) is not None or frame.data in (b"[DONE]", "[DONE]"))
+        event = raw_event(rest + b"\n\n")
+        whole = reason is FinishReason.END and (read_body(event) is not None or event.data in (b"[DONE]", "[DONE]"))
         if not whole or self._mode is GuardMode.PASS:
             self._unread_bytes = len(rest)
             return reason if whole else FinishReason.CUT
-        self._take(frame)
+        self._take(event)
         return reason
 
     def _advance(self) -> GuardStep:
         """Send what is free, ask for the scan that is due, and end where the end has come."""
-        self._release()
+        while self._held:
+            first = self._held[0]
+            # The event that ends the response waits for the final scan, the one that sees all of it; so does all in `buffer`.
+            waits = (first.last or self._mode is GuardMode.BUFFER) and not self._settled
+            if waits or not self._ledger.is_free(first.extents):
+                break
+            self._held_bytes -= len(first.raw)
+            self._send(self._held.popleft())
         due = None
         if self._asked is None:
-            over = self._closing is not None or (self._told_all and self._mode is not GuardMode.PASS)
+            over = self._closing is not None or (self._received_all and self._mode is not GuardMode.PASS)
             left = self._ledger.received - self._ledger.scanned
             enough = self._scan_every is not None and left >= self._scan_every
             if enough or (over and (left or not self._settled)):
@@ -257,30 +262,19 @@ class StreamGuard:
             elif self._closing is not None:
                 return self._over(GuardEnd(self._closing))
         if self._out or due is not None:
-            return GuardStep(self._taken(), due)
+            return GuardStep(self._take_out(), due)
         return _IDLE
 
-    def _release(self) -> None:
-        held = self._held
-        while held and self._is_free(held[0]):
-            self._held_bytes -= len(held[0].raw)
-            self._send(held.popleft())
-
-    def _is_free(self, held: _Waiting) -> bool:
-        if held.last or self._mode is GuardMode.BUFFER:
-            return self._settled and self._ledger.is_free(held.extents)
-        return self._ledger.is_free(held.extents)
-
-    def _send(self, held: _Waiting) -> None:
+    def _send(self, held: _HeldEvent) -> None:
         self._out.append(held.raw)
         if held.extents:
             self._ledger.release(held.extents)
         if held.body is not None:
-            self._ending.sent(held.body)
+            self._ending.note_sent(held.body)
         if held.last:
             self._sent_all = True
 
-    def _taken(self) -> bytes:
+    def _take_out(self) -> bytes:
         out = self._out[0] if len(self._out) == 1 else b"".join(self._out)
         self._out.clear()
         return out
@@ -291,6 +285,7 @@ class StreamGuard:
     def _stop(self, end: GuardEnd, denial: Denial) -> GuardStep:
         """End the stream in the provider's words, unless it has ended; what is held is never sent."""
         self._unread_bytes = len(self._splitter.rest)
+        # What has ended does not end again: the client may hold the real end already.
         if not self._sent_all:
             self._out.append(self._ending.write(end, denial))
         return self._over(end)
@@ -298,4 +293,4 @@ class StreamGuard:
     def _over(self, end: GuardEnd) -> GuardStep:
         self._end, self._asked = end, None
         self._held.clear()
-        return GuardStep(self._taken(), end=end)
+        return GuardStep(self._take_out(), end=end)

@@ -1,13 +1,8 @@
-"""How much of each strand of an answer has come, was scanned, and may go on?
+"""Counts how much of each strand of a response has come, was scanned, and may go on.
 
-Laws: every character counts in exactly one strand, once; the text that is offered for a scan is the text that a client
-would put together; a position is free when it was scanned and lies `window` characters behind what was scanned of its
-strand, or when the strand has come to rest: its choice has ended, or `window` characters of the choice's other strands
-were scanned since it last grew.
-
-So with a window as long as a phrase, no character of the phrase is free before the scan that sees all of it. One case
-is weaker: a strand that rested and then goes on (text, a long tool call, text again) may have given away what stood
-before the rest; the scan still sees the strand as a whole, so that the phrase is never completed.
+Every character counts in exactly one strand, once. With a window as long as a phrase, no character of the phrase is free
+before the scan that sees all of it. One case is weaker: a strand that rested and then goes on (text, a long tool call, text
+again) may have given away what came before the rest; the scan still sees all of it, so the phrase is never completed.
 """
 
 from __future__ import annotations
@@ -19,13 +14,13 @@ from demur.errors import SizeLimitError
 from demur.gateway.guard.values import ScanText, StrandAccount, StrandText
 
 if TYPE_CHECKING:
-    from demur.gateway.guard.text import Piece, Told
+    from demur.gateway.guard.events import EventText, Piece
     from demur.gateway.guard.values import GuardLimits
     from demur.model.exchange import Channel
 
 __all__ = ["Extent", "Ledger"]
 
-_LONGEST_NUMBER = 18
+_MAX_NUMBER_DIGITS = 18
 _Key = tuple[int, "Channel", str]
 
 
@@ -81,10 +76,10 @@ class Ledger:
         self.scanned = 0
         self.released = 0
 
-    def add(self, told: Told) -> list[Extent]:
+    def add(self, said: EventText) -> list[Extent]:
         """Count what an event says; return where each of its pieces ends."""
-        extents = [self._grow(piece) if piece.grows else self._stand(piece) for piece in told.pieces]
-        for index in told.closes:
+        extents = [self._grow(piece) if piece.grows else self._add_whole(piece) for piece in said.pieces]
+        for index in said.closes:
             self._choice(index).ended = True
         if self.received > self._limits.text_chars:
             raise SizeLimitError(f"the answer is longer than {self._limits.text_chars} characters")
@@ -113,6 +108,8 @@ class Ledger:
     def is_free(self, extents: list[Extent]) -> bool:
         """Return whether an event with these pieces may go on."""
         for strand, end, _ in extents:
+            # Free a window behind what was scanned of its strand, or once the strand has come to rest: its choice has ended,
+            # or a window of the choice's other strands was scanned since it last grew.
             if strand.scanned - end >= self._window:
                 continue
             rests = strand.choice.ended or strand.choice.scanned - strand.grown_at >= self._window
@@ -128,13 +125,24 @@ class Ledger:
 
     def accounts(self) -> tuple[StrandAccount, ...]:
         """Return what became of every strand."""
-        return tuple(_account(strand) for strand in sorted(self._strands.values(), key=_order))
+        found = []
+        for strand in sorted(self._strands.values(), key=_order):
+            text = strand.whole()
+            # Half a surrogate pair has three bytes here: a client may still get it, so it is not lost in the count.
+            sizes = [len(each.encode("utf-8", errors="surrogatepass")) for each in (text, text[: strand.scanned])]
+            counts = (strand.received, strand.scanned, strand.released)
+            found.append(StrandAccount(*strand.key, *counts, received_bytes=sizes[0], scanned_bytes=sizes[1]))
+        return tuple(found)
 
     def _grow(self, piece: Piece) -> Extent:
-        strand = self._strands.get((piece.choice, piece.channel, piece.place)) or self._open(piece)
-        text = piece.text
-        strand.pieces.append(text)
-        size = len(text)
+        key = (piece.choice, piece.channel, piece.place)
+        strand = self._strands.get(key)
+        if strand is None:
+            if len(self._strands) >= self._limits.strands:
+                raise SizeLimitError(f"the answer has more than {self._limits.strands} strands")
+            strand = self._strands[key] = _StrandCount(key, self._choice(piece.choice))
+        strand.pieces.append(piece.text)
+        size = len(piece.text)
         choice = strand.choice
         self.received += size
         strand.received += size
@@ -143,8 +151,8 @@ class Ledger:
         strand.grown_at = choice.received
         return strand, strand.received, size
 
-    def _stand(self, piece: Piece) -> Extent:
-        """Return where a whole text stands: in the strand that it repeats, else in one for texts by themselves."""
+    def _add_whole(self, piece: Piece) -> Extent:
+        """Return where a whole text ends: in the strand that it repeats, else in one for texts by themselves."""
         name = (piece.choice, piece.text)
         known = self._alone.get(name)
         if known is not None:
@@ -154,23 +162,14 @@ class Ledger:
             if key[0] == piece.choice and strand.received >= size and strand.starts_with(piece.text):
                 return strand, size, 0
         ended = self._choice(piece.choice).ended
-        strand, end, size = self._grow(self._lined(piece))
+        if (piece.choice, piece.channel, piece.place) in self._strands:
+            # On a line of its own, so that it makes no phrase with another text; the line end counts too.
+            piece = type(piece)(piece.choice, piece.channel, piece.place, f"\n{piece.text}")
+        strand, end, size = self._grow(piece)
+        # A text that repeats or is by itself does not open a choice again that has ended.
         strand.choice.ended = ended
         self._alone[name] = strand, end, 0
         return strand, end, size
-
-    def _lined(self, piece: Piece) -> Piece:
-        """Return the piece on a line of its own, so that it makes no phrase with another; the line end counts too."""
-        if (piece.choice, piece.channel, piece.place) not in self._strands:
-            return piece
-        return type(piece)(piece.choice, piece.channel, piece.place, f"\n{piece.text}")
-
-    def _open(self, piece: Piece) -> _StrandCount:
-        if len(self._strands) >= self._limits.strands:
-            raise SizeLimitError(f"the answer has more than {self._limits.strands} strands")
-        key = (piece.choice, piece.channel, piece.place)
-        strand = self._strands[key] = _StrandCount(key, self._choice(piece.choice))
-        return strand
 
     def _choice(self, index: int) -> _ChoiceCount:
         choice = self._choices.get(index)
@@ -206,21 +205,4 @@ def _order(strand: _StrandCount) -> tuple[int, str, bool, tuple[int, ...], str]:
 
 def _is_number(word: str) -> bool:
     # Digits beyond any count are a name: Python refuses to read thousands of them as a number.
-    return word.isdecimal() and len(word) <= _LONGEST_NUMBER
-
-
-def _account(strand: _StrandCount) -> StrandAccount:
-    text = strand.whole()
-    return StrandAccount(
-        *strand.key,
-        received=strand.received,
-        scanned=strand.scanned,
-        released=strand.released,
-        received_bytes=_size_bytes(text),
-        scanned_bytes=_size_bytes(text[: strand.scanned]),
-    )
-
-
-def _size_bytes(text: str) -> int:
-    # Half a surrogate pair has three bytes here: a client may still get it, so it is not lost in the count.
-    return len(text.encode("utf-8", errors="surrogatepass"))
+    return word.isdecimal() and len(word) <= _MAX_NUMBER_DIGITS

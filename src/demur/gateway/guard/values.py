@@ -160,6 +160,7 @@ class ScanText:
         for strand in self.strands:
             if strand.choice == choice and strand.channel is channel:
                 count += strand.scanned
+                # Only what precedes the first unscanned character counts: a later strand may have been scanned already.
                 if strand.scanned < len(strand.text):
                     break
         return count
@@ -227,6 +228,7 @@ class GuardAccount:
     @property
     def coverage(self) -> Coverage:
         """The account as a passport states it: the strands named are those that were scanned to their end."""
+        # An event that never ended counts as received and not scanned: no record may claim a scan of it.
         received = sum(s.received_bytes for s in self.strands) + self.unread_bytes
         partly = {s.channel for s in self.strands if s.scanned < s.received}
         whole = sorted({s.channel for s in self.strands} - partly)

@@ -40,7 +40,6 @@ __all__ = [
     "ChatStream",
     "chunks",
     "open_stream",
-    "read_bare_response",
     "read_request",
     "read_response",
     "reads_request",
@@ -390,11 +389,6 @@ def read_response(body: JsonObject, *, status: int = 200) -> Response:
         status=status,
         fingerprint=top.tag_at("system_fingerprint") or None,
     )
-
-
-def read_bare_response(body: JsonObject, status: int) -> Response:
-    """Return `read_response`; kept until its last caller has moved."""
-    return read_response(body, status=status)
 
 
 def write_response(response: Response) -> JsonObject:

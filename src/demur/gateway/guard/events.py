@@ -1,12 +1,8 @@
-"""What does one event of a stream say to the client, strand by strand?
+"""What one event of a stream says to the client, strand by strand.
 
-A guard may release only what was scanned, so this reads more than a codec does: every string of an event counts as
-said, wherever it stands, unless its name is known to hold no words (ids, types, signatures, pictures as base64).
-
-Laws: a piece that `grows` continues its strand, character after character as the client will join them; other pieces
-are whole texts that repeat or stand alone (the `done` events of the Responses API, citations, errors). Strands are as
-fine as the wire tells them apart, so that interleaved tool calls or blocks never hide a phrase from each other.
-What is no JSON is one piece, all of it. Reading never raises.
+A guard may release only what was scanned, so this reads more than a codec does: every string of an event counts as said,
+wherever it is, unless its name is known to hold no words. Strands are as fine as the wire tells them apart, so that
+interleaved tool calls or blocks never hide a phrase from each other. Reading never raises.
 """
 
 from __future__ import annotations
@@ -24,13 +20,17 @@ if TYPE_CHECKING:
 
     from demur.wire.sse import RawEvent
 
-__all__ = ["READERS", "Body", "Piece", "Told", "index_in", "read_body", "tell"]
+__all__ = ["CHAT_KEYS", "READERS", "Body", "EventText", "Piece", "index_in", "read_body", "read_event"]
 
 Body = dict[str, object]
 
 
 class Piece(msgspec.Struct, frozen=True, gc=False):
-    """Some characters of one strand."""
+    """Some characters of one strand.
+
+    One that `grows` continues its strand as the client will join it; others are whole texts that repeat or are by themselves
+    (the `done` events of the Responses API, citations, errors).
+    """
 
     choice: int
     channel: Channel
@@ -39,7 +39,7 @@ class Piece(msgspec.Struct, frozen=True, gc=False):
     grows: bool = True
 
 
-class Told(msgspec.Struct, frozen=True):
+class EventText(msgspec.Struct, frozen=True):
     """What one event says: its pieces, the choices it ends, and whether nothing more is to come."""
 
     pieces: tuple[Piece, ...] = ()
@@ -47,6 +47,7 @@ class Told(msgspec.Struct, frozen=True):
     last: bool = False
 
 
+# Names of fields that hold no words for the reader; log-probabilities stand in the event of the text they repeat.
 _SILENT = frozenset(
     {
         *("b64_json", "call_id", "category", "content_filter_results", "created", "data", "encrypted_content"),
@@ -67,11 +68,11 @@ _SILENT = frozenset(
         *("system_fingerprint", "timestamp", "tool_use_id", "type", "usage"),
     }
 )
-"""Names of fields that hold no words for the reader; log-probabilities stand in the event of the text they repeat."""
 
-_NOTHING = Told()
-_LONGEST_INDEX = 9
-_CHAT_KEYS = frozenset({"id", "object", "created", "model", "system_fingerprint", "choices", "usage", "service_tier"})
+_NOTHING = EventText()
+_MAX_INDEX_DIGITS = 9
+CHAT_KEYS = frozenset({"id", "object", "created", "model", "system_fingerprint", "choices", "usage", "service_tier"})
+"""The fields of a chat response or chunk; none but `choices` holds words."""
 _CHOICE_KEYS = frozenset({"index", "delta", "finish_reason", "logprobs", "content_filter_results"})
 _DELTAS = {"content": Channel.TEXT, "refusal": Channel.REFUSAL} | dict.fromkeys(THOUGHTS, Channel.THINKING)
 _CHANNELS = _DELTAS | {
@@ -105,51 +106,45 @@ def index_in(body: Body, key: str = "index") -> int:
     if isinstance(found, int):
         return found
     # `1.0` and `"1"` are how some servers write it.
-    if isinstance(found, str) and len(found) <= _LONGEST_INDEX and found.isascii() and found.isdecimal():
+    if isinstance(found, str) and len(found) <= _MAX_INDEX_DIGITS and found.isascii() and found.isdecimal():
         return int(found)
     return int(found) if isinstance(found, float) and found.is_integer() else 0
 
 
-def read_body(frame: RawEvent) -> Body | None:
-    """Return the JSON object in a frame, None where there is none."""
-    data = frame.data
+def read_body(event: RawEvent) -> Body | None:
+    """Return the JSON object in an event, None where there is none."""
+    data = event.data
     if not data:
         return None
     try:
         body = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
-        body = _python_json(data)
+        # Half a surrogate pair or a NaN is JSON enough for most clients, and for Python's own reader.
+        try:
+            body = json.loads(data if isinstance(data, str) else data.decode("utf-8", errors="replace"))
+        except (ValueError, RecursionError):
+            return None
     return body if isinstance(body, dict) else None
 
 
-def tell(frame: RawEvent, body: Body | None, *, shape: Shape) -> Told:
-    """Return what a frame says in a stream of this shape; `body` is its JSON object, as far as it has one."""
-    told = READERS[shape](body, frame.event) if body is not None else _tell_text(frame)
-    if not frame.beside:
-        return told
-    return Told((*told.pieces, Piece(0, Channel.TEXT, "~stray", f"{frame.beside}\n")), told.closes, told.last)
+def read_event(event: RawEvent, body: Body | None, *, shape: Shape) -> EventText:
+    """Return what an event says in a stream of this format; `body` is its JSON object, as far as it has one."""
+    if body is not None:
+        read = READERS[shape](body, event.event)
+    else:
+        data = event.data or ""
+        text = data if isinstance(data, str) else data.decode("utf-8", errors="replace")
+        if text.strip() in ("", "[DONE]"):
+            read = EventText(last=True) if text.strip() else _NOTHING
+        else:
+            # What is no JSON is one piece, all of it.
+            read = EventText((Piece(0, Channel.TEXT, "~unread", text),))
+    if not event.beside:
+        return read
+    return EventText((*read.pieces, Piece(0, Channel.TEXT, "~stray", f"{event.beside}\n")), read.closes, read.last)
 
 
-def _tell_text(frame: RawEvent) -> Told:
-    data = frame.data
-    if not data:
-        return _NOTHING
-    text = data if isinstance(data, str) else data.decode("utf-8", errors="replace")
-    if text.strip() == "[DONE]":
-        return Told(last=True)
-    return Told((Piece(0, Channel.TEXT, "~unread", text),)) if text.strip() else _NOTHING
-
-
-def _python_json(data: bytes | str) -> object:
-    """Return what Python's own reader makes of it: half a surrogate pair or a NaN is JSON enough for most clients."""
-    try:
-        found: object = json.loads(data if isinstance(data, str) else data.decode("utf-8", errors="replace"))
-    except (ValueError, RecursionError):
-        return None
-    return found
-
-
-def _read_chat_chunk(body: Body, _event: str | None) -> Told:
+def _read_chat_chunk(body: Body, _event: str | None) -> EventText:
     pieces: list[Piece] = []
     closes: list[int] = []
     choices = body.get("choices")
@@ -158,10 +153,10 @@ def _read_chat_chunk(body: Body, _event: str | None) -> Told:
             _read_chat_choice(choice, pieces, closes)
         else:
             pieces += (Piece(0, c, "~odd", text) for _, c, text in _strings(choice))
-    if not body.keys() <= _CHAT_KEYS:
-        rest = {key: value for key, value in body.items() if key not in _CHAT_KEYS}
+    if not body.keys() <= CHAT_KEYS:
+        rest = {key: value for key, value in body.items() if key not in CHAT_KEYS}
         pieces += (Piece(0, c, "~beside", text, grows=False) for _, c, text in _strings(rest))
-    return Told(tuple(pieces), tuple(closes)) if pieces or closes else _NOTHING
+    return EventText(tuple(pieces), tuple(closes)) if pieces or closes else _NOTHING
 
 
 def _read_chat_choice(choice: Body, pieces: list[Piece], closes: list[int]) -> None:
@@ -199,7 +194,7 @@ def _read_chat_delta(delta: Body, index: int, pieces: list[Piece]) -> None:
             pieces += (Piece(index, c, f"~{path}", text) for path, c, text in _strings({key: value}))
 
 
-def _read_response_event(body: Body, event: str | None) -> Told:
+def _read_response_event(body: Body, event: str | None) -> EventText:
     kind = body.get("type") or event
     kind = kind if isinstance(kind, str) else ""
     delta = body.get("delta")
@@ -211,7 +206,7 @@ def _read_response_event(body: Body, event: str | None) -> Told:
         channel = _RESPONSES_STRANDS.get(kind)
         if channel is None:
             channel, place = Channel.TOOL, f"{place}.{kind}"
-        return Told((Piece(0, channel, place, delta),))
+        return EventText((Piece(0, channel, place, delta),))
     response = body.get("response")
     if isinstance(response, dict):
         # The rest of the response repeats the request, instructions included: nothing that the model said.
@@ -221,25 +216,25 @@ def _read_response_event(body: Body, event: str | None) -> Told:
     known = isinstance(response, dict) or kind.endswith(_RESPONSES_WHOLES) or kind in ("error", "")
     pieces = tuple(_beyond_deltas(said, "" if known else kind))
     last = kind in _RESPONSES_ENDS
-    return Told(pieces, (0,) if last else (), last) if pieces or last else _NOTHING
+    return EventText(pieces, (0,) if last else (), last) if pieces or last else _NOTHING
 
 
-def _read_message_event(body: Body, event: str | None) -> Told:
+def _read_message_event(body: Body, event: str | None) -> EventText:
     kind = body.get("type") or event
     if kind == "content_block_delta":
-        return Told(tuple(_read_block_delta(body.get("delta"), body.get("index"))))
+        return EventText(tuple(_read_block_delta(body.get("delta"), body.get("index"))))
     if kind == "content_block_start":
-        return Told(tuple(_read_block_start(body.get("content_block"), body.get("index"))))
+        return EventText(tuple(_read_block_start(body.get("content_block"), body.get("index"))))
     said: object = body
     if kind == "message_stop":
-        return Told(tuple(_beyond_deltas(said, "")), (0,), last=True)
+        return EventText(tuple(_beyond_deltas(said, "")), (0,), last=True)
     if kind == "message_start":
         message = body.get("message")
         said = message.get("content") if isinstance(message, dict) else message
     pieces = tuple(_beyond_deltas(said, "" if kind in _MESSAGE_WHOLES else str(kind)))
     delta = body.get("delta")
     stops = kind == "message_delta" and isinstance(delta, dict) and delta.get("stop_reason") is not None
-    return Told(pieces, (0,) if stops else ()) if pieces or stops else _NOTHING
+    return EventText(pieces, (0,) if stops else ()) if pieces or stops else _NOTHING
 
 
 def _read_block_delta(delta: object, index: object) -> Iterator[Piece]:
@@ -293,18 +288,18 @@ def _strings(value: object, path: str = "", channel: Channel = Channel.TEXT) -> 
             if found:
                 yield path, channel, found
         elif isinstance(found, dict):
-            said = [(key, item) for key, item in found.items() if key not in _SILENT or _is_sentence(item)]
+            # Under the name of an id or a picture there may be words after all: neither of them has blanks.
+            said = [
+                (key, item)
+                for key, item in found.items()
+                if key not in _SILENT or (isinstance(item, str) and " " in item)
+            ]
             stack += [(item, f"{path}.{key}", _CHANNELS.get(key, channel)) for key, item in reversed(said)]
         elif isinstance(found, list):
             stack += [(item, path, channel) for item in reversed(found)]
 
 
-def _is_sentence(value: object) -> bool:
-    """Return whether what stands under the name of an id or a picture has words after all: neither of them has blanks."""
-    return isinstance(value, str) and " " in value
-
-
-READERS: Mapping[Shape, Callable[[Body, str | None], Told]] = {
+READERS: Mapping[Shape, Callable[[Body, str | None], EventText]] = {
     Shape.OPENAI_CHAT: _read_chat_chunk,
     Shape.AZURE: _read_chat_chunk,
     Shape.OPENAI_RESPONSES: _read_response_event,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.gateway.guard.conformance import on_wire
 from tests.wire.laws import JSON
 
-from demur.gateway.guard.text import Piece, Told, read_body, tell
+from demur.gateway.guard.events import EventText, Piece, read_body, read_event
 from demur.model.exchange import Channel, Shape
 from demur.wire.sse import Decoder, EventSplitter, RawEvent, raw_event
 
@@ -18,9 +18,9 @@ CHAT, RESPONSES, MESSAGES = Shape.OPENAI_CHAT, Shape.OPENAI_RESPONSES, Shape.ANT
 TEXT, TOOL, THINKING = Channel.TEXT, Channel.TOOL, Channel.THINKING
 
 
-def told(shape: Shape, body: Any, name: str | None = None) -> Told:
+def told(shape: Shape, body: Any, name: str | None = None) -> EventText:
     frame = raw_event(on_wire(body, name))
-    return tell(frame, read_body(frame), shape=shape)
+    return read_event(frame, read_body(frame), shape=shape)
 
 
 def chat(**delta: Any) -> Any:
@@ -136,30 +136,30 @@ def test_what_says_nothing(name: str) -> None:
 
 def test_what_ends() -> None:
     """A finish reason closes its choice; the last event of a shape closes all."""
-    assert told(CHAT, {"choices": [{"index": 2, "finish_reason": "stop"}]}) == Told(closes=(2,))
-    assert told(MESSAGES, {"type": "message_delta", "delta": {"stop_reason": "end_turn"}}) == Told(closes=(0,))
+    assert told(CHAT, {"choices": [{"index": 2, "finish_reason": "stop"}]}) == EventText(closes=(2,))
+    assert told(MESSAGES, {"type": "message_delta", "delta": {"stop_reason": "end_turn"}}) == EventText(closes=(0,))
     assert told(MESSAGES, {"type": "message_stop"}).last
     assert told(RESPONSES, {"type": "response.incomplete", "response": {}}).last
-    assert tell(RawEvent(b"", " [DONE]"), None, shape=CHAT) == Told(last=True)
+    assert read_event(RawEvent(b"", " [DONE]"), None, shape=CHAT) == EventText(last=True)
 
 
 def test_what_is_no_json_is_read_all_the_same() -> None:
     """Half a surrogate pair is JSON to most clients; what is none to any is text as it stands; blanks are nothing."""
     half = raw_event(b'data: {"choices": [{"delta": {"content": "a\\ud83d"}}]}\n\n')
-    assert tell(half, read_body(half), shape=CHAT).pieces == (Piece(0, TEXT, "", "a\ud83d"),)
+    assert read_event(half, read_body(half), shape=CHAT).pieces == (Piece(0, TEXT, "", "a\ud83d"),)
     for raw, text in ((b"data: oh no\n\n", "oh no"), (b"data: [1]\n\n", "[1]"), (b"Bad gateway\n\n", "Bad gateway")):
         frame = raw_event(raw)
-        assert tell(frame, read_body(frame), shape=CHAT).pieces == (Piece(0, TEXT, "~unread", text),)
+        assert read_event(frame, read_body(frame), shape=CHAT).pieces == (Piece(0, TEXT, "~unread", text),)
     for raw in (b"data:  \n\n", b": note\nretry: 3\n\n", b"\n\n"):
         frame = raw_event(raw)
-        assert tell(frame, read_body(frame), shape=CHAT) == Told()
+        assert read_event(frame, read_body(frame), shape=CHAT) == EventText()
 
 
 @given(JSON, st.sampled_from([CHAT, RESPONSES, MESSAGES]), st.sampled_from(["", "error", "content_block_delta"]))
 def test_reading_never_raises(junk: Any, shape: Shape, kind: str) -> None:
     """Whatever the JSON, there is an answer."""
     body = {"type": kind, "choices": [junk, {"delta": junk}], "delta": junk, "response": junk, "item": junk}
-    assert isinstance(tell(RawEvent(b"", "x"), body, shape=shape), Told)
+    assert isinstance(read_event(RawEvent(b"", "x"), body, shape=shape), EventText)
 
 
 BLOCKS = [b"data: a", b"event: e\ndata: b", b": note", b"data: c\ndata: d", b"id: 1", b"data:e", b"", b"data: \xc3\xb6"]
