@@ -22,6 +22,7 @@ DECISIONS = sorted(FOLDER.glob("[0-9]*.md"))
 HEADINGS = ["Context", "Decision", "Rejected", "Figures", "Look again when"]
 MAX_LINES = 60
 OF_USERS = {"auditors.yaml"}
+METAPHORS = ("asker", "dossier", "handed", "rebuff")
 ARCHITECTURE, GLOSSARY = ROOT / "docs" / "architecture.md", ROOT / "docs" / "glossary.md"
 FOR_MAINTAINERS = [*DECISIONS, ARCHITECTURE, GLOSSARY, ROOT / "CONTRIBUTING.md"]
 PACKAGE = ROOT / "src" / "demur"
@@ -77,3 +78,19 @@ def test_the_glossary_lists_closed_sets_whole(word: str) -> None:
     meaning = re.search(rf"^\| {re.escape(word)} \| (.+) \|$", GLOSSARY.read_text(encoding="utf-8"), re.MULTILINE)
     assert meaning is not None
     assert re.findall(r"`(\w+)`", meaning[1]) == [member.value for member in CLOSED_SETS[word]]
+
+
+def test_private_metaphors_are_no_names() -> None:
+    """No function, class or variable of the package is called by a word that the glossary rules out for good."""
+    unused = GLOSSARY.read_text(encoding="utf-8").partition("## Words we do not use")[2]
+    assert [word for word in METAPHORS if word not in unused] == []
+    called = re.compile(
+        rf"\b(?:def|class) \w*(?:{'|'.join(METAPHORS)})\w*|^\s*\w*(?:{'|'.join(METAPHORS)})\w*\s*[:=]", re.IGNORECASE
+    )
+    found = [
+        f"{path.relative_to(PACKAGE)}: {line.strip()}"
+        for path in sorted(PACKAGE.rglob("*.py"))
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if called.search(line)
+    ]
+    assert found == []
