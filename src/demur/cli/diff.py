@@ -16,12 +16,12 @@ from demur.cli.options import (
     add_judge_flags,
     add_reading_flags,
     check_outputs,
+    check_report_name,
     engine_of_flags,
     fields_of_flag,
     name_bad_rows,
     progress_line,
     reading_of_flags,
-    refuse_run_as_report,
     whole_number,
     write_report,
 )
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["add_parser"]
 
+# Not 1, so that CI can tell "worse" from "cannot say".
 EXIT_INCONCLUSIVE = 3
 _NEVER = "never"
 _MAX_COLUMNS = 80
@@ -125,7 +126,7 @@ def _add_report_flags(command: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Return the exit code of one call."""
-    _refuse_diff_call(args)
+    _check_call(args)
     progress = progress_line()
     try:
         comparison = _diff_by_engine(args, reading_of_flags(args, progress))
@@ -135,7 +136,10 @@ def run(args: argparse.Namespace) -> int:
         if progress is not None:
             progress.close()
     _show_diff(comparison, args)
-    return _exit_code(comparison, args)
+    # `--fail-on never` reports and never fails.
+    if comparison.gate.failed and args.fail_on != _NEVER:
+        return 1
+    return EXIT_INCONCLUSIVE if comparison.gate.unsettled else 0
 
 
 class _Shared(TypedDict):
@@ -186,7 +190,7 @@ def _diff_by_engine(args: argparse.Namespace, reading: ReadOptions) -> Compariso
     )
 
 
-def _refuse_diff_call(args: argparse.Namespace) -> None:
+def _check_call(args: argparse.Namespace) -> None:
     engine_of_flags(args)
     if args.baseline == "-" == args.candidate:
         raise UsageError("both runs are standard input", hint="name a file for one of them")
@@ -194,8 +198,8 @@ def _refuse_diff_call(args: argparse.Namespace) -> None:
         from demur.runs.outputs import verdict_file
 
         verdict_file(Path(args.out))
-    refuse_run_as_report(args.json, "--json")
-    refuse_run_as_report(args.markdown, "--markdown")
+    check_report_name(args.json, "--json")
+    check_report_name(args.markdown, "--markdown")
     if [args.json, args.markdown].count("-") > 1:
         raise UsageError("two reports to standard output", hint="name a file for one of them")
     asks_pairs = (args.by, args.key, args.cluster, args.labels, args.out, args.axes, args.rules, args.rubric)
@@ -204,6 +208,7 @@ def _refuse_diff_call(args: argparse.Namespace) -> None:
         raise UsageError("`--unpaired` has no pairs", hint=hint)
     files = [name for name in (args.labels, args.rules, args.judge_labels) if name]
     inputs = [args.baseline, args.candidate, *args.requests, *files]
+    # Checked before anything is read: an hour of judging must not end in a missing folder.
     check_outputs((args.json, args.markdown, args.html, args.junit, args.out), inputs)
 
 
@@ -233,12 +238,6 @@ def _show_diff(comparison: Comparison, args: argparse.Namespace) -> None:
         from demur.report.junit import junit
 
         write_report(args.junit, junit(comparison))
-
-
-def _exit_code(comparison: Comparison, args: argparse.Namespace) -> int:
-    if comparison.gate.failed and args.fail_on != _NEVER:
-        return 1
-    return EXIT_INCONCLUSIVE if comparison.gate.unsettled else 0
 
 
 def _share(word: str) -> float:

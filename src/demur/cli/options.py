@@ -36,6 +36,7 @@ __all__ = [
     "add_judge_flags",
     "add_reading_flags",
     "check_outputs",
+    "check_report_name",
     "engine_of_flags",
     "fields_of_flag",
     "judge_of_flags",
@@ -43,21 +44,22 @@ __all__ = [
     "pack_of_flag",
     "progress_line",
     "reading_of_flags",
-    "refuse_run_as_report",
     "thresholds",
     "whole_number",
     "write_report",
 ]
 
-_MOST_NAMED = 10
+_MAX_NAMED = 10
+# A report with such a name would be written over a run.
 _RUN_ENDINGS = frozenset(
     {".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet", ".agentlog", ".eval", ".gz", ".zst"}
 )
+# Flags that ask for what only one machine does: the order of files, texts of all pairs, or its own processes.
 _NOT_ON_SPARK = (
     *("requests", "verify", "jobs", "out", "labels"),
     *("axes", "rules", "rubric", "judge_labels", "trajectory_floor", "axis_gate"),
 )
-"""Flags that ask for what only one machine does: the order of files, texts of all pairs, or its own processes."""
+# Often enough to look alive, seldom enough to cost nothing.
 _EVERY_S = 0.1
 _FULL = 100
 _NAME_CHARS = 30
@@ -68,6 +70,7 @@ class Once(argparse.Action):
 
     def __call__(self, parser, namespace, values, option_string=None):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN204 — argparse's own signature
         """Take the value, once."""
+        # Of two values argparse would silently keep the last.
         if getattr(namespace, self.dest) is not None:
             parser.error(f"{option_string} stands twice; give one")
         setattr(namespace, self.dest, values)
@@ -142,9 +145,9 @@ def reading_of_flags(args: argparse.Namespace, progress: Progress | None) -> Rea
 
 def name_bad_rows(error: UnreadableRowsError) -> int:
     """Print the first rows that cannot be read, and return the exit code for it."""
-    for each in error.errors[:_MOST_NAMED]:
+    for each in error.errors[:_MAX_NAMED]:
         print(f"demur: {each}", file=sys.stderr)
-    more = error.total - min(_MOST_NAMED, len(error.errors))
+    more = error.total - min(_MAX_NAMED, len(error.errors))
     if more:
         print(f"demur: … and {more:,} more", file=sys.stderr)
     print(f"demur: stopped there; {error.hint}", file=sys.stderr)
@@ -154,7 +157,9 @@ def name_bad_rows(error: UnreadableRowsError) -> int:
 def check_outputs(given: Sequence[str | None], inputs: Sequence[str]) -> None:
     """Raise where a report cannot be written, or would be written over an input or another report."""
     here = [re.sub(r"^file:/+", "/", name) for name in inputs if name != "-"]
-    read = {Path(file).resolve(): file for name in here for file in [name, *_matches(name)]}
+    # As runs are found: a name, and what it matches where it is a pattern.
+    globs = [file for name in here if glob.has_magic(name) for file in glob.glob(name, recursive=True)]  # noqa: PTH207
+    read = {Path(file).resolve(): file for file in [*here, *globs]}
     written: set[Path] = set()
     for name in given:
         if name and name != "-":
@@ -177,10 +182,6 @@ def _why_not(path: Path, read: Mapping[Path, str]) -> str | None:
     if path.is_dir():
         return "it is a folder"
     return None if path.parent.is_dir() else "its folder is not there"
-
-
-def _matches(name: str) -> list[str]:
-    return glob.glob(name, recursive=True) if glob.has_magic(name) else []  # noqa: PTH207 — as runs are found
 
 
 def pack_of_flag(given: str) -> Pack:
@@ -207,12 +208,13 @@ def thresholds(given: str) -> tuple[float, float | None]:
 
 def whole_number(word: str) -> int:
     """Return a whole number from 0 on."""
+    # `isdecimal`, since `int` takes signs, spaces and underscores too.
     if not word.isdecimal():
         raise argparse.ArgumentTypeError(f"`{word}` is no whole number")
     return int(word)
 
 
-def refuse_run_as_report(name: str | None, flag: str) -> None:
+def check_report_name(name: str | None, flag: str) -> None:
     """Raise where a report would be written over what looks like a run: `--json runs.jsonl` was meant as two words."""
     ending = Path(name or "").suffix.lower()
     if ending in _RUN_ENDINGS and not (flag == "--json" and ending == ".json"):

@@ -15,12 +15,12 @@ from demur.cli.options import (
     add_judge_flags,
     add_reading_flags,
     check_outputs,
+    check_report_name,
     engine_of_flags,
     fields_of_flag,
     name_bad_rows,
     progress_line,
     reading_of_flags,
-    refuse_run_as_report,
     write_report,
 )
 from demur.cli.output import has_colour
@@ -81,7 +81,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(args: argparse.Namespace) -> int:
     """Return the exit code of one call."""
-    _refuse_scan_call(args)
+    _check_call(args)
     progress = progress_line()
     try:
         found = _scan_by_engine(args, reading_of_flags(args, progress))
@@ -104,14 +104,14 @@ def _scan_by_engine(args: argparse.Namespace, reading: ReadOptions) -> Scan:
     return scan(*args.runs, by=by, reading=reading, out=args.out or None)
 
 
-def _refuse_scan_call(args: argparse.Namespace) -> None:
+def _check_call(args: argparse.Namespace) -> None:
     engine_of_flags(args)
     if args.runs.count("-") > 1:
         raise UsageError("standard input stands twice", hint="name it once")
     if args.out:
         verdict_file(Path(args.out))
-    refuse_run_as_report(args.json, "--json")
-    refuse_run_as_report(args.markdown, "--markdown")
+    check_report_name(args.json, "--json")
+    check_report_name(args.markdown, "--markdown")
     if [args.json, args.markdown].count("-") > 1:
         raise UsageError("two reports to standard output", hint="name a file for one of them")
     check_outputs((args.json, args.markdown, args.html, args.out), [*args.runs, *args.requests])

@@ -51,8 +51,8 @@ alarms in at most ALPHA of all streams of ROWS rows (independent rows assumed)
 exit codes: 0 no alarm, 1 alarm, 2 bad input
 """
 _RATE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(%?)\s*")
-_MOST_TRIED = 50
-_MOST_NAMED = 10
+_MAX_TRIED = 50
+_MAX_NAMED = 10
 _WHOLE = 100
 
 
@@ -86,9 +86,10 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(args: argparse.Namespace) -> int:
     """Return the exit code of one call."""
-    _refuse_contradictions(args)
+    _check_call(args)
     band = _band(args)
     watched = Watched(args.log, band, read_kept(Path(args.state), band) if args.state else Kept())
+    # An alarm that was raised stays raised: reading on could only make it look better.
     if watched.kept.state.alarm is None:
         announce(watched, quiet=args.json)
         _watch(watched, args)
@@ -112,6 +113,7 @@ def _watch(watched: Watched, args: argparse.Namespace) -> None:
     for block, mark in found:
         rows = judge.outcomes(block)
         _name_errors(rows.errors, args.log, named=watched.kept.unreadable)
+        # A failure of the provider says nothing about refusals.
         hits = [outcome in counted for outcome in rows.outcomes if outcome != Outcome.FAILED]
         watched.kept = Kept(
             mark,
@@ -140,7 +142,7 @@ class _Lines:
         self._log = args.log
         self._ingest = Ingest(format=args.format or "", judge=BatchJudge(judge_of_flags(args)))
         if args.format:
-            self._refuse_dependent(args.format)
+            self._check_stands_alone(args.format)
 
     def outcomes(self, block: Block) -> _Rows:
         """Return the outcomes of the rows in a block, and what could not be read."""
@@ -154,17 +156,17 @@ class _Lines:
         return _Rows(judged.rows.column("outcome").to_pylist(), judged.errors)
 
     def _sniff(self, block: Block) -> None:
-        records = list(_objects(block))[:_MOST_TRIED]
+        records = list(_objects(block))[:_MAX_TRIED]
         known = format_of_all(records) if records else None
         if known is None:
             what = "no trace format has these fields" if records else "no JSON lines"
             hint = "name it with --format, or give rows with a `prompt` and a `response`"
             raise InputError(what, source=self._log, line=block.first, hint=hint)
-        self._refuse_dependent(known.NAME)
+        self._check_stands_alone(known.NAME)
         self._ingest = self._ingest.with_format(known.NAME)
 
     @staticmethod
-    def _refuse_dependent(name: str) -> None:
+    def _check_stands_alone(name: str) -> None:
         if not stands_alone(format_named(name).open_reader()):
             hint = "`demur scan` reads it once it is whole"
             raise UsageError(f"records of `{name}` belong together, so a growing log cannot be judged", hint=hint)
@@ -194,6 +196,7 @@ def _band(args: argparse.Namespace) -> Band:
     rate = scan(args.baseline, reading=ReadOptions(judge=judge_of_flags(args), counted=args.count, jobs=None)).rate
     if not rate.n:
         raise EmptyInputError("no row could be judged", source=args.baseline, hint="an empty run says nothing")
+    # Half of alpha pays for what is not known of the baseline (Bonferroni).
     likely = confidence_sequence(rate.count, rate.n, alpha=alpha / 2)
     return Band(likely.low, likely.high, step=step, rows=rows, alpha=alpha / 2)
 
@@ -209,13 +212,13 @@ def _wait(seconds: float, *, once: bool) -> Callable[[], bool]:
 
 
 def _name_errors(errors: tuple[InputError, ...], log: str, *, named: int) -> None:
-    for error in errors[: max(0, _MOST_NAMED - named)]:
+    for error in errors[: max(0, _MAX_NAMED - named)]:
         print(f"demur: {error.at('<stdin>' if log == '-' else log, error.line)}", file=sys.stderr)
-    if named < _MOST_NAMED <= named + len(errors):
+    if named < _MAX_NAMED <= named + len(errors):
         print("demur: further lines that cannot be read are counted only", file=sys.stderr)
 
 
-def _refuse_contradictions(args: argparse.Namespace) -> None:
+def _check_call(args: argparse.Namespace) -> None:
     if args.log == "-" and args.state:
         raise UsageError("a pipe cannot be read on where the last call stopped", hint="name a file, or drop --state")
     if args.log == "-" and args.baseline == "-":

@@ -1,8 +1,4 @@
-"""Settings from the environment.
-
-Laws: an unset variable means the documented default; a value that is no number is refused with the variable's name,
-never ignored.
-"""
+"""Limits from the environment: an unset variable means the documented default, a value that is no number is an error."""
 
 from __future__ import annotations
 

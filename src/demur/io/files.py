@@ -67,6 +67,7 @@ def open_source(name: str) -> Iterator[IO[bytes]]:
     if name == "-":
         if sys.stdin is None:
             raise OSError(0, "standard input is closed")
+        # Not closed: whoever called us may still read from it.
         yield sys.stdin.buffer
     else:
         with Path(name).open("rb") as stream:
@@ -86,6 +87,7 @@ def bounded_lines(stream: _Readable, limits: InputLimits) -> Iterator[tuple[int,
     number = 0
     while line := stream.readline(limits.line_bytes + 1):
         number += 1
+        # One byte more than the limit was asked for, so a line of exactly the limit passes.
         if len(line) > limits.line_bytes and not line.endswith(b"\n"):
             while (piece := stream.readline(_SKIP_BYTES)) and not piece.endswith(b"\n"):
                 pass
@@ -130,6 +132,7 @@ def csv_rows(
     """
     # The module's own limit of 128 KiB, a setting of the whole process, is less than a long response.
     csv.field_size_limit(limits.line_bytes)
+    # Strict, since a quotation that never ends would swallow the rest of the file as one cell.
     rows = csv.reader(_csv_lines(stream, limits), delimiter=delimiter, strict=True)
     header: list[str] = []
     line = 1

@@ -29,6 +29,7 @@ __all__ = ["BodyReader", "Item", "read_items"]
 BodyReader = Callable[[dict[str, Any]], "Exchange"]
 """Reads a JSON object: as a response, or as a request."""
 
+# Long enough for the first lines of any file that people hand in.
 _HEAD_BYTES = 65536
 _LINES_TRIED = 20
 _EVENT = re.compile(rb"(?m)^data: ?(?:\{|\[DONE\])")
@@ -90,6 +91,7 @@ def _kind(source: str, head: bytes) -> _Kind:
     start = head.lstrip()
     if ending in (".jsonl", ".ndjson"):
         return _Kind.LINES
+    # A captured stream of server-sent events (WHATWG HTML, 9.2).
     if _EVENT.search(head):
         return _Kind.STREAM
     # JSON lines are more than one line, of which one of the first is an object by itself; the others may be damaged.

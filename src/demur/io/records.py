@@ -1,7 +1,6 @@
-"""A source → its records: JSON objects one by one with their lines, or blocks of whole lines for workers.
+"""The records of a source: JSON objects one by one with their lines, or blocks of whole lines for workers.
 
-Laws: no line, document or archive entry is held beyond the limits; a record that cannot be decoded is an error in its place;
-a row of a table is the object of its columns, empty cells of a CSV being null.
+No line, document or archive entry is held beyond the limits; a record that cannot be decoded is an error in its place.
 """
 
 from __future__ import annotations
@@ -35,8 +34,11 @@ __all__ = ["Block", "Record", "blocks_from", "line_blocks", "lines_at", "named_r
 Record = tuple[int | None, "JsonObject | InputError"]
 """A line (None where a source has none) and what stands there."""
 
+# A block is a piece of work for a process: long enough to pay for its transport.
 _BLOCK_BYTES = 4 << 20
+# One odd row at the start must not name the format of the others.
 _RECORDS_TRIED = 50
+# APPNOTE 4.4.5: 93 is Zstandard, 20 its deprecated number.
 _ZSTD_METHODS = (93, 20)
 
 
@@ -87,6 +89,7 @@ def blocks_from(
             yield from _within_limit(number, offset, whole, limits)
             number += whole.count(b"\n") + 1
             offset += len(whole) + 1
+        # A line without an end would fill the memory.
         if len(rest) > limits.line_bytes:
             skipped, tail = _after_line(read)
             end = offset + len(rest) + skipped
@@ -140,6 +143,7 @@ def lines_at(source: Source, wanted: AbstractSet[int], marks: Sequence[tuple[int
     with open_bytes(source) as stream:
         for (first, offset), (beyond, _) in pairwise([*marks, (sys.maxsize, 0)]):
             here = sorted(line for line in wanted if first <= line < beyond)
+            # Seeking to the mark before a line spares a large file's reading for a few of its lines.
             stream.seek(offset)
             number = first
             for line in here:
@@ -173,15 +177,10 @@ def sniff(source: Source, limits: InputLimits) -> str:
     if known is not None:
         return known.NAME
     raise ShapeError(
-        f"no trace format has the fields {_named(seen[0])}",
+        f"no trace format has the fields {', '.join(f'`{name}`' for name in list(seen[0])[:6]) or 'of an empty object'}",
         source=source.name,
         hint="name it with --format, or give rows with a `prompt` and a `response`",
     )
-
-
-def _named(record: JsonObject) -> str:
-    names = [f"`{name}`" for name in list(record)[:6]]
-    return ", ".join(names) if names else "of an empty object"
 
 
 def _rows(

@@ -1,8 +1,6 @@
-"""Where does a run stand? Files, folders, globs and standard input → sources that can be read, and read again.
+"""Where a run is: files, folders, globs and standard input become sources that can be read, and read again.
 
-Laws: what a user names and is not there is an error, never an empty run; a folder is read in the order of its names, hidden
-files, and folders that are links, left out; standard input and pipes are spooled to a file of ours, so that every source can be
-read twice; compressed bytes are known by their first bytes, not by a name, and a stream that was cut is an error.
+What a user names and is not there is an error, never an empty run. Compressed bytes are known by their first bytes, not by a name.
 """
 
 from __future__ import annotations
@@ -28,6 +26,7 @@ __all__ = ["Kind", "Source", "find_sources", "head_of", "open_bytes"]
 _HEAD_BYTES = 1 << 20
 _READ_AT_ONCE = 1 << 20
 _BOM = b"\xef\xbb\xbf"
+# RFC 1952 (gzip), RFC 8878 (Zstandard).
 _MAGICS = ((b"\x1f\x8b", "gzip"), (b"\x28\xb5\x2f\xfd", "zstd"))
 _PARQUET, _ZIP = b"PAR1", b"PK\x03\x04"
 _TABLES = {".csv": ",", ".tsv": "\t"}
@@ -98,13 +97,21 @@ def _found(name: str, spool: Path) -> Iterator[Source]:
         return
     path = Path(name)
     if path.is_dir():
-        files = [p for p in _files_in(path) if _is_trace(p, path)]
+        # Hidden files are editors' and version control's.
+        files = [
+            p
+            for p in _files_in(path)
+            if p.suffix.lower() in _TRACE_ENDINGS
+            and not any(part.startswith(".") for part in p.relative_to(path).parts)
+        ]
         if not files:
             endings = ", ".join(sorted(_TRACE_ENDINGS))
             raise EmptyInputError("no traces in this folder", source=name, hint=f"expected files ending in {endings}")
         yield from (_source(str(p), p) for p in files)
     elif path.exists() or not glob.has_magic(name):
-        yield _source(name, _copied(name, path, spool) if _is_pipe(path) else path)
+        # A shell's `<(…)` gives its bytes only once.
+        once = path.is_fifo() or path.is_char_device() or path.is_socket()
+        yield _source(name, _copied(name, path, spool) if once else path)
     else:
         matches = sorted(glob.glob(name, recursive=True))  # noqa: PTH207 — the pattern may be absolute or reach upwards
         if not matches:
@@ -115,16 +122,13 @@ def _found(name: str, spool: Path) -> Iterator[Source]:
 def _files_in(folder: Path) -> list[Path]:
     """Return the files of a folder and those below it, in order; one that cannot be listed is an error."""
 
-    def refuse(exc: OSError) -> None:
+    def fail(exc: OSError) -> None:
         raise _unreadable(exc, str(exc.filename), None) from exc
 
-    walk = os.walk(folder, onerror=refuse)
+    # Folders that are links are left out: they may lead in a circle.
+    walk = os.walk(folder, onerror=fail)
+    # Read in the order of their names, so that a run is the same on every file system.
     return sorted(path for here, _, names in walk for name in names if (path := Path(here, name)).is_file())
-
-
-def _is_pipe(path: Path) -> bool:
-    """Return whether a path gives its bytes only once, as a shell's `<(…)` does."""
-    return path.is_fifo() or path.is_char_device() or path.is_socket()
 
 
 def _copied(name: str, path: Path, spool: Path) -> Path:
@@ -137,16 +141,12 @@ def _copied(name: str, path: Path, spool: Path) -> Path:
     return copy
 
 
-def _is_trace(path: Path, folder: Path) -> bool:
-    hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
-    return not hidden and path.suffix.lower() in _TRACE_ENDINGS
-
-
 def _spooled(spool: Path) -> Path:
     if sys.stdin is None or sys.stdin.closed:
         raise InputError("standard input is closed", hint="pipe a run into it, or name a file")
     if sys.stdin.isatty():
         raise InputError("standard input is a terminal", hint="pipe a run into it, or name a file")
+    # Standard input and pipes are copied to a file of ours, so that every source can be read twice.
     path = spool / "stdin"
     if not path.exists():
         with path.open("wb") as out:

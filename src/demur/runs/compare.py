@@ -1,8 +1,6 @@
 """What the counts of two runs say: from a tally to a comparison.
 
-Laws: only the tally and the settings matter, so that every engine gives the same comparison; nothing to compare is an error, never
-a pass; runs of different questions are compared as such, and flagged; severity and its interval are the seed's throughout.
-Clusters that are all one pair are no clusters.
+Only the tally and the settings matter, so that every engine gives the same comparison. Nothing to compare is an error, never a pass.
 """
 
 from __future__ import annotations
@@ -54,6 +52,7 @@ def compare_tally(tally: Tally, settings: DiffSettings = _DEFAULTS) -> Compariso
     """Return the comparison that a tally amounts to."""
     found = _of_runs(tally, settings) if tally.pairing is Pairing.NONE else _of_pairs(tally, settings)
     difference, low, high = found.difference, found.seed_interval.low, found.seed_interval.high
+    # Severity and its interval are Shadow's throughout, so that a gate by severity decides as Shadow's does.
     severity = rate_severity(difference.value, low, high)
     flags = data_flags(
         found.rates,
@@ -85,6 +84,7 @@ def compare_tally(tally: Tally, settings: DiffSettings = _DEFAULTS) -> Compariso
 
 def _of_pairs(tally: Tally, settings: DiffSettings) -> _Findings:
     counts = tally.counts
+    # A gate that passes because nothing was compared would be worse than none.
     if not counts.n:
         raise EmptyInputError("no pair was answered in both runs", hint="check that both runs ask the same questions")
     difference, effect = _difference(counts, tally.clusters, settings.alpha)
@@ -118,6 +118,7 @@ def _of_runs(tally: Tally, settings: DiffSettings) -> _Findings:
     if not (before[1] and after[1]):
         raise EmptyInputError("a run has no answered row", hint="check that both runs hold responses")
     difference = unpaired_difference(after, before, alpha=settings.alpha)
+    # Runs of different questions are treated as pairs whose sides know nothing of each other.
     p, q = smoothed_share(*before), smoothed_share(*after)
     power = power_of(
         2 / (1 / before[1] + 1 / after[1]), p * (1 - q) + q * (1 - p), margin=settings.margin, alpha=settings.alpha
@@ -132,6 +133,7 @@ def _of_runs(tally: Tally, settings: DiffSettings) -> _Findings:
 def _difference(
     counts: PairCounts, clusters: Sequence[ClusterSum], alpha: float
 ) -> tuple[Difference, ClusterEffect | None]:
+    # Clusters of one pair each are no clusters; the paired test is exact for them.
     if all(cluster.pairs <= 1 for cluster in clusters):
         return paired_difference(counts, alpha=alpha), None
     return clustered_difference(counts, clusters, alpha=alpha)
@@ -157,6 +159,7 @@ def _seed_interval(counts: PairCounts, seed: int | None) -> Interval:
 
 def _compare_slices(tally: Tally, settings: DiffSettings) -> tuple[SliceComparison, ...]:
     differences = [_difference(cut.counts, cut.clusters, settings.alpha)[0] for cut in tally.slices]
+    # Adjusted for multiple comparisons: of twenty slices one differs by chance at the 5 % level.
     discoveries = false_discovery([difference.p for difference in differences])
     return tuple(
         SliceComparison(

@@ -39,8 +39,8 @@ __all__ = [
 LINKED = "session and question"
 _MAX_SLICE_VALUES = 50
 _MAX_MODELS = 5
+# Where more pairs than this have different prompts under one id, the runs are not about the same questions.
 _CHANGED_SHARE = 0.5
-"""Where more pairs than this have different prompts under one id, the runs are not about the same questions."""
 _CELLS = (("a", "a"), ("a", "n"), ("n", "a"), ("n", "n"))
 _COMPLETE = "bs IN ('a', 'n') AND cs IN ('a', 'n')"
 _NET = "sum(CAST(cs = 'a' AS INT) - CAST(bs = 'a' AS INT))"

@@ -47,9 +47,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Engine", "LoadedRun", "open_engine", "source_exchanges"]
 
+# DuckDB spills to the folder beyond this; the judging processes need the rest of a gigabyte.
 _MEMORY_LIMIT = "400MB"
 # Below this a second process costs more than it gives: it takes most of a second to start.
 _POOL_FROM_BYTES = 24 << 20
+# Enough to see a pattern; the rest is counted.
 _ERRORS_KEPT = 1000
 _ROWS_FOR_NAMES = 200
 _REQUESTS_AT_ONCE = 20_000
@@ -126,6 +128,7 @@ class Engine:
             for source in find_sources(names, self.folder)
         )
         size_bytes = sum(source.size_bytes for source in sources)
+        # `--jobs` was not given, so the size decides.
         if self._jobs is None and size_bytes >= _POOL_FROM_BYTES:
             self.workers.grow(os.cpu_count() or 1)
         chosen = format_named(format_name).NAME if format_name else _one_format(sources, limits)
@@ -295,6 +298,7 @@ def open_engine(*, jobs: int | None = 1) -> Iterator[Engine]:
         settings: dict[str, str | bool | int | float | list[str]] = {
             "memory_limit": _MEMORY_LIMIT,
             "temp_directory": name,
+            # Nothing is fetched from outside, whatever a query would need.
             "autoinstall_known_extensions": False,
         }
         connection = duckdb.connect(str(folder / "runs.duckdb"), config=settings)
@@ -375,6 +379,7 @@ class _Loading:
         query = table.duckdb_query(source, name, number=number)
         try:
             self._engine.ask(f"INSERT INTO {self._table} {query}")
+        # What DuckDB cannot read, the exact reader names by its line.
         except duckdb.Error as exc:
             if raised:
                 raise raised[0] from exc
@@ -386,6 +391,7 @@ class _Loading:
 
     def _blocks(self, source: Source) -> Iterator[tuple[int, bytes]]:
         for block in line_blocks(source, self._limits):
+            # Where a block begins is kept, to find the few rows that are shown without reading the file again.
             self._marks.append((block.first, block.offset))
             if isinstance(block.lines, InputError):
                 self._fail(block.lines.at(source.name, block.first), source)

@@ -31,6 +31,7 @@ __all__ = ["JUDGED_COLUMNS", "FlatTable", "flat_table"]
 
 JUDGED_COLUMNS = ("response", "prompt", "finish_reason", "error")
 """What the batch judge is given of each row."""
+# The prompt comes back as its hash: DuckDB keeps no text.
 _RESULT = "STRUCT(prompt BIGINT, outcome VARCHAR, score DOUBLE, reason VARCHAR, cause VARCHAR)"
 _VERDICT = DUCKDB.name("demur:verdict")
 _NULL = "CAST(NULL AS STRING)"

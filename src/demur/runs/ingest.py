@@ -1,11 +1,7 @@
-"""Records of a trace → judged rows in Arrow columns, with what could not be read beside them.
+"""Records of a trace become judged rows in Arrow columns, with what could not be read beside them.
 
-A row has its line, the keys that can pair it (its id, a hash of its prompt), its session, the verdict, and the fields that
-the caller cuts by. Texts do not go further than this.
-
-Laws: a row's verdict is that of `check` on its exchange; the work holds no state but the reader's, so a block of lines of a
-format whose records stand alone can be judged in any process; a record that cannot be read is an error with its line, and the
-next one is read all the same.
+A row has its line, the keys that can pair it (its id, a hash of its prompt), its session, the verdict of `check`, and the fields that
+the caller cuts by. Texts go no further than this. The only state is the reader's, so a block of lines can be judged in any process.
 """
 
 from __future__ import annotations
@@ -37,12 +33,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Ingest", "Judged", "RowBuffer", "exchanges_of", "key_of_prompt"]
 
+# Ends that say nothing about the content: only the text can tell.
 _ORDINARY = frozenset({None, Finish.STOP, Finish.LENGTH})
+# Enough that the cost of a batch is shared, and little enough that its texts fit into memory.
 _ROWS_AT_ONCE = 8192
 _LINES = msgspec.json.Decoder(dict[str, Any])
 
+# Line, id, prompt key, session, fields, the text to judge, and the verdict where structure already gave it.
 _BufferedRow = tuple[int | None, str | None, int | None, str | None, tuple[str | None, ...], str | None, Row | None]
-"""Line, id, prompt key, session, fields, the text to judge, and the verdict where structure already gave it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +114,7 @@ def key_of_prompt(prompt: str | None) -> int | None:
     """Return 64 bits that stand for a prompt, None where there is none; white space at its ends does not count."""
     if prompt is None or not (asked := prompt.strip()):
         return None
+    # Two prompts of a million meet by chance once in 30 million runs (birthday bound at 64 bits).
     digest = blake2b(asked.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "big", signed=True)
 
@@ -174,6 +173,7 @@ class RowBuffer:
             self._rows.append((line, key, key_of_prompt(prompt), session, labels, text, None))
             return
         try:
+            # Shadow names a record by the hash of its payload; a changed payload shows.
             if self._ingest.verify:
                 _verify(record)
             for item in reader.feed(record):
@@ -209,6 +209,7 @@ class RowBuffer:
 
     def _add(self, item: Traced | Skipped, line: int | None) -> None:
         if isinstance(item, Skipped):
+            # Counted and shown: a run of which half is skipped must not look like a small one.
             self._skipped[item.why] += 1
             return
         exchange = item.exchange
@@ -235,6 +236,7 @@ def _array(values: Sequence[object], kind: pa.DataType) -> pa.Array:
 
 def _text_to_judge(response: Response | None) -> str | None:
     """Return the text of a response that only its text can judge, None where the provider says something about it."""
+    # Whatever the provider says about a response comes before its text.
     if response is None or response.signals or response.error or not response.complete or len(response.choices) != 1:
         return None
     choice = response.choices[0]

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["prompts_of", "read_labels", "read_requests", "spool_rows"]
 
+# Words that people and tools write for the two; anything else is an error, not a guess.
 _REFUSED = frozenset({"refused", "refusal", "filtered", "abstained", "true", "yes", "1"})
 _ANSWERED = frozenset({"complied", "compliance", "answered", "partial", "empty", "false", "no", "0"})
 
@@ -119,6 +120,7 @@ def read_labels(name: str, spool: Path, limits: InputLimits) -> Iterator[tuple[s
             label = str(key), _refused(record, "candidate") - _refused(record, "baseline")
         except ShapeError as exc:
             raise exc.at(source, line) from exc
+        # Two labels of one pair would count it twice in the correction.
         if label[0] in seen:
             hint = "keep one label a pair"
             raise ShapeError(f"`{label[0]}` is labelled twice", source=source, line=line, hint=hint)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CountOptions", "Progress", "ReadOptions"]
 
+# Fields that many logs have; those without several values are not shown.
 _SLICED_BY_DEFAULT = ("category", "language", "model", "task", "tool")
 # Words for `key` and `cluster` that are no fields of a row.
 _KEYS, _CLUSTERS = ("id", "prompt"), ("session", "key", "none")

@@ -92,6 +92,7 @@ def write_agentlog_file(
     """Write the rows of a run; `prompts` are what rows without one asked, by their ids."""
     from demur.wire.agentlog import write_agentlog
 
+    # What rows do not say of latency and tokens is not made up.
     lines = write_agentlog((_log_entry(row, format_name, prompts) for row in rows), ts=ts)
     try:
         with path.open("wb") as out:

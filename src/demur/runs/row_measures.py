@@ -1,8 +1,6 @@
-"""What did an exchange take: how long, how much, how many tokens, as far as its row says so?
+"""What an exchange took, as far as its row says so: how long, how much, how many tokens.
 
-Traces keep these beside the exchange, under many names. Laws: a name counts only where its unit is known (`latency` alone could be seconds
-or milliseconds, and counts only in formats that say which); the row itself comes before what it holds in `metadata` and the like; a
-value that is negative, not finite or no number is not known; tokens that the provider counted come before those of the row.
+Traces keep these beside the exchange, under many names. A value that is negative, not finite or no number is not known.
 """
 
 from __future__ import annotations
@@ -22,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["MEASURE_FIELDS", "RowMeasures", "latency_of_row", "measures_of", "usage_of_row"]
 
 _MS, _S = 1.0, 1000.0
+# A name counts only where its unit is known: `latency` alone could be seconds or milliseconds.
 _LATENCIES = {
     "latency_ms": _MS,
     "latencyMs": _MS,
@@ -31,6 +30,7 @@ _LATENCIES = {
     "latency_s": _S,
     "duration_s": _S,
 }
+# These tools document the unit of their own field.
 _LATENCIES_OF_FORMAT = {
     "litellm": {**_LATENCIES, "response_time": _S},
     "langfuse": {**_LATENCIES, "latency": _S},
@@ -77,6 +77,7 @@ def measures_of(fields: Iterable[tuple[str, str | None]], format_name: str) -> R
         if said is None or (place := places.get(name)) is None:
             continue
         what, rank, unit = place
+        # The row itself comes before what it holds in `metadata` and the like.
         if rank < best[what][0] and (value := _number(said)) is not None and isfinite(value * unit):
             best[what] = (rank, value * unit)
     return RowMeasures(*(value for _, value in best))
@@ -90,6 +91,7 @@ def latency_of_row(traced: Traced, format_name: str) -> float | None:
 def usage_of_row(traced: Traced, measures: RowMeasures | None = None) -> Usage | None:
     """Return the tokens of an exchange, as the provider or else the row counts them; None unless both sides are known."""
     response = traced.exchange.response
+    # The provider counts tokens with its own tokenizer; a row may hold an estimate.
     if response is not None and response.usage is not None:
         return response.usage
     return (measures or measures_of(traced.fields, "")).usage

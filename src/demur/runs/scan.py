@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MAX_COMPARED", "REST", "scan_tally"]
 
+# A field of more values is nearer to a key than to a group.
 MAX_COMPARED = 100
 """Values of a field compared with its rest: a field of more is nearer to a key than to a group."""
 REST = "the rest"

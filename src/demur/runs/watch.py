@@ -27,9 +27,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Kept", "Mark", "follow_lines", "read_kept", "write_kept"]
 
+# The longest of the marks below.
 _HEAD_BYTES = 4
+# How compressed files, Parquet and zips begin.
 _NO_LINES = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PAR1", b"PK\x03\x04")
-"""How compressed files, Parquet and zips begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,7 @@ class Mark:
 
     def at(self, found: os.stat_result) -> Mark:
         """Return the mark for the file that is there now: its start, where it is another one or was cut."""
+        # Log rotation: another file under the name, or the same one cut.
         if self.inode and (found.st_ino != self.inode or found.st_size < self.offset):
             return Mark(inode=found.st_ino, restarts=self.restarts + 1)
         return Mark(self.offset, self.line, found.st_ino, self.restarts)
@@ -142,6 +144,7 @@ def read_kept(path: Path, band: Band) -> Kept:
     except (OSError, msgspec.DecodeError) as exc:
         hint = "it is written by `demur watch --state`; take another file, or remove this one"
         raise InputError("no state of a watch", source=str(path), hint=hint) from exc
+    # The sums of another band mean something else.
     if found.band != band:
         raise UsageError(f"`{path}` was kept for another band, step, alpha or rows", hint="ask as before, or remove it")
     return found.kept
@@ -152,6 +155,7 @@ def write_kept(path: Path, kept: Kept, band: Band) -> None:
     new = path.with_name(f"{path.name}.new")
     try:
         new.write_bytes(msgspec.json.encode(_File(1, band, kept)))
+        # Replaced whole or not at all (POSIX rename), so that a crash leaves the old state.
         new.replace(path)
     except OSError as exc:
         what = (exc.strerror or "cannot be written").lower()

@@ -1,8 +1,4 @@
-"""Work for other processes: the detector keeps one core busy, so many rows go to several.
-
-Laws: results come back in the order of the work; no more of it waits than a few pieces a process, so that memory is bounded;
-one process means this one, without any start-up; a process that dies is an error that says so.
-"""
+"""Work for other processes: the detector keeps one core busy, so many rows go to several."""
 
 from __future__ import annotations
 
@@ -23,6 +19,7 @@ __all__ = ["Workers"]
 _T = TypeVar("_T")
 _A = TypeVar("_A")
 _P = ParamSpec("_P")
+# More pieces than this for each process would only wait in memory.
 _WAITING_EACH = 2
 
 
@@ -36,6 +33,7 @@ class Workers:
 
     def grow(self, count: int) -> None:
         """Work with that many processes from now on, where there were fewer."""
+        # A pool cannot be resized once it has started.
         if count > self.count and self._pool is None:
             self.count = count
 
@@ -65,6 +63,7 @@ class Workers:
             return
         waiting: deque[Future[_T]] = deque()
         for piece in pieces:
+            # Results are taken from the front, so that they come back in the order of the work.
             waiting.append(pool.submit(work, piece))
             if len(waiting) > _WAITING_EACH * self.count:
                 yield _outcome_of(waiting.popleft())
@@ -75,6 +74,7 @@ class Workers:
 def _outcome_of(future: Future[_T]) -> _T:
     try:
         return future.result()
+    # The kernel ends the process that takes most memory, without a word of its own.
     except BrokenProcessPool as exc:
         hint = "there may be too little memory; try --jobs 1"
         raise InputError("a worker process was lost", hint=hint) from exc

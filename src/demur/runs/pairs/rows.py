@@ -1,8 +1,7 @@
-"""The rows of one side of many pairs, read again and handed on a block at a time: to work that wants exchanges, wherever it runs.
+"""The rows of one side of many pairs, read again and handed to the work that wants their exchanges, wherever it runs.
 
-Laws: what is handed on at a place is the exchange that was judged there, with that verdict; the work sees a block's exchanges one by one,
-and only what it makes of them comes back; a plain row is read without its trace's reader, to the same exchange; a reading holds no
-state, so that it can be sent to other processes.
+What is handed on at a place is the exchange that was judged there, with that verdict. A reading holds no state, so that it can be sent
+to other processes; only what the work makes of the exchanges comes back.
 """
 
 from __future__ import annotations
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["LinesPiece", "RowReading", "WantedRows"]
 
 _FLAT = "flat"
+# A batch of exchanges in memory at once; a whole run of long texts would not fit.
 _ROWS_AT_ONCE = 4096
 _T = TypeVar("_T")
 _OUTCOMES = (Outcome.COMPLIED, Outcome.REFUSED, Outcome.FAILED)
@@ -70,6 +70,7 @@ class WantedRows:
 
     def between(self, first: int, beyond: int) -> WantedRows:
         """Return those on some lines."""
+        # The lines of a source are in order, so a block's rows are a slice.
         low, high = np.searchsorted(self.lines, (first, beyond))
         return WantedRows(*(getattr(self, name)[low:high] for name in ("rows", "pairs", "states", "lines", "firsts")))
 
@@ -134,6 +135,7 @@ class RowReading(Generic[_T]):
 
     def _exchanges(self, record: JsonObject | InputError, reader: TraceReader) -> Iterator[_Read]:
         """Yield the exchanges of a record with what they took, those before a fault in it included."""
+        # A plain row is read without its format's reader, ten times as fast, to the same exchange.
         if self.format == _FLAT and not isinstance(record, InputError):
             names = tuple(record)
             fields = _measure_fields(names)

@@ -1,9 +1,7 @@
-"""The pairs of two loaded runs, read again from their sources: for axes that need texts, calls and what they took.
+"""The pairs of two loaded runs, read again from their sources, for axes that need texts, calls and what they took.
 
-Laws: pairs come in the order of the baseline's rows, so that the turns of a session keep theirs; beyond a number of pairs whole sessions (or
-all repeats of a question) are drawn by a seed, the same ones whatever the order of the files; no exchange is held longer than
-it takes to measure it, which the engine's processes do; texts that a judge is yet to see wait in a file; each source is read
-once, and one without a drawn row is not opened; turns of a drawn session that the other run has not are read too, behind the pairs.
+Pairs come in the order of the baseline's rows, so that the turns of a session keep theirs. No exchange is held longer than it takes to
+measure it, which the engine's processes do. Each source is read once, and one without a drawn row is not opened.
 """
 
 from __future__ import annotations
@@ -53,11 +51,13 @@ __all__ = [
 ]
 
 MAX_PAIRS = 200_000
+# What the drawn rows may take up in their sources: answers may be long.
 _MAX_BYTES = 1 << 30
-"""What the drawn rows may take up in their sources: answers may be long."""
+# How much larger a compressed source, or a table of columns, is once it is text.
 _PACKED = 5
-"""How much larger a compressed source, or a table of columns, is once it is text."""
 _DRAWN = "drawn_pairs"
+# Pairs, each with the session of its row in either run, then the turns of these sessions without a counterpart. A session of the
+# candidate is the one of its name; where the baseline has no such name, the one that most of its pairs are of.
 _WITH_LONE_TURNS = """
 WITH told AS (
     SELECT w.*, coalesce(b.session, w.session) AS bg, c.session AS own
@@ -75,10 +75,6 @@ linked AS (
     UNION ALL BY NAME SELECT * FROM lone WHERE coalesce(bg, cg) IN (SELECT bg FROM told)
 )
 SELECT *, row_number() OVER (ORDER BY base IS NULL OR cand IS NULL, base, cand) - 1 AS pair FROM rows
-"""
-"""Pairs, each with the session of its row in either run, then the turns of these sessions without a counterpart.
-
-A session of the candidate is the one of its name; where the baseline has no such name, the one that most of its pairs are of.
 """
 _SIDES = (("base", "bs"), ("cand", "cs"))
 _T = TypeVar("_T")
@@ -105,10 +101,12 @@ def draw_pairs(engine: Engine, *, seed: int = 0, most: int = MAX_PAIRS) -> Drawn
     """
     whole = "base IS NOT NULL AND cand IS NOT NULL"
     total = int(engine.ask(f"SELECT count(*) FROM pairs WHERE {whole}")[0][0])
+    # Whole sessions, or all repeats of a question, are drawn: half a session would change what a trajectory is.
     group = "CASE WHEN session IS NULL THEN 'k' || key ELSE 's' || session END"
     if total <= most:
         query = f"SELECT * FROM pairs WHERE {whole}"
     else:
+        # By a hash of the name, so that the order of the files does not matter to the sample.
         order = f"md5({literal(str(seed))} || '|' || g), g"
         query = (
             f"WITH rows AS (SELECT *, {group} AS g FROM pairs WHERE {whole}), "

@@ -1,8 +1,6 @@
-"""Where does a run stand that Spark reads? Paths of this machine and addresses that Hadoop knows → the files of the run, each once.
+"""The files of a run that Spark reads: paths of this machine and addresses that Hadoop knows, each file once.
 
-Laws: what Spark would leave out or could not read without a word (a name that is hidden to it, a table of text, a pack that it does
-not know) is refused by name, before Spark starts where the file is on this machine; an address is listed by Spark itself, which
-leaves out empty files, since it writes them.
+What Spark would leave out or misread without a word is an error that names it, before Spark starts where the file is on this machine.
 """
 
 from __future__ import annotations
@@ -26,8 +24,8 @@ __all__ = ["RunFile", "check_local_files", "escaped", "run_files"]
 _READ = (".jsonl", ".ndjson", ".json", ".agentlog", ".parquet", ".gz")
 _NOT_READ = (".csv", ".tsv", ".eval", ".zst", ".zstd")
 _PATTERN = re.compile(r"([\[\]{}*?\\])")
+# What Hadoop finds by itself: `file:`, `hdfs:`, `s3a:`; a drive of Windows has one letter.
 _ADDRESS = re.compile(r"[A-Za-z][\w+.-]+:/")
-"""What Hadoop finds by itself: `file:`, `hdfs:`, `s3a:`; a drive of Windows has one letter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +57,7 @@ def run_files(session: SparkSession, run: object, folder: Path) -> list[RunFile]
     once: dict[str, RunFile] = {}
     for name in _path_names(run):
         for file in _listed(session, name) if _ADDRESS.match(name) else _local_files(name, folder):
+            # A folder and a glob may lead to the same file.
             once.setdefault(os.path.realpath(file.key) if file.key.startswith("/") else file.key, file)
     return list(once.values())
 
@@ -76,6 +75,7 @@ def _listed(session: SparkSession, name: str) -> list[RunFile]:
     with named_failures(name):
         reader = session.read.format("binaryFile").option("recursiveFileLookup", "true")
         listed = reader.load(name).select("path", "length").collect()
+    # Empty files are left out here: Spark itself writes them.
     sizes = {file_key(row.path): row.length for row in listed if row.length}
     # A file that was named itself is read whatever it is called, as `part-00000`.
     itself = len(sizes) == 1 and file_key(name) in sizes

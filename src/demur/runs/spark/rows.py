@@ -1,10 +1,8 @@
-"""What an executor does: Arrow batches of raw rows → judged rows, by the very functions that one machine runs.
+"""What an executor does: Arrow batches of raw rows become judged rows, by the very functions that one machine runs.
 
-A judged row knows its place: the number of its source, where its block begins, and how manieth it is there. Beside the rows of
-verdicts (`kind` null) stand notes: what could not be read, what was skipped, and how many lines and rows a block had.
-
-Laws: a block is read in order by one worker, so that its lines can be counted; the same block gives the same rows wherever and
-however often it is read, so a lost executor costs time and no answer; texts go no further than this.
+A judged row knows its place: the number of its source, where its block begins, and its number there. Beside the verdicts (`kind` null)
+there are notes: what could not be read, what was skipped, and how many lines and rows a block had. The same block gives the same rows
+wherever and however often it is read, so a lost executor costs time and no result.
 """
 
 from __future__ import annotations
@@ -50,6 +48,7 @@ __all__ = [
 FILE, START, LINE, VALUE = "demur:file", "demur:start", "demur:line", "value"
 """Columns of raw rows: the file, where the block begins, the line where the reader knows it, and a line of text."""
 BLOCK, ERROR, SKIPPED = "block", "error", "skipped"
+# As many as the embedded engine looks at to tell a format.
 _HEAD_RECORDS = 50
 
 Batches = Iterator["pa.RecordBatch"]
@@ -68,6 +67,7 @@ def judged_schema(port: Ingest) -> pa.Schema:
 def file_key(path: str, *, encoded: bool = False) -> str:
     """Return what a file is known by, however Hadoop spells its address."""
     plain = unquote(path) if encoded else path
+    # Hadoop writes `file:/a`, `file:///a` and `/a` for one file.
     return "/" + plain.removeprefix("file:").lstrip("/") if plain.startswith("file:") else plain
 
 
@@ -98,6 +98,7 @@ class RowJudge:
 
     def _through(self, batches: Batches, kind: type[_RowBlock]) -> Batches:
         block: _RowBlock | None = None
+        # One worker reads a block in order, so that its lines can be counted.
         for file, start, rows in _stretches(batches):
             if block is None or block.at != (file, start):
                 if block is not None:
@@ -204,9 +205,11 @@ class _LineBlock(_RowBlock):
         limit = self._judge.limits.line_bytes
         long = [i for i, line in enumerate(lines) if len(line) > limit]
         for i in long:
+            # An empty line keeps its number, and is no record.
             lines[i] = b""
             error = too_large("line", limit, "DEMUR_MAX_LINE_BYTES")
             yield self._notes([(ERROR, _told(error), None, first + i)])
+        # A byte order mark begins the file, not every block.
         if first == 1 and self.at[1] == 0:
             lines[0] = lines[0].removeprefix(BOM)
         self._look_at(json_object(line) for line in lines if line.strip())

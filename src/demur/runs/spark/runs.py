@@ -1,8 +1,7 @@
-"""Runs on a cluster: any Hadoop path, or a frame that somebody has → judged rows that Spark keeps, and what is known of them.
+"""Runs on a cluster: any Hadoop path, or a frame that somebody has, become judged rows that Spark keeps.
 
-Lines are read as text and decoded by their trace format; a table of plain columns goes in by its columns, any other table as
-records. Laws: what the embedded engine calls a row is a row here, with the same verdict; the driver holds one note for each
-block of a file, never a row of it; files of one run have one layout and one format, and are refused by name where not.
+Lines are read as text and decoded by their trace format; a table of plain columns goes in by its columns, any other table as records.
+The driver holds one note for each block of a file, never a row of it.
 """
 
 from __future__ import annotations
@@ -43,9 +42,11 @@ __all__ = ["Place", "RawRows", "SparkRun", "load_run"]
 
 _HEAD_ROWS = 200
 _TEXTS = frozenset({*PROMPT_FIELDS, *RESPONSE_FIELDS})
+# Enough to see a pattern; the rest is counted.
 _ERRORS_KEPT = 1000
 _SILENT_FILES = 100
 _MIN_BLOCK_BYTES, _MAX_BLOCK_BYTES = 4 << 20, 128 << 20
+# How files are read, whatever the session says: none left out, columns by their exact names, times that pandas writes.
 _STEADY = {
     "spark.sql.files.minPartitionNum": "1",
     "spark.sql.files.ignoreCorruptFiles": "false",
@@ -54,9 +55,8 @@ _STEADY = {
     "spark.sql.timeType.enabled": "true",
     "spark.sql.legacy.parquet.nanosAsLong": "true",
 }
-"""How files are read, whatever the session says: none left out, columns by their exact names, times that pandas writes."""
+# What Spark makes of a whole number of 64 bits without a sign, which an id may be.
 _UNSIGNED = "decimal(20,0)"
-"""What Spark makes of a whole number of 64 bits without a sign, which an id may be."""
 
 
 Place = tuple[int, int, int, int, int]
@@ -165,6 +165,7 @@ def load_run(  # noqa: PLR0913 — what a run is read by, all by keyword
 def _frame_input(frame: Any, name: str) -> RawRows:  # noqa: ANN401 — a frame of either kind of session
     from pyspark.sql import functions as sql
 
+    # An estimate of a stream that goes on is another statistic (`demur watch`).
     if frame.isStreaming:
         raise UsageError(f"`{name}` is a stream, which has no end", hint="pass a frame of what has come so far")
     _check_columns(frame, name)
@@ -186,6 +187,7 @@ def _check_columns(frame: DataFrame, name: str) -> None:
 def _path_input(session: SparkSession, run: object, folder: Path) -> RawRows:
     files = run_files(session, run, folder)
     tables = {file.is_table for file in files}
+    # Lines and tables are read by different jobs, and a run is one job.
     if len(tables) > 1:
         one, other = (next(file.name for file in files if file.is_table is kind) for kind in (True, False))
         raise ShapeError(f"Parquet, but `{other}` is not", source=one, hint="a run on Spark has one kind of file")

@@ -47,8 +47,8 @@ _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
 }
 _LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+# Of a shuffle where all executors are on this machine; a cluster has its own number.
 _LOCAL_PARTITIONS = "4"
-"""Of a shuffle where all executors are on this machine; a cluster has its own number."""
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
 
@@ -206,8 +206,8 @@ class _Named:
 
 
 _EVERY_S = 0.3
+# What a thread says of the jobs that it starts.
 _GROUP = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
-"""What a thread says of the jobs that it starts."""
 
 
 @contextmanager
@@ -304,6 +304,7 @@ def named_failures(name: str) -> Iterator[None]:
         raise _spark_failure(str(exc), name, words_of(exc)) from exc
 
 
+# What Spark says of what users run into: its words, our error, our words, and what to do.
 _KNOWN: tuple[tuple[tuple[str, ...], type[DemurError], str, str], ...] = (
     (
         ("PATH_NOT_FOUND", "FileNotFoundException"),
@@ -354,7 +355,6 @@ _KNOWN: tuple[tuple[tuple[str, ...], type[DemurError], str, str], ...] = (
         "set PYSPARK_PYTHON to the same one",
     ),
 )
-"""What Spark says of what users run into: its words, our error, our words, and what to do."""
 
 
 def _spark_failure(text: str, name: str, first: str) -> DemurError:
