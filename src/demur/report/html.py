@@ -83,6 +83,9 @@ def environment(*packages: str) -> Environment:
 
 def _visible_only(value: object) -> object:
     """Return what a template prints; whatever is not markup already goes on to be escaped."""
+    # Called for every value of a page, and most are plain strings.
+    if type(value) is str:
+        return value if value.isprintable() else visible(value)
     return visible(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
 
 
