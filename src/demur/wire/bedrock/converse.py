@@ -26,6 +26,7 @@ from demur.model.exchange import (
     ThinkingPart,
     ToolCallPart,
     ToolResultPart,
+    Usage,
 )
 from demur.wire.bedrock.stream import ConverseStream, converse_events
 from demur.wire.fields import (
@@ -61,121 +62,6 @@ __all__ = [
 ]
 
 
-def _read_blocks(content: Field | None) -> tuple[Part, ...]:
-    """Return the parts in a list of blocks."""
-    return () if content is None else tuple(_read_block(block) for block in content)
-
-
-def _write_block(part: Part) -> JsonObject:
-    """Return the part as a block."""
-    match part:
-        case TextPart(text) | RefusalPart(text):
-            return {"text": text}
-        case ThinkingPart(text):
-            return {"reasoningContent": {"reasoningText": {"text": text}}}
-        case ToolCallPart(id=call, name=name, arguments=arguments):
-            return {"toolUse": {"toolUseId": call, "name": name, "input": input_of(arguments)}}
-        case ToolResultPart(call_id=call, text=text):
-            return {"toolResult": {"toolUseId": call, "content": [{"text": text}] if text else []}}
-        case OpaquePart(body=body):
-            return root(decode(body)).object()
-
-
-def _read_block(block: Field) -> Part:
-    text = block.text_at("text")
-    text = _wrapped_text(block) if text is None else text
-    thought = block.get("reasoningContent")
-    thought = None if thought is None else thought.get("reasoningText")
-    call, result = block.get("toolUse"), block.get("toolResult")
-    if text is not None:
-        return TextPart(text)
-    if thought is not None:
-        return ThinkingPart(thought.text_at("text") or "")
-    if call is not None:
-        arguments = arguments_of(call.get("input"))
-        return ToolCallPart(call.need("toolUseId").text(), call.need("name").text(), arguments)
-    if result is not None:
-        return ToolResultPart(result.need("toolUseId").text(), _tool_text(result))
-    return opaque(block, next((name for name, _ in block.fields()), "unknown"))
-
-
-def _wrapped_text(block: Field) -> str | None:
-    guarded, cited = block.get("guardContent"), block.get("citationsContent")
-    if guarded is not None:
-        inner = guarded.get("text")
-        return None if inner is None else inner.text_at("text")
-    if cited is None:
-        return None
-    return "".join(text for item in cited.each("content") if (text := item.text_at("text")) is not None)
-
-
-def _tool_text(result: Field) -> str:
-    return "\n".join(
-        arguments_of(item.get("json")) if item.get("json") is not None else item.text_at("text") or ""
-        for item in result.each("content")
-        if item.get("json") is not None or item.get("text") is not None
-    )
-
-
-# Policy → its lists → the field that names what was found; a custom word has no name but itself, so it has none here.
-_POLICIES: dict[str, dict[str, str | None]] = {
-    "topicPolicy": {"topics": "name"},
-    "contentPolicy": {"filters": "type"},
-    "wordPolicy": {"customWords": None, "managedWordLists": "type"},
-    "sensitiveInformationPolicy": {"piiEntities": "type", "regexes": "name"},
-    "contextualGroundingPolicy": {"filters": "type"},
-}
-_TRACE = "trace.guardrail."
-
-
-def _guardrail_flags(guardrail: Field) -> Iterator[Signal]:
-    """Yield a flag for everything that the guardrail did or detected, on the way in and on the way out."""
-    asked, answered = guardrail.get("inputAssessment"), guardrail.get("outputAssessments")
-    if asked is not None:
-        for name, assessment in asked.fields():
-            yield from _assessment_flags(assessment, join_path(asked.path, name), choice=None)
-    if answered is not None:
-        for name, assessments in answered.fields():
-            for index, assessment in enumerate(assessments):
-                yield from _assessment_flags(assessment, join_path(join_path(answered.path, name), index), choice=0)
-
-
-def _write_flag(body: JsonObject, signal: Signal) -> None:
-    """Write a flag into the body's trace, at its path; flags of other shapes have no place there."""
-    if not (signal.path.startswith(_TRACE) and signal.path.endswith("].action")):
-        return
-    item = signal.path.removesuffix(".action")
-    found_in = item.rpartition(".")[2].partition("[")[0]
-    label = _POLICIES.get(signal.detail or "", {}).get(found_in)
-    if label is not None and signal.category is not None:
-        put(body, f"{item}.{label}", value=signal.category)
-    if signal.severity is not None:
-        put(body, f"{item}.confidence", value=signal.severity)
-    put(body, signal.path, value=signal.value)
-    if signal.value == "NONE":
-        put(body, f"{item}.detected", value=True)
-
-
-def _assessment_flags(assessment: Field, path: str, *, choice: int | None) -> Iterator[Signal]:
-    for policy, lists in _POLICIES.items():
-        found = assessment.get(policy) or Field({}, policy)
-        for name, label in lists.items():
-            for index, item in enumerate(found.each(name)):
-                action = item.text_at("action") or "NONE"
-                if action == "NONE" and not item.flag_at("detected"):
-                    continue
-                yield Signal(
-                    SignalKind.FILTER_FLAG,
-                    f"{path}.{policy}.{name}[{index}].action",
-                    action,
-                    choice=choice,
-                    category=name if label is None else item.text_at(label),
-                    severity=item.text_at("confidence"),
-                    detail=policy,
-                    blocked=action == "BLOCKED",
-                )
-
-
 _WORDS = {
     "end_turn": Finish.STOP,
     "stop_sequence": Finish.STOP,
@@ -185,7 +71,7 @@ _WORDS = {
     "guardrail_intervened": Finish.CONTENT_FILTER,
     "content_filtered": Finish.CONTENT_FILTER,
 }
-# What the shape has no word for becomes the nearest one that keeps a refusal visible.
+# What the format has no word for becomes the nearest one that keeps a refusal visible.
 _DEFAULTS = {
     Finish.STOP: "end_turn",
     Finish.LENGTH: "max_tokens",
@@ -208,7 +94,15 @@ _ERROR_FIELDS = frozenset(
         "ResponseMetadata",
     }
 )
-_NO_METRICS = {"latencyMs": 0}
+# Policy → its lists → the field that names what was found; a custom word has no name but itself, so it has none here.
+_POLICIES: dict[str, dict[str, str | None]] = {
+    "topicPolicy": {"topics": "name"},
+    "contentPolicy": {"filters": "type"},
+    "wordPolicy": {"customWords": None, "managedWordLists": "type"},
+    "sensitiveInformationPolicy": {"piiEntities": "type", "regexes": "name"},
+    "contextualGroundingPolicy": {"filters": "type"},
+}
+_TRACE = "trace.guardrail."
 
 
 def reads_request(body: JsonObject) -> bool:
@@ -250,17 +144,54 @@ def reads_response(body: JsonObject) -> bool:
 def read_response(body: JsonObject, *, status: int = 200) -> Response:
     """Return the message, or the error, as a response."""
     top = root(body)
-    return _read_exception(top, status) if top.get("output") is None else _read_message(top, status)
+    # What boto3 adds about HTTP has the request's id; the body itself has none.
+    metadata = top.get("ResponseMetadata")
+    request_id = None if metadata is None else metadata.text_at("RequestId")
+    output = top.get("output")
+    if output is None:
+        error = _read_exception(top)
+        path, value = ("__type", error.kind) if error.kind else ("message", error.message)
+        return Response("", signals=(Signal(SignalKind.ERROR, path, value),), error=error, id=request_id, status=status)
+    message = output.get("message") or Field({}, "output.message")
+    raw = top.text_at("stopReason")
+    finish = None if raw is None else _WORDS.get(raw, Finish.UNKNOWN)
+    trace = top.get("trace")
+    guardrail = None if trace is None else trace.get("guardrail")
+    signals = [] if guardrail is None else list(_guardrail_flags(guardrail))
+    if raw is not None and finish is Finish.CONTENT_FILTER:
+        detail = None if guardrail is None else guardrail.text_at("actionReason")
+        signals.insert(0, Signal(SignalKind.FILTER_STOP, "stopReason", raw, choice=0, detail=detail))
+    return Response(
+        model="",
+        choices=(Choice(0, _read_blocks(message.get("content")), finish, raw),),
+        signals=tuple(signals),
+        usage=usage_of(top.get("usage"), asked="inputTokens", answered="outputTokens"),
+        id=request_id,
+        status=status,
+    )
 
 
 def write_response(response: Response) -> JsonObject:
     """Return the body that `/converse` would have answered."""
     if response.error is not None:
         return _exception(response)
-    body = _message_body(response)
-    usage = body.setdefault("usage", {"inputTokens": 0, "outputTokens": 0})
-    usage.setdefault("totalTokens", usage["inputTokens"] + usage["outputTokens"])
-    body.setdefault("metrics", dict(_NO_METRICS))
+    choice, usage = only_choice(response), response.usage or Usage(0, 0)
+    body = present(
+        output={"message": {"role": "assistant", "content": [_write_block(part) for part in choice.parts]}},
+        stopReason=finish_word(choice, _WORDS, defaults=_DEFAULTS),
+        # The service's response requires `usage` and `metrics`: what is unknown is zero.
+        usage={
+            "inputTokens": usage.input_tokens,
+            "outputTokens": usage.output_tokens,
+            "totalTokens": usage.input_tokens + usage.output_tokens,
+        },
+    )
+    for signal in response.signals:
+        if signal.kind is SignalKind.FILTER_FLAG:
+            _write_flag(body, signal)
+        elif signal.kind is SignalKind.FILTER_STOP and signal.path == "stopReason" and signal.detail is not None:
+            put(body, "trace.guardrail.actionReason", value=signal.detail)
+    body["metrics"] = {"latencyMs": 0}
     return body
 
 
@@ -278,64 +209,115 @@ def write_stream(response: Response, *, piece_chars: int = 0) -> Iterator[Server
     return converse_events(body, error=error, piece_chars=piece_chars, complete=response.complete)
 
 
-def _read_message(top: Field, status: int) -> Response:
-    message = top.need("output").get("message") or Field({}, "output.message")
-    raw = top.text_at("stopReason")
-    finish = None if raw is None else _WORDS.get(raw, Finish.UNKNOWN)
-    return Response(
-        model="",
-        choices=(Choice(0, _read_blocks(message.get("content")), finish, raw),),
-        signals=_signals(top, raw, finish=finish),
-        usage=usage_of(top.get("usage"), asked="inputTokens", answered="outputTokens"),
-        id=_request_id(top),
-        status=status,
-    )
+def _read_blocks(content: Field | None) -> tuple[Part, ...]:
+    return () if content is None else tuple([_read_block(block) for block in content])
 
 
-def _signals(top: Field, raw: str | None, *, finish: Finish | None) -> tuple[Signal, ...]:
-    trace = top.get("trace")
-    guardrail = None if trace is None else trace.get("guardrail")
-    flags = () if guardrail is None else tuple(_guardrail_flags(guardrail))
-    if raw is None or finish is not Finish.CONTENT_FILTER:
-        return flags
-    detail = None if guardrail is None else guardrail.text_at("actionReason")
-    return (Signal(SignalKind.FILTER_STOP, "stopReason", raw, choice=0, detail=detail), *flags)
+def _read_block(block: Field) -> Part:
+    """Return the part that a block is; a block is an object with one field, which names its kind."""
+    text = block.text_at("text")
+    guarded, cited = block.get("guardContent"), block.get("citationsContent")
+    thought = block.get("reasoningContent")
+    thought = None if thought is None else thought.get("reasoningText")
+    call, result = block.get("toolUse"), block.get("toolResult")
+    # Text that is marked for a guardrail, or has citations, is wrapped, and is text all the same.
+    if text is None and guarded is not None:
+        inner = guarded.get("text")
+        text = None if inner is None else inner.text_at("text")
+    elif text is None and cited is not None:
+        text = "".join(said for item in cited.each("content") if (said := item.text_at("text")) is not None)
+    if text is not None:
+        return TextPart(text)
+    if thought is not None:
+        return ThinkingPart(thought.text_at("text") or "")
+    if call is not None:
+        arguments = arguments_of(call.get("input"))
+        return ToolCallPart(call.need("toolUseId").text(), call.need("name").text(), arguments)
+    if result is not None:
+        said = "\n".join(
+            arguments_of(item.get("json")) if item.get("json") is not None else item.text_at("text") or ""
+            for item in result.each("content")
+            if item.get("json") is not None or item.get("text") is not None
+        )
+        return ToolResultPart(result.need("toolUseId").text(), said)
+    return opaque(block, next((name for name, _ in block.fields()), "unknown"))
 
 
-def _read_exception(top: Field, status: int) -> Response:
+def _write_block(part: Part) -> JsonObject:
+    """Return the part as a block."""
+    match part:
+        case TextPart(text) | RefusalPart(text):
+            return {"text": text}
+        case ThinkingPart(text):
+            return {"reasoningContent": {"reasoningText": {"text": text}}}
+        case ToolCallPart(id=call, name=name, arguments=arguments):
+            return {"toolUse": {"toolUseId": call, "name": name, "input": input_of(arguments)}}
+        case ToolResultPart(call_id=call, text=text):
+            return {"toolResult": {"toolUseId": call, "content": [{"text": text}] if text else []}}
+        case OpaquePart(body=body):
+            return root(decode(body)).object()
+
+
+def _guardrail_flags(guardrail: Field) -> Iterator[Signal]:
+    """Yield a flag for everything that the guardrail did or detected, on the way in and on the way out."""
+    asked, answered = guardrail.get("inputAssessment"), guardrail.get("outputAssessments")
+    if asked is not None:
+        for name, assessment in asked.fields():
+            yield from _assessment_flags(assessment, join_path(asked.path, name), choice=None)
+    if answered is not None:
+        for name, assessments in answered.fields():
+            for index, assessment in enumerate(assessments):
+                yield from _assessment_flags(assessment, join_path(join_path(answered.path, name), index), choice=0)
+
+
+def _assessment_flags(assessment: Field, path: str, *, choice: int | None) -> Iterator[Signal]:
+    for policy, lists in _POLICIES.items():
+        found = assessment.get(policy) or Field({}, policy)
+        for name, label in lists.items():
+            for index, item in enumerate(found.each(name)):
+                action = item.text_at("action") or "NONE"
+                if action == "NONE" and not item.flag_at("detected"):
+                    continue
+                # The words that matched stay in the trace: a flag names the policy and its item only.
+                yield Signal(
+                    SignalKind.FILTER_FLAG,
+                    f"{path}.{policy}.{name}[{index}].action",
+                    action,
+                    choice=choice,
+                    category=name if label is None else item.text_at(label),
+                    severity=item.text_at("confidence"),
+                    detail=policy,
+                    blocked=action == "BLOCKED",
+                )
+
+
+def _write_flag(body: JsonObject, signal: Signal) -> None:
+    """Write a flag into the body's trace, at its path; flags of other formats have no place there."""
+    if not (signal.path.startswith(_TRACE) and signal.path.endswith("].action")):
+        return
+    item = signal.path.removesuffix(".action")
+    found_in = item.rpartition(".")[2].partition("[")[0]
+    label = _POLICIES.get(signal.detail or "", {}).get(found_in)
+    if label is not None and signal.category is not None:
+        put(body, f"{item}.{label}", value=signal.category)
+    if signal.severity is not None:
+        put(body, f"{item}.confidence", value=signal.severity)
+    put(body, signal.path, value=signal.value)
+    if signal.value == "NONE":
+        put(body, f"{item}.detected", value=True)
+
+
+def _read_exception(top: Field) -> ProviderError:
     boto = top.get("Error") or Field({}, "Error")
     message = top.text_at("message") or top.text_at("Message") or boto.text_at("Message")
     kind = top.text_at("__type") or boto.text_at("Code")
-    # A type may come with its namespace before `#` and a URL after `:`.
-    kind = None if kind is None else kind.rpartition("#")[2].partition(":")[0]
     if message is None and kind is None:
+        # Neither a response nor an error: say so as for a response.
         top.need("output")
-    signal = Signal(SignalKind.ERROR, "__type", kind) if kind else Signal(SignalKind.ERROR, "message", message or "")
-    error = ProviderError(message or "", kind=kind)
-    return Response(model="", signals=(signal,), error=error, id=_request_id(top), status=status)
-
-
-def _message_body(response: Response) -> JsonObject:
-    choice = only_choice(response)
-    usage = response.usage
-    body = present(
-        output={"message": {"role": "assistant", "content": [_write_block(part) for part in choice.parts]}},
-        stopReason=finish_word(choice, _WORDS, defaults=_DEFAULTS),
-        usage=None if usage is None else {"inputTokens": usage.input_tokens, "outputTokens": usage.output_tokens},
-    )
-    for signal in response.signals:
-        if signal.kind is SignalKind.FILTER_FLAG:
-            _write_flag(body, signal)
-        elif signal.kind is SignalKind.FILTER_STOP and signal.path == "stopReason" and signal.detail is not None:
-            put(body, "trace.guardrail.actionReason", value=signal.detail)
-    return body
+    # AWS's JSON protocols allow a namespace before `#` in the type, and a URL after `:`.
+    return ProviderError(message or "", kind=None if kind is None else kind.rpartition("#")[2].partition(":")[0])
 
 
 def _exception(response: Response) -> JsonObject:
     error = response.error or ProviderError("")
     return present(__type=error.kind or error.code, message=error.message)
-
-
-def _request_id(top: Field) -> str | None:
-    metadata = top.get("ResponseMetadata")
-    return None if metadata is None else metadata.text_at("RequestId")

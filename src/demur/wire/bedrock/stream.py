@@ -1,10 +1,4 @@
-"""How does a ConverseStream come together, and how is a Converse response cut into its events?
-
-Both work on the JSON of a response: the reader builds the body that `/converse` would have answered, the writer takes
-such a body apart. Laws: a body put together from `converse_events(body)` is that body; `metadata` is the last event,
-so nothing is complete without it; the padding `p` that the service adds to events is dropped; an exception is an event
-that bears its name.
-"""
+"""Bedrock's ConverseStream: events joined into the body that `/converse` would have answered, and a body cut into events."""
 
 from __future__ import annotations
 
@@ -24,18 +18,18 @@ if TYPE_CHECKING:
 __all__ = ["ConverseStream", "converse_events"]
 
 _PADDING = "p"
+"""A field that the service adds to events, so that their lengths tell nothing of the text."""
 _AT_STOP = ("stopReason", "additionalModelResponseFields")
 
 
 @dataclass(slots=True)
 class _Block:
-    """A content block that is still growing; pieces are joined once, so that long answers stay linear."""
+    """A content block that is still growing; pieces are joined once, so that long responses take linear time."""
 
     start: JsonObject = field(default_factory=dict)
     text: list[str] = field(default_factory=list)
     thought: list[str] = field(default_factory=list)
     arguments: list[str] = field(default_factory=list)
-    citations: list[Any] = field(default_factory=list)
     results: list[Any] = field(default_factory=list)
     reasoning: JsonObject = field(default_factory=dict)
     image: JsonObject = field(default_factory=dict)
@@ -49,20 +43,15 @@ class _Block:
             case {"image": dict(image)}:
                 return {"image": {**image, **self.image}}
             case _:
-                return self._thought() or self.start or self._answer()
-
-    def _thought(self) -> JsonObject:
-        if self.thought or "signature" in self.reasoning:
-            return {"reasoningContent": {"reasoningText": {"text": "".join(self.thought), **self.reasoning}}}
-        return {"reasoningContent": self.reasoning} if self.reasoning else {}
-
-    def _answer(self) -> JsonObject:
-        text = {"text": "".join(self.text)}
-        return {"citationsContent": {"content": [text], "citations": self.citations}} if self.citations else text
+                if self.thought or "signature" in self.reasoning:
+                    return {"reasoningContent": {"reasoningText": {"text": "".join(self.thought), **self.reasoning}}}
+                # Reasoning without words is redacted: an opaque block.
+                redacted = {"reasoningContent": self.reasoning} if self.reasoning else {}
+                return redacted or self.start or {"text": "".join(self.text)}
 
     def grow(self, delta: Field) -> Iterator[Delta]:
         text, call, thought = delta.text_at("text"), delta.get("toolUse"), delta.get("reasoningContent")
-        cited, image = delta.get("citation"), delta.get("image")
+        image = delta.get("image")
         if text is not None:
             yield from _piece(self.text, text, channel=Channel.TEXT)
         if call is not None:
@@ -71,8 +60,6 @@ class _Block:
             if (words := thought.text_at("text")) is not None:
                 yield from _piece(self.thought, words, channel=Channel.THINKING)
             self.reasoning.update((name, item.value) for name, item in thought.fields() if name != "text")
-        if cited is not None:
-            self.citations.append(cited.value)
         if image is not None:
             self.image.update(image.object())
         self.results.extend(item.value for item in delta.each("toolResult"))
@@ -90,7 +77,7 @@ class ConverseStream:
         self._ended = False
 
     def feed(self, event: ServerEvent) -> tuple[Delta, ...]:
-        """Take one event; return the pieces of answer in it."""
+        """Take one event; return the pieces of the response in it."""
         body = event_body(event)
         name = event.event or ""
         match name:
@@ -104,8 +91,10 @@ class ConverseStream:
             case "messageStop":
                 self._body.update(_unpadded(body))
             case "metadata":
+                # The last event: a stream without it was cut off.
                 self._body.update(_unpadded(body))
                 self._ended = True
+            # An exception of the service is an event that bears its name.
             case _ if name == "error" or name.endswith("Exception"):
                 self._error = {"__type": name[:1].upper() + name[1:], **_unpadded(body)}
             case _:
@@ -136,7 +125,12 @@ def converse_events(
         message: JsonObject = body["output"]["message"]
         yield event_of({name: value for name, value in message.items() if name != "content"}, "messageStart")
         for index, block in enumerate(message["content"]):
-            yield from _block_events(block, index, piece_chars=piece_chars)
+            start, deltas = _start_and_deltas(block, piece_chars)
+            if start:
+                yield event_of({"start": start, "contentBlockIndex": index}, "contentBlockStart")
+            for delta in deltas:
+                yield event_of({"delta": delta, "contentBlockIndex": index}, "contentBlockDelta")
+            yield event_of({"contentBlockIndex": index}, "contentBlockStop")
         if "stopReason" in body:
             yield event_of({name: body[name] for name in _AT_STOP if name in body}, "messageStop")
         if complete:
@@ -147,16 +141,7 @@ def converse_events(
         yield event_of({n: v for n, v in error.items() if n != "__type"}, kind[:1].lower() + kind[1:])
 
 
-def _block_events(block: JsonObject, index: int, *, piece_chars: int) -> Iterator[ServerEvent]:
-    start, deltas = _opened(block, piece_chars)
-    if start:
-        yield event_of({"start": start, "contentBlockIndex": index}, "contentBlockStart")
-    for delta in deltas:
-        yield event_of({"delta": delta, "contentBlockIndex": index}, "contentBlockDelta")
-    yield event_of({"contentBlockIndex": index}, "contentBlockStop")
-
-
-def _opened(block: JsonObject, piece_chars: int) -> tuple[JsonObject, list[JsonObject]]:
+def _start_and_deltas(block: JsonObject, piece_chars: int) -> tuple[JsonObject, list[JsonObject]]:
     """Return how the block starts and the deltas that fill it; kinds that do not grow start whole."""
     match block:
         case {"toolUse": dict(call)}:
@@ -166,27 +151,16 @@ def _opened(block: JsonObject, piece_chars: int) -> tuple[JsonObject, list[JsonO
             return _head("toolResult", result, without="content"), [{"toolResult": result["content"]}]
         case {"image": {"source": source, **image}}:
             return {"image": image}, [{"image": {"source": source}}]
-        case {"text": _} | {"reasoningContent": _} | {"citationsContent": {"content": list(), "citations": list()}}:
-            return {}, list(_unannounced(block, piece_chars))
-        case _:
-            return block, []
-
-
-def _unannounced(block: JsonObject, piece_chars: int) -> Iterator[JsonObject]:
-    """Yield the deltas of a block that has no start; even an empty text has one, or the block would be lost."""
-    match block:
+        # Text and reasoning have no start; even an empty one has a delta, or the block would be lost.
         case {"text": str(text)}:
-            yield from ({"text": piece} for piece in [*cut(text, piece_chars)] or [""])
+            return {}, [{"text": piece} for piece in [*cut(text, piece_chars)] or [""]]
         case {"reasoningContent": {"reasoningText": {"text": str(text), **more}}}:
             pieces = [*cut(text, piece_chars)] or [""]
-            yield from ({"reasoningContent": {"text": piece}} for piece in pieces)
-            yield from ({"reasoningContent": {name: value}} for name, value in more.items())
-        case {"citationsContent": {"content": content, "citations": citations}}:
-            text = "".join(item.get("text") or "" for item in content)
-            yield from ({"text": piece} for piece in cut(text, piece_chars))
-            yield from ({"citation": citation} for citation in citations)
+            deltas = [{"reasoningContent": {"text": piece}} for piece in pieces]
+            return {}, [*deltas, *({"reasoningContent": {name: value}} for name, value in more.items())]
         case _:
-            yield block
+            redacted = "reasoningContent" in block
+            return ({}, [block]) if redacted else (block, [])
 
 
 def _head(kind: str, block: JsonObject, *, without: str) -> JsonObject:

@@ -79,98 +79,6 @@ _RESPONSE: _Places = {
     "promptFeedback": {"safetyRatings": {}},
     "usageMetadata": {},
 }
-
-
-def _camel_request(body: JsonObject) -> JsonObject:
-    """Return the request with the API's own names in camelCase; an instruction that is mere text becomes a part."""
-    request: JsonObject = _camel(root(body).object(), _REQUEST)
-    if isinstance(request.get("systemInstruction"), str):
-        request["systemInstruction"] = {"parts": [{"text": request["systemInstruction"]}]}
-    return request
-
-
-def _camel_response(body: JsonObject) -> JsonObject:
-    """Return the response with the API's own names in camelCase."""
-    response: JsonObject = _camel(root(body).object(), _RESPONSE)
-    return response
-
-
-def _read_part(part: Field) -> Part:
-    """Return the part; media, code and kinds from the future are opaque."""
-    call, result, text = part.get("functionCall"), part.get("functionResponse"), part.text_at("text")
-    if call is not None:
-        name = call.text_at("name") or ""
-        return ToolCallPart(call.text_at("id") or name, name, arguments_of(call.get("args")))
-    if result is not None:
-        return ToolResultPart(result.text_at("id") or result.text_at("name") or "", _output_text(result))
-    if text is not None:
-        return ThinkingPart(text) if part.flag_at("thought") else TextPart(text)
-    return opaque(part, next((name for name, field in part.fields() if field.is_object), "unknown"))
-
-
-def _write_part(part: Part, names: Mapping[str, str]) -> JsonObject:
-    """Return the part as JSON; `names` says which tool a call's id belongs to."""
-    match part:
-        case TextPart(text) | RefusalPart(text):
-            return {"text": text}
-        case ThinkingPart(text):
-            return {"text": text, "thought": True}
-        case ToolCallPart(id=call, name=name, arguments=arguments):
-            own_id = {} if call == name else {"id": call}
-            return {"functionCall": {**own_id, "name": name, "args": input_of(arguments)}}
-        case ToolResultPart(call_id=call, text=text):
-            return {"functionResponse": {**_matched(call, names), "response": _result(text)}}
-        case OpaquePart(body=body):
-            return root(decode(body)).object()
-
-
-def _epoch_s(time: str) -> int | None:
-    """Return an RFC 3339 time as whole seconds since 1970, None where it is none; without a zone it is UTC."""
-    try:
-        moment = datetime.fromisoformat(time)
-    except ValueError:
-        return None
-    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
-
-
-def _rfc3339(created_s: int | None) -> str | None:
-    """Return seconds since 1970 as an RFC 3339 time."""
-    if created_s is None:
-        return None
-    return datetime.fromtimestamp(created_s, tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _camel(value: Any, places: _Places) -> Any:
-    if isinstance(value, list):
-        return [_camel(item, places) for item in value]
-    if not isinstance(value, dict):
-        return value
-    named = ((_SNAKE.sub(lambda match: match[1].upper(), name), item) for name, item in value.items())
-    return {name: _camel(item, places[name]) if name in places else item for name, item in named}
-
-
-def _output_text(result: Field) -> str:
-    """Return a result's text: the lone `output` where it is one, otherwise all of the response as JSON."""
-    response = result.get("response")
-    match None if response is None else response.value:
-        case {"output": str(output), **more} if not more and _result(output) == {"output": output}:
-            return output
-        case _:
-            return arguments_of(response)
-
-
-def _result(text: str) -> JsonObject:
-    value = input_of(text) if text else text
-    return value if isinstance(value, dict) else {"output": text}
-
-
-def _matched(call: str, names: Mapping[str, str]) -> JsonObject:
-    name = names.get(call)
-    if name is None:
-        return {"id": call}
-    return {"name": name} if name == call else {"id": call, "name": name}
-
-
 _WORDS = {
     "STOP": Finish.STOP,
     "MAX_TOKENS": Finish.LENGTH,
@@ -181,7 +89,7 @@ _WORDS = {
     "IMAGE_SAFETY": Finish.CONTENT_FILTER,
     "IMAGE_PROHIBITED_CONTENT": Finish.CONTENT_FILTER,
 }
-# What the shape has no word for becomes the nearest one that keeps a refusal visible.
+# What the format has no word for becomes the nearest one that keeps a refusal visible.
 _DEFAULTS = {
     Finish.STOP: "STOP",
     Finish.LENGTH: "MAX_TOKENS",
@@ -202,14 +110,20 @@ def reads_request(body: JsonObject) -> bool:
 
 def read_request(body: JsonObject) -> Request:
     """Return the request; its `model` is empty unless the body names one after all."""
-    body = _camel_request(body)
+    body = _camel(root(body).object(), _REQUEST)
+    if isinstance(body.get("systemInstruction"), str):
+        # The SDKs' short form of an instruction is mere text.
+        body["systemInstruction"] = {"parts": [{"text": body["systemInstruction"]}]}
     top = root(body)
-    messages = tuple(_message(content) for content in top.need("contents"))
-    system = _system(top.get("systemInstruction"))
+    messages = []
+    for content in top.need("contents"):
+        role = content.text_at("role") or "user"
+        messages.append(Message(_READ_ROLES.get(role, role), _read_parts(content)))
+    system = _read_parts(top.get("systemInstruction"))
     config = top.get("generationConfig")
     return Request(
         model=top.text_at("model") or "",
-        messages=((Message("system", system),) if system else ()) + messages,
+        messages=(*([Message("system", system)] if system else []), *messages),
         n=1 if config is None else config.integer_at("candidateCount") or 1,
         extra_inputs=extra_inputs(body, own="contents"),
     )
@@ -228,18 +142,26 @@ def reads_response(body: JsonObject) -> bool:
 
 def read_response(body: JsonObject, *, status: int = 200) -> Response:
     """Return the candidates, the block or the error as a response."""
-    body = _camel_response(body)
-    top = root(body)
-    if top.get("error") is not None:
-        return _read_status(top, status)
-    candidates = list(top.each("candidates"))
-    choices = tuple(_choice(candidate, position) for position, candidate in enumerate(candidates))
-    feedback = top.get("promptFeedback")
+    top = root(camel_response(body))
+    error = top.get("error")
+    if error is not None:
+        code, kind = error.integer_at("code"), error.text_at("status")
+        said = None if code is None else str(code)
+        return Response(
+            model="",
+            signals=(Signal(SignalKind.ERROR, "error.status" if kind else "error.code", kind or said or "error"),),
+            error=ProviderError(error.text_at("message") or "", code=said, kind=kind),
+            status=status,
+        )
+    signals = list(_prompt_signals(top.get("promptFeedback")))
+    choices = []
+    for position, candidate in enumerate(top.each("candidates")):
+        choices.append(_read_choice(candidate, position))
+        signals += _choice_signals(candidate, choices[-1])
     return Response(
         model=top.text_at("modelVersion") or "",
-        choices=choices,
-        signals=(() if feedback is None else tuple(_block_signals(feedback)))
-        + tuple(s for pair in zip(candidates, choices, strict=True) for s in _choice_signals(*pair)),
+        choices=tuple(choices),
+        signals=tuple(signals),
         usage=usage_of(top.get("usageMetadata"), asked="promptTokenCount", answered="candidatesTokenCount"),
         id=top.text_at("responseId") or None,
         created_s=_epoch_s(top.tag_at("createTime")),
@@ -249,12 +171,33 @@ def read_response(body: JsonObject, *, status: int = 200) -> Response:
 
 def write_response(response: Response) -> JsonObject:
     """Return the body that `:generateContent` would have answered."""
-    return _content_body(response) if response.error is None else _status_error(response)
+    if response.error is not None:
+        return _status_error(response)
+    usage, created_s = response.usage, response.created_s
+    body = present(
+        candidates=[_write_candidate(choice) for choice in response.choices] or None,
+        usageMetadata=None
+        if usage is None
+        else {
+            "promptTokenCount": usage.input_tokens,
+            "candidatesTokenCount": usage.output_tokens,
+            "totalTokenCount": usage.input_tokens + usage.output_tokens,
+        },
+        modelVersion=response.model or None,
+        responseId=response.id,
+        createTime=None
+        if created_s is None
+        else datetime.fromtimestamp(created_s, tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    )
+    positions = {choice.index: at for at, choice in enumerate(response.choices)}
+    for signal in response.signals:
+        _write_signal(body, signal, positions=positions)
+    return body
 
 
 def open_stream() -> StreamReader:
     """Return a reader for one streamed response."""
-    return ContentStream(read_response, _camel_response)
+    return ContentStream(read_response, camel_response)
 
 
 def write_stream(response: Response, *, piece_chars: int = 0) -> Iterator[ServerEvent]:
@@ -265,20 +208,88 @@ def write_stream(response: Response, *, piece_chars: int = 0) -> Iterator[Server
     return content_events(write_response(replace(response, error=None)), error=error, piece_chars=piece_chars)
 
 
-def _message(content: Field) -> Message:
-    role = content.text_at("role") or "user"
-    return Message(_READ_ROLES.get(role, role), tuple(_read_part(part) for part in content.each("parts")))
+def camel_response(body: JsonObject) -> JsonObject:
+    """Return the response, or a fragment of one, with the API's own names in camelCase."""
+    response: JsonObject = _camel(root(body).object(), _RESPONSE)
+    return response
 
 
-def _system(field: Field | None) -> tuple[Part, ...]:
-    return () if field is None else tuple(_read_part(part) for part in field.each("parts"))
+def _camel(value: Any, places: _Places) -> Any:
+    """Return the value with its names in camelCase, as deep as the API defines them.
+
+    Names inside a tool's arguments or a schema are the user's own, and stay as they are.
+    """
+    if isinstance(value, list):
+        return [_camel(item, places) for item in value]
+    if not isinstance(value, dict):
+        return value
+    # Most bodies are in camelCase already: the search costs more than the look.
+    named = ((_SNAKE.sub(lambda m: m[1].upper(), name) if "_" in name else name, item) for name, item in value.items())
+    return {name: _camel(item, places[name]) if name in places else item for name, item in named}
 
 
-def _choice(candidate: Field, position: int) -> Choice:
-    content = candidate.get("content")
-    parts = () if content is None else tuple(_read_part(part) for part in content.each("parts"))
+def _epoch_s(time: str) -> int | None:
+    """Return an RFC 3339 time as whole seconds since 1970, None where it is none; without a zone it is UTC."""
+    try:
+        moment = datetime.fromisoformat(time)
+    except ValueError:
+        return None
+    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
+
+
+def _read_parts(content: Field | None) -> tuple[Part, ...]:
+    return () if content is None else tuple([_read_part(part) for part in content.each("parts")])
+
+
+def _read_part(part: Field) -> Part:
+    """Return the part; media, code and kinds from the future are opaque."""
+    call, result, text = part.get("functionCall"), part.get("functionResponse"), part.text_at("text")
+    if call is not None:
+        # The Gemini API sends calls without an id: such a call goes by its name, and so does its result.
+        name = call.text_at("name") or ""
+        return ToolCallPart(call.text_at("id") or name, name, arguments_of(call.get("args")))
+    if result is not None:
+        response = result.get("response")
+        match None if response is None else response.value:
+            # A lone `output` is what our writer makes of a text; any other response is kept as JSON.
+            case {"output": str(output), **more} if not more and _write_result(output) == {"output": output}:
+                said = output
+            case _:
+                said = arguments_of(response)
+        return ToolResultPart(result.text_at("id") or result.text_at("name") or "", said)
+    if text is not None:
+        return ThinkingPart(text) if part.flag_at("thought") else TextPart(text)
+    return opaque(part, next((name for name, field in part.fields() if field.is_object), "unknown"))
+
+
+def _write_part(part: Part, names: Mapping[str, str]) -> JsonObject:
+    """Return the part as JSON; `names` says which tool a call's id belongs to."""
+    match part:
+        case TextPart(text) | RefusalPart(text):
+            return {"text": text}
+        case ThinkingPart(text):
+            return {"text": text, "thought": True}
+        case ToolCallPart(id=call, name=name, arguments=arguments):
+            own_id = {} if call == name else {"id": call}
+            return {"functionCall": {**own_id, "name": name, "args": input_of(arguments)}}
+        case ToolResultPart(call_id=call, text=text):
+            known = names.get(call)
+            matched = present(id=None if known == call else call, name=known)
+            return {"functionResponse": {**matched, "response": _write_result(text)}}
+        case OpaquePart(body=body):
+            return root(decode(body)).object()
+
+
+def _write_result(text: str) -> JsonObject:
+    value = input_of(text) if text else text
+    return value if isinstance(value, dict) else {"output": text}
+
+
+def _read_choice(candidate: Field, position: int) -> Choice:
+    parts = _read_parts(candidate.get("content"))
     index = candidate.integer_at("index")
     raw = candidate.text_at("finishReason")
+    # RECITATION, LANGUAGE, OTHER and MALFORMED_* are no refusals, and have no word of ours.
     finish = None if raw is None else _WORDS.get(raw, Finish.UNKNOWN)
     if finish is Finish.STOP and any(isinstance(part, ToolCallPart) for part in parts):
         finish = Finish.TOOL
@@ -292,8 +303,11 @@ def _choice_signals(candidate: Field, choice: Choice) -> Iterator[Signal]:
     yield from _flags(candidate, choice.index)
 
 
-def _block_signals(feedback: Field) -> Iterator[Signal]:
+def _prompt_signals(feedback: Field | None) -> Iterator[Signal]:
+    if feedback is None:
+        return
     reason = feedback.text_at("blockReason")
+    # The zero value of the enum says that nothing was blocked.
     if reason is not None and not reason.endswith("_UNSPECIFIED"):
         detail = feedback.text_at("blockReasonMessage")
         yield Signal(SignalKind.PROMPT_BLOCK, "promptFeedback.blockReason", reason, detail=detail)
@@ -302,33 +316,14 @@ def _block_signals(feedback: Field) -> Iterator[Signal]:
 
 def _flags(rated: Field, choice: int | None) -> Iterator[Signal]:
     for rating in rated.each("safetyRatings"):
+        # Ratings are sent for harmless content too; only one that blocked is a flag.
         if rating.flag_at("blocked"):
             category, severity = rating.text_at("category"), rating.text_at("probability")
             path = f"{rating.path}.blocked"
             yield Signal(SignalKind.FILTER_FLAG, path, "true", choice=choice, category=category, severity=severity)
 
 
-def _content_body(response: Response) -> JsonObject:
-    usage = response.usage
-    body = present(
-        candidates=[_candidate(choice) for choice in response.choices] or None,
-        usageMetadata=None
-        if usage is None
-        else {
-            "promptTokenCount": usage.input_tokens,
-            "candidatesTokenCount": usage.output_tokens,
-            "totalTokenCount": usage.input_tokens + usage.output_tokens,
-        },
-        modelVersion=response.model or None,
-        responseId=response.id,
-        createTime=_rfc3339(response.created_s),
-    )
-    for signal in response.signals:
-        _write_signal(body, signal, positions={choice.index: at for at, choice in enumerate(response.choices)})
-    return body
-
-
-def _candidate(choice: Choice) -> JsonObject:
+def _write_candidate(choice: Choice) -> JsonObject:
     names = {part.id: part.name for part in choice.parts if isinstance(part, ToolCallPart)}
     # The API says STOP after a function call as well; `tool` is our reading of it.
     spoken = replace(choice, finish=Finish.STOP) if choice.finish is Finish.TOOL else choice
@@ -340,7 +335,8 @@ def _candidate(choice: Choice) -> JsonObject:
 
 
 def _write_signal(body: JsonObject, signal: Signal, *, positions: dict[int, int]) -> None:
-    """Write what a signal says where the shape has a place for it; signals of other shapes have none."""
+    """Write what a signal says where the format has a place for it; signals of other formats have none."""
+    rated = "promptFeedback" if signal.choice is None else f"candidates[{positions.get(signal.choice)}]"
     match signal.kind:
         case SignalKind.PROMPT_BLOCK if signal.path == "promptFeedback.blockReason":
             put(body, signal.path, value=signal.value)
@@ -348,7 +344,7 @@ def _write_signal(body: JsonObject, signal: Signal, *, positions: dict[int, int]
                 put(body, "promptFeedback.blockReasonMessage", value=signal.detail)
         case SignalKind.FILTER_STOP if signal.choice in positions and signal.detail is not None:
             body["candidates"][positions[signal.choice]]["finishMessage"] = signal.detail
-        case SignalKind.FILTER_FLAG if signal.path.startswith(f"{_rated(signal, positions)}.safetyRatings["):
+        case SignalKind.FILTER_FLAG if signal.path.startswith(f"{rated}.safetyRatings["):
             rating = signal.path.removesuffix(".blocked")
             for name, value in present(category=signal.category, probability=signal.severity, blocked=True).items():
                 put(body, f"{rating}.{name}", value=value)
@@ -356,23 +352,7 @@ def _write_signal(body: JsonObject, signal: Signal, *, positions: dict[int, int]
             pass
 
 
-def _rated(signal: Signal, positions: dict[int, int]) -> str:
-    return "promptFeedback" if signal.choice is None else f"candidates[{positions.get(signal.choice)}]"
-
-
 def _status_error(response: Response) -> JsonObject:
     error = response.error or ProviderError("")
     code = int(error.code) if error.code is not None and error.code.isdecimal() else response.status
     return {"error": present(code=code, message=error.message, status=error.kind or error.code)}
-
-
-def _read_status(top: Field, status: int) -> Response:
-    error = top.need("error")
-    code, kind = error.integer_at("code"), error.text_at("status")
-    spoken = kind or (None if code is None else str(code)) or "error"
-    return Response(
-        model="",
-        signals=(Signal(SignalKind.ERROR, "error.status" if kind else "error.code", spoken),),
-        error=ProviderError(error.text_at("message") or "", code=None if code is None else str(code), kind=kind),
-        status=status,
-    )

@@ -1,8 +1,7 @@
-"""How do the fragments of a streamed Gemini response come together, and how is a response cut into them?
+"""Gemini's streams: fragments joined into one response, and a response cut into fragments.
 
-Each event is a whole response that holds a little more of the text. Laws: texts of the same kind that follow each
-other are one part; the stream has no end mark, so it is complete where every candidate seen says why it ended, or the
-prompt was blocked; a rating that blocked is never replaced by one that did not.
+Each event is a whole response that holds a little more of the text; texts of the same kind that follow each other are one
+part.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ __all__ = ["ContentStream", "content_events"]
 
 @dataclass(slots=True)
 class _Growing:
-    """A part that may still grow; pieces are joined once, so that long answers stay linear."""
+    """A part that may still grow; pieces are joined once, so that long responses take linear time."""
 
     body: JsonObject
     pieces: list[str]
@@ -52,6 +51,7 @@ class _Candidate:
         if self.parts and self.parts[-1].takes(part):
             self.parts[-1].pieces.append(part["text"])
             self.parts[-1].body.update(part)
+        # The last fragment often has an empty text, to carry its finish reason: that is no part.
         elif text != "" or len(part) > 1 or not self.parts:
             self.parts.append(_Growing(dict(part), [text] if isinstance(text, str) else []))
 
@@ -73,7 +73,7 @@ class ContentStream:
         self._error: JsonObject | None = None
 
     def feed(self, event: ServerEvent) -> tuple[Delta, ...]:
-        """Take one event; return the pieces of answer in it."""
+        """Take one event; return the pieces of the response in it."""
         body = root(self._camel(event_body(event).object()))
         if body.get("error") is not None:
             self._error = body.object()
@@ -96,13 +96,11 @@ class ContentStream:
         response = self._read(body)
         if failure is not None:
             return replace(response, error=failure.error, signals=response.signals + failure.signals, complete=False)
-        return replace(response, complete=self._is_complete())
-
-    def _is_complete(self) -> bool:
+        # The stream has no end mark: it is complete where every candidate says why it ended, or the prompt was blocked.
         feedback = self._top.get("promptFeedback")
-        if isinstance(feedback, dict) and feedback.get("blockReason") is not None:
-            return True
-        return bool(self._candidates) and all("finishReason" in c.body for c in self._candidates.values())
+        blocked = isinstance(feedback, dict) and feedback.get("blockReason") is not None
+        ended = bool(self._candidates) and all("finishReason" in c.body for c in self._candidates.values())
+        return replace(response, complete=blocked or ended)
 
     def _grow(self, fragment: Field, position: int) -> Iterator[Delta]:
         index = fragment.integer_at("index")
@@ -110,7 +108,11 @@ class ContentStream:
         candidate = self._candidates.setdefault(index, _Candidate())
         for name, item in fragment.fields():
             if name == "content":
-                yield from _grow_content(candidate, item, index=index)
+                candidate.content = {**(candidate.content or {}), **item.object()}
+                for part in item.each("parts"):
+                    candidate.add(part.object())
+                    yield from _deltas(part, index)
+            # Later fragments rate again: a rating that blocked is never replaced by one that did not.
             elif name != "safetyRatings" or _any_blocked(item.value) or not _any_blocked(candidate.body.get(name)):
                 candidate.body[name] = item.value
 
@@ -124,19 +126,15 @@ def content_events(body: JsonObject | None, *, error: JsonObject | None, piece_c
             for part in _fragments(content.get("parts") or [], piece_chars):
                 fragment = {"content": {**content, "parts": [part]}, "index": candidate["index"]}
                 yield event_of({"candidates": [fragment], **always})
-        yield event_of({**body, **_without_parts(body)})
+        bare = [
+            {k: v for k, v in c.items() if k != "content" or not v.get("parts")} for c in body.get("candidates", ())
+        ]
+        yield event_of({**body, **({"candidates": bare} if bare else {})})
     if error is not None:
         yield event_of(error)
 
 
-def _grow_content(candidate: _Candidate, content: Field, *, index: int) -> Iterator[Delta]:
-    candidate.content = {**(candidate.content or {}), **content.object()}
-    for part in content.each("parts"):
-        candidate.add(part.object())
-        yield from _delta(part, index)
-
-
-def _delta(part: Field, index: int) -> Iterator[Delta]:
+def _deltas(part: Field, index: int) -> Iterator[Delta]:
     text, call = part.text_at("text"), part.get("functionCall")
     if text:
         yield Delta(index, Channel.THINKING if part.flag_at("thought") else Channel.TEXT, text)
@@ -153,14 +151,6 @@ def _fragments(parts: list[JsonObject], piece_chars: int) -> Iterator[JsonObject
             yield {**head, "text": piece}
         # What else the part says comes with its last piece, where the API puts a thought's signature.
         yield {**part, "text": pieces[-1]} if pieces else part
-
-
-def _without_parts(body: JsonObject) -> JsonObject:
-    if "candidates" not in body:
-        return {}
-    return {
-        "candidates": [{k: v for k, v in c.items() if k != "content" or not v.get("parts")} for c in body["candidates"]]
-    }
 
 
 def _any_blocked(ratings: Any) -> bool:
