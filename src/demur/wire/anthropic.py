@@ -316,7 +316,7 @@ def _read_block(block: Field) -> Part:
             if content is None or content.is_text:
                 text = "" if content is None else content.text()
             else:
-                text = "\n".join(text for item in content if (text := item.text_at("text")) is not None)
+                text = "\n".join(said for item in content if (said := item.text_at("text")) is not None)
             return ToolResultPart(block.need("tool_use_id").text(), text)
         case _:
             return opaque(block)

@@ -1,11 +1,8 @@
-"""What does Azure OpenAI say beyond the chat shape: which filter saw what, and did it act?
+"""Azure OpenAI: the chat format with the annotations of Azure's content filters.
 
-Every category that a filter annotates is a `FILTER_FLAG` signal, unless it says nothing: unfiltered, undetected and no
-severity above `safe`. `blocked` is Azure's `filtered`; fields beyond `filtered`, `detected` and `severity` (citations,
-blocklist ids, the code of a filter that could not run) are JSON in `detail`.
-
-Laws: those of `openai_chat`, whose superset this is; the flags stand after its signals, in the order prompt, choices,
-error; writing always annotates, harmless categories as `safe`, because that is what makes the body Azure's.
+Every category that a filter annotates is a `FILTER_FLAG` signal, after the signals of the chat format, in the order prompt,
+choices, error. `blocked` is Azure's `filtered`; fields beyond `filtered`, `detected` and `severity` (citations, blocklist
+ids, the code of a filter that could not run) are JSON in `detail`.
 """
 
 from __future__ import annotations
@@ -16,9 +13,9 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from demur.model.exchange import Signal, SignalKind
-from demur.wire.fields import ServerEvent, decode, encode, event_of, root
+from demur.wire.fields import ServerEvent, decode, encode, root
 from demur.wire.openai import chat as openai_chat
-from demur.wire.openai.chat import ChatStream, chunks
+from demur.wire.openai.chat import ChatStream, stream_events
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,8 +71,19 @@ def reads_response(body: JsonObject) -> bool:
 def read_response(body: JsonObject, *, status: int = 200) -> Response:
     """Return the response with the flags of every filter."""
     top = root(body)
-    flags = [*_prompt_flags(top), *_choice_flags(top), *_error_flags(top)]
     response = openai_chat.read_response(body, status=status)
+    flags: list[Signal] = []
+    for prompt in top.each(_PROMPT):
+        flags += _category_flags(prompt.get(_RESULTS), None)
+    for position, choice in enumerate(top.each("choices")):
+        index = choice.integer_at("index")
+        flags += _category_flags(choice.get(_RESULTS), position if index is None else index)
+    error = top.get("error")
+    inner = error.get("innererror") if error is not None and error.is_object else None
+    if inner is not None and inner.is_object:
+        # Azure spells the field in the singular, some of its API versions in the plural.
+        for name in _INNER:
+            flags += _category_flags(inner.get(name), None)
     return replace(response, signals=(*response.signals, *flags)) if flags else response
 
 
@@ -84,7 +92,11 @@ def write_response(response: Response) -> JsonObject:
     body = openai_chat.write_response(response)
     flags = [(place, s) for s in response.signals if s.category and (place := _PLACE.match(s.path)) is not None]
     if "choices" in body:
-        body[_PROMPT] = _write_prompts([(int(p["prompt"]), s) for p, s in flags if p["prompt"]])
+        prompts = [(int(p["prompt"]), s) for p, s in flags if p["prompt"]]
+        body[_PROMPT] = [
+            {"prompt_index": index, _RESULTS: _write_flags([flag for at, flag in prompts if at == index])}
+            for index in range(1 + max((index for index, _ in prompts), default=0))
+        ]
         for position, choice in enumerate(body["choices"]):
             said = [s for p, s in flags if p["choice"] and int(p["choice"]) == position]
             choice[_RESULTS] = _write_flags(said)
@@ -103,42 +115,16 @@ def open_stream() -> StreamReader:
 
 def write_stream(response: Response, *, piece_chars: int = 0) -> Iterator[ServerEvent]:
     """Yield the response in chunks: the prompt's annotations first, a choice's with its finish reason."""
-    for chunk in chunks(write_response(response), piece_chars):
-        yield event_of(chunk)
-    if response.complete and (response.choices or response.error is None):
-        yield ServerEvent("[DONE]")
+    return stream_events(write_response(response), response, piece_chars=piece_chars)
 
 
-def _prompt_flags(top: Field) -> Iterator[Signal]:
-    for prompt in top.each(_PROMPT):
-        found = prompt.get(_RESULTS)
-        if found is not None:
-            yield from _category_flags(found, None)
-
-
-def _choice_flags(top: Field) -> Iterator[Signal]:
-    for position, choice in enumerate(top.each("choices")):
-        found = choice.get(_RESULTS)
-        index = choice.integer_at("index")
-        if found is not None:
-            yield from _category_flags(found, position if index is None else index)
-
-
-def _error_flags(top: Field) -> Iterator[Signal]:
-    error = top.get("error")
-    inner = error.get("innererror") if error is not None and error.is_object else None
-    for name in _INNER if inner is not None and inner.is_object else ():
-        found = inner.get(name) if inner is not None else None
-        if found is not None:
-            yield from _category_flags(found, None)
-
-
-def _category_flags(results: Field, choice: int | None) -> Iterator[Signal]:
-    for category, found in results.fields():
+def _category_flags(results: Field | None, choice: int | None) -> Iterator[Signal]:
+    for category, found in () if results is None else results.fields():
         if not found.is_object:
             continue
         filtered, detected = found.flag_at("filtered") or False, found.flag_at("detected") or False
         severity = found.text_at("severity")
+        # A category that was neither filtered nor detected and is `safe` says nothing; a filter that could not run does.
         if filtered or detected or category == "error" or severity not in (None, "safe"):
             left = {key: value for key, value in found.value.items() if key not in _READ and value is not None}
             yield Signal(
@@ -154,23 +140,13 @@ def _category_flags(results: Field, choice: int | None) -> Iterator[Signal]:
 
 
 def _write_flags(flags: list[Signal]) -> JsonObject:
-    said = {flag.category or "": _write_flag(flag) for flag in flags}
-    return {category: dict(_SAFE) for category in _HARMS} | said
-
-
-def _write_flag(flag: Signal) -> JsonObject:
-    result: JsonObject = {"filtered": flag.blocked}
-    if flag.severity is not None:
-        result["severity"] = flag.severity
-    elif flag.value == "detected":
-        result["detected"] = True
-    left: JsonObject = decode(flag.detail) if flag.detail else {}
-    return result | left
-
-
-def _write_prompts(flags: list[tuple[int, Signal]]) -> list[JsonObject]:
-    count = 1 + max((index for index, _ in flags), default=0)
-    return [
-        {"prompt_index": index, _RESULTS: _write_flags([flag for at, flag in flags if at == index])}
-        for index in range(count)
-    ]
+    # Harmless categories are annotated too: that is what makes the body Azure's.
+    results: JsonObject = {category: dict(_SAFE) for category in _HARMS}
+    for flag in flags:
+        result: JsonObject = {"filtered": flag.blocked}
+        if flag.severity is not None:
+            result["severity"] = flag.severity
+        elif flag.value == "detected":
+            result["detected"] = True
+        results[flag.category or ""] = result | (decode(flag.detail) if flag.detail else {})
+    return results

@@ -32,22 +32,49 @@ from demur.wire.openai.parts import THOUGHTS, read_error, read_parts, read_tool_
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from demur.model.exchange import Part
     from demur.wire.fields import Field, JsonObject, ReadBody, StreamReader
     from demur.wire.openai.parts import Failure
 
 __all__ = [
     "ChatStream",
-    "chunks",
     "open_stream",
     "read_request",
     "read_response",
     "reads_request",
     "reads_response",
+    "stream_events",
     "write_response",
     "write_stream",
 ]
 
+_FINISH = {
+    "stop": Finish.STOP,
+    "length": Finish.LENGTH,
+    "tool_calls": Finish.TOOL,
+    "content_filter": Finish.CONTENT_FILTER,
+    "error": Finish.ERROR,
+    "function_call": Finish.TOOL,
+    "model_length": Finish.LENGTH,
+    "COMPLETE": Finish.STOP,
+    "STOP_SEQUENCE": Finish.STOP,
+    "MAX_TOKENS": Finish.LENGTH,
+    "TOOL_CALL": Finish.TOOL,
+    "ERROR_TOXIC": Finish.CONTENT_FILTER,
+    "ERROR": Finish.ERROR,
+}
+_WORD = {
+    Finish.STOP: "stop",
+    Finish.LENGTH: "length",
+    Finish.TOOL: "tool_calls",
+    Finish.CONTENT_FILTER: "content_filter",
+    Finish.REFUSAL: "stop",
+    Finish.ERROR: "error",
+    Finish.UNKNOWN: "unknown",
+}
+_STOP_SIGNALS = {Finish.CONTENT_FILTER: SignalKind.FILTER_STOP, Finish.ERROR: SignalKind.ERROR}
+_PLAIN_FIELDS = 2
+_OTHERS_REQUEST = frozenset({"system", "anthropic_version", "stop_sequences", "inferenceConfig", "modelId"})
+_OTHERS_PARTS = frozenset({"tool_use", "tool_result", "thinking", "document"})
 _HEAD = frozenset({"id", "object", "created", "model"})
 _CHUNK_FIELDS = _HEAD | {"choices", "usage", "obfuscation"}
 _CHOICE_FIELDS = frozenset({"index", "delta", "message", "text", "finish_reason"})
@@ -55,6 +82,100 @@ _FILTERS = "content_filter_results"
 """What Azure's filters say of a choice, a little in every chunk; the chat shape itself does not read it."""
 _DELTA_FIELDS = frozenset({"role", "content", "refusal", "tool_calls", "function_call"})
 _SEVERITIES = ("safe", "low", "medium", "high")
+
+
+def reads_request(body: JsonObject) -> bool:
+    """Whether this is a list of messages in which no field or part is another provider's."""
+    messages = body.get("messages")
+    if not isinstance(messages, list) or not messages or _OTHERS_REQUEST & body.keys():
+        return False
+    return all(isinstance(message, dict) and _is_ours(message.get("content")) for message in messages)
+
+
+def read_request(body: JsonObject) -> Request:
+    """Return the request; the model is empty where the URL names it."""
+    top = root(body)
+    model = top.text_at("model") or ""
+    messages = tuple([_read_message(turn) for turn in top.need("messages")])
+    stream, n = top.flag_at("stream") or False, top.integer_at("n") or 1
+    return Request(model, messages, stream, n, extra_inputs(body, own="messages"))
+
+
+def reads_response(body: JsonObject) -> bool:
+    """Whether this is a list of choices, one bare message, or an error that is no other provider's."""
+    if isinstance(body.get("choices"), list) or body.get("object") == "error":
+        return True
+    error = body.get("error")
+    if isinstance(error, dict):
+        # Gemini's status is a word, Azure's the number of the HTTP status.
+        return body.get("type") != "error" and not isinstance(error.get("status"), str) and "output" not in body
+    return isinstance(body.get("message"), dict) and not body.keys().isdisjoint({"finish_reason", "done_reason"})
+
+
+def read_response(body: JsonObject, *, status: int = 200) -> Response:
+    """Return the response, or the error that came in its place."""
+    top = root(body)
+    failure = read_error(top, status)
+    read = [_read_choice(choice, position) for position, choice in enumerate(_choices(top, failure))]
+    signals = [signal for _, said in read for signal in said]
+    usage = top.get("usage")
+    asked = None if usage is None else usage.integer_at("prompt_tokens")
+    answered = None if usage is None else usage.integer_at("completion_tokens")
+    return Response(
+        model=top.text_at("model") or "",
+        choices=tuple([choice for choice, _ in read]),
+        signals=(*signals, failure.signal) if failure else tuple(signals),
+        error=failure.error if failure else None,
+        usage=None if asked is None else Usage(asked, answered or 0),
+        id=top.text_at("id") or None,
+        created_s=top.integer_at("created") or None,
+        status=status,
+        fingerprint=top.tag_at("system_fingerprint") or None,
+    )
+
+
+def write_response(response: Response) -> JsonObject:
+    """Return the body; an error without choices is the error alone."""
+    body: JsonObject = {}
+    if response.choices or response.error is None:
+        body = {"id": response.id or "", "object": "chat.completion", "created": response.created_s or 0}
+        body["model"] = response.model
+        body["choices"] = [
+            {
+                "index": choice.index,
+                "message": {"refusal": None, **write_message("assistant", choice.parts)},
+                "finish_reason": finish_word(choice, _FINISH, defaults=_WORD),
+            }
+            for choice in response.choices
+        ]
+    elif response.model or response.id:
+        body = {"id": response.id or "", "model": response.model}
+    usage = response.usage
+    if usage is not None:
+        body["usage"] = {"prompt_tokens": usage.input_tokens, "completion_tokens": usage.output_tokens}
+        body["usage"]["total_tokens"] = usage.input_tokens + usage.output_tokens
+    if response.error is not None:
+        body["error"] = write_error(response.error)
+    if response.fingerprint is not None:
+        body["system_fingerprint"] = response.fingerprint
+    return body
+
+
+def open_stream() -> StreamReader:
+    """Return a reader for the chunks of one response."""
+    return ChatStream(read_response)
+
+
+def write_stream(response: Response, *, piece_chars: int = 0) -> Iterator[ServerEvent]:
+    """Yield the response in chunks; `[DONE]` ends it unless it was cut off, or is an error alone."""
+    return stream_events(write_response(response), response, piece_chars=piece_chars)
+
+
+def stream_events(body: JsonObject, response: Response, *, piece_chars: int) -> Iterator[ServerEvent]:
+    """Yield the events of a response whose body is written already."""
+    yield from (event_of(chunk) for chunk in _chunks(body, piece_chars))
+    if response.complete and (response.choices or response.error is None):
+        yield ServerEvent("[DONE]")
 
 
 @dataclass(slots=True)
@@ -86,7 +207,7 @@ class ChatStream:
         self._done = False
 
     def feed(self, event: ServerEvent) -> tuple[Delta, ...]:
-        """Return the pieces of answer in one event."""
+        """Return the pieces of the response in one event."""
         data = event.data.strip()
         if data == "[DONE]" or not data:
             self._done = self._done or bool(data)
@@ -94,32 +215,36 @@ class ChatStream:
         return self.feed_chunk(root(decode(data)))
 
     def feed_chunk(self, chunk: Field) -> tuple[Delta, ...]:
-        """Return the pieces of answer in one decoded chunk."""
-        _check(chunk)
+        """Return the pieces of the response in one decoded chunk."""
+        # A field of the wrong kind is an error at its chunk, not when the stream is closed.
+        read_error(chunk, 200)
+        for key in ("id", "model"):
+            chunk.text_at(key)
+        usage = chunk.get("usage")
+        for place, key in ((chunk, "created"), (usage, "prompt_tokens"), (usage, "completion_tokens")):
+            if place is not None:
+                place.integer_at(key)
         for key, found in chunk.fields():
             if key in _HEAD:
                 # Azure's first frame and some proxies leave the head empty until the model speaks.
                 self._head[key] = self._head.get(key) or found.value
             elif key not in _CHUNK_FIELDS:
                 self._fields.setdefault(key, []).append(found.value)
-        if chunk.get("usage") is not None:
-            self._head["usage"] = chunk.value["usage"]
+        if usage is not None:
+            self._head["usage"] = usage.value
         return tuple(delta for choice in chunk.each("choices") for delta in self._feed_choice(choice))
 
     def close(self) -> Response:
         """Return what has arrived."""
         try:
-            return self._close()
+            body = self._head | {key: _fold(key, values) for key, values in self._fields.items()}
+            if not self._choices and body.get("error"):
+                # An error alone is complete without `[DONE]`.
+                return self._read(body)
+            body["choices"] = [_whole(index, choice) for index, choice in sorted(self._choices.items())]
+            return replace(self._read(body), complete=self._done)
         except RecursionError as exc:
             raise ShapeError("a field of the stream is nested too deeply") from exc
-
-    def _close(self) -> Response:
-        fields = {key: _fold(key, values) for key, values in self._fields.items()}
-        body: JsonObject = {**self._head, **fields}
-        if not self._choices and body.get("error"):
-            return self._read(body)
-        body["choices"] = [_whole(index, choice) for index, choice in sorted(self._choices.items())]
-        return replace(self._read(body), complete=self._done)
 
     def _feed_choice(self, found: Field) -> Iterator[Delta]:
         index = found.integer_at("index") or 0
@@ -136,18 +261,7 @@ class ChatStream:
             yield from _feed_delta(delta, choice, index)
 
 
-def _check(chunk: Field) -> None:
-    """Raise now what would otherwise be raised at the end, far from the chunk that is wrong."""
-    read_error(chunk, 200)
-    for key in ("id", "model"):
-        chunk.text_at(key)
-    usage = chunk.get("usage")
-    for place, key in ((chunk, "created"), (usage, "prompt_tokens"), (usage, "completion_tokens")):
-        if place is not None:
-            place.integer_at(key)
-
-
-def chunks(body: JsonObject, piece_chars: int) -> Iterator[JsonObject]:
+def _chunks(body: JsonObject, piece_chars: int) -> Iterator[JsonObject]:
     """Yield the chunks of a body as `write_response` makes it; a bare error is one chunk."""
     if "choices" not in body:
         yield body
@@ -176,7 +290,11 @@ def _choice_chunks(choice: JsonObject, piece_chars: int) -> Iterator[JsonObject]
     for key in (*THOUGHTS, "content", "refusal"):
         deltas += [{key: piece} for piece in _strand(message.get(key), piece_chars)]
     for position, call in enumerate(message.get("tool_calls", ())):
-        deltas += [{"tool_calls": [{"index": position, **piece}]} for piece in _call_pieces(call, piece_chars)]
+        pieces: list[JsonObject] = [call]
+        if call["type"] == "function":
+            pieces = [{**call, "function": {**call["function"], "arguments": ""}}]
+            pieces += [{"function": {"arguments": piece}} for piece in cut(call["function"]["arguments"], piece_chars)]
+        deltas += [{"tool_calls": [{"index": position, **piece}]} for piece in pieces]
     for delta in deltas:
         yield {"index": index, "delta": delta, "finish_reason": None}
     extra = {key: value for key, value in choice.items() if key not in _CHOICE_FIELDS}
@@ -199,15 +317,6 @@ def _strand(value: Any, piece_chars: int) -> Iterator[Any]:
 def _plain_text(item: Any) -> str | None:
     is_text = isinstance(item, dict) and item.keys() == {"type", "text"} and item["type"] == "text"
     return str(item["text"]) if is_text else None
-
-
-def _call_pieces(call: JsonObject, piece_chars: int) -> Iterator[JsonObject]:
-    if call["type"] != "function":
-        yield call
-        return
-    yield {**call, "function": {**call["function"], "arguments": ""}}
-    for piece in cut(call["function"]["arguments"], piece_chars):
-        yield {"function": {"arguments": piece}}
 
 
 def _feed_delta(delta: Field, choice: _Growing, index: int) -> Iterator[Delta]:
@@ -283,15 +392,14 @@ def _whole(index: int, choice: _Growing) -> JsonObject:
         "reasoning_content": "".join(choice.thoughts) or None,
     }
     if choice.calls:
-        message["tool_calls"] = [_whole_call(call) for _, call in sorted(choice.calls.items())]
+        message["tool_calls"] = []
+        for _, call in sorted(choice.calls.items()):
+            # Only function calls come in pieces.
+            if call.head.get("type", "function") == "function":
+                call.head["function"] = {**call.head.get("function", {}), "arguments": "".join(call.arguments)}
+            message["tool_calls"].append(call.head)
     filters = {_FILTERS: _fold(_FILTERS, choice.filters)} if choice.filters else {}
     return {"index": index, "message": message, "finish_reason": choice.finish, **filters}
-
-
-def _whole_call(call: _Call) -> JsonObject:
-    if call.head.get("type", "function") != "function":
-        return call.head
-    return {**call.head, "function": {**call.head.get("function", {}), "arguments": "".join(call.arguments)}}
 
 
 def _fold(key: str, values: list[Any]) -> Any:
@@ -314,113 +422,6 @@ def _fold(key: str, values: list[Any]) -> Any:
     return values[-1]
 
 
-_FINISH = {
-    "stop": Finish.STOP,
-    "length": Finish.LENGTH,
-    "tool_calls": Finish.TOOL,
-    "content_filter": Finish.CONTENT_FILTER,
-    "error": Finish.ERROR,
-    "function_call": Finish.TOOL,
-    "model_length": Finish.LENGTH,
-    "COMPLETE": Finish.STOP,
-    "STOP_SEQUENCE": Finish.STOP,
-    "MAX_TOKENS": Finish.LENGTH,
-    "TOOL_CALL": Finish.TOOL,
-    "ERROR_TOXIC": Finish.CONTENT_FILTER,
-    "ERROR": Finish.ERROR,
-}
-_WORD = {
-    Finish.STOP: "stop",
-    Finish.LENGTH: "length",
-    Finish.TOOL: "tool_calls",
-    Finish.CONTENT_FILTER: "content_filter",
-    Finish.REFUSAL: "stop",
-    Finish.ERROR: "error",
-    Finish.UNKNOWN: "unknown",
-}
-_STOP_SIGNALS = {Finish.CONTENT_FILTER: SignalKind.FILTER_STOP, Finish.ERROR: SignalKind.ERROR}
-_PLAIN_FIELDS = 2
-_OTHERS_REQUEST = frozenset({"system", "anthropic_version", "stop_sequences", "inferenceConfig", "modelId"})
-_OTHERS_PARTS = frozenset({"tool_use", "tool_result", "thinking", "document"})
-
-
-def reads_request(body: JsonObject) -> bool:
-    """Whether this is a list of messages in which no field or part is another provider's."""
-    messages = body.get("messages")
-    if not isinstance(messages, list) or not messages or _OTHERS_REQUEST & body.keys():
-        return False
-    return all(isinstance(message, dict) and _is_ours(message.get("content")) for message in messages)
-
-
-def read_request(body: JsonObject) -> Request:
-    """Return the request; the model is empty where the URL names it."""
-    top = root(body)
-    model = top.text_at("model") or ""
-    messages = tuple([_read_message(turn) for turn in top.need("messages")])
-    stream, n = top.flag_at("stream") or False, top.integer_at("n") or 1
-    return Request(model, messages, stream, n, extra_inputs(body, own="messages"))
-
-
-def reads_response(body: JsonObject) -> bool:
-    """Whether this is a list of choices, one bare message, or an error that is no other provider's."""
-    if isinstance(body.get("choices"), list) or body.get("object") == "error":
-        return True
-    error = body.get("error")
-    if isinstance(error, dict):
-        # Gemini's status is a word, Azure's the number of the HTTP status.
-        return body.get("type") != "error" and not isinstance(error.get("status"), str) and "output" not in body
-    return isinstance(body.get("message"), dict) and not body.keys().isdisjoint({"finish_reason", "done_reason"})
-
-
-def read_response(body: JsonObject, *, status: int = 200) -> Response:
-    """Return the response, or the error that came in its place."""
-    top = root(body)
-    failure = read_error(top, status)
-    read = [_read_choice(choice, position) for position, choice in enumerate(_choices(top, failure))]
-    signals = [signal for _, said in read for signal in said]
-    return Response(
-        model=top.text_at("model") or "",
-        choices=tuple([choice for choice, _ in read]),
-        signals=(*signals, failure.signal) if failure else tuple(signals),
-        error=failure.error if failure else None,
-        usage=_read_usage(top),
-        id=top.text_at("id") or None,
-        created_s=top.integer_at("created") or None,
-        status=status,
-        fingerprint=top.tag_at("system_fingerprint") or None,
-    )
-
-
-def write_response(response: Response) -> JsonObject:
-    """Return the body; an error without choices is the error alone."""
-    body: JsonObject = {}
-    if response.choices or response.error is None:
-        body = {"id": response.id or "", "object": "chat.completion", "created": response.created_s or 0}
-        body |= {"model": response.model, "choices": [_write_choice(choice) for choice in response.choices]}
-    elif response.model or response.id:
-        body = {"id": response.id or "", "model": response.model}
-    if response.usage is not None:
-        body["usage"] = _write_usage(response.usage)
-    if response.error is not None:
-        body["error"] = write_error(response.error)
-    if response.fingerprint is not None:
-        body["system_fingerprint"] = response.fingerprint
-    return body
-
-
-def open_stream() -> StreamReader:
-    """Return a reader for the chunks of one response."""
-    return ChatStream(read_response)
-
-
-def write_stream(response: Response, *, piece_chars: int = 0) -> Iterator[ServerEvent]:
-    """Yield the response in chunks; `[DONE]` ends it unless it was cut off, or is an error alone."""
-    for chunk in chunks(write_response(response), piece_chars):
-        yield event_of(chunk)
-    if response.complete and (response.choices or response.error is None):
-        yield ServerEvent("[DONE]")
-
-
 def _is_ours(content: Any) -> bool:
     if content is None or isinstance(content, str):
         return True
@@ -431,24 +432,20 @@ def _is_ours(content: Any) -> bool:
     )
 
 
-def _is_plain_turn(turn: Any) -> bool:
-    """Return whether a turn is a role and a text, and nothing else."""
-    if not isinstance(turn, dict) or len(turn) != _PLAIN_FIELDS:
-        return False
-    role, text = turn.get("role"), turn.get("content")
-    return isinstance(role, str) and isinstance(text, str) and bool(text) and role != "tool"
-
-
 def _read_message(turn: Field) -> Message:
-    if _is_plain_turn(turn.value):
-        return Message(turn.value["role"], (TextPart(turn.value["content"]),))
+    value = turn.value
+    # Most turns are a role and a text, and nothing else: these are read at a glance.
+    if isinstance(value, dict) and len(value) == _PLAIN_FIELDS:
+        role, text = value.get("role"), value.get("content")
+        if isinstance(role, str) and isinstance(text, str) and text and role != "tool":
+            return Message(role, (TextPart(text),))
     role = turn.need("role").text()
     parts = read_tool_results(turn) if role == "tool" else read_parts(turn)
     return Message(role, parts, turn.text_at("name"))
 
 
 def _choices(top: Field, failure: Failure | None) -> list[Field]:
-    """Return the choices; a body that is one answer itself is the only choice."""
+    """Return the choices; a body that is one message itself is the only choice."""
     choices = top.get("choices")
     if choices is not None:
         return list(choices)
@@ -464,7 +461,9 @@ def _read_choice(field: Field, position: int) -> tuple[Choice, list[Signal]]:
     index = field.integer_at("index")
     index = position if index is None else index
     message = field.get("message")
-    parts = _read_text(field) if message is None else read_parts(message)
+    # A bare `text` is what completions and Cohere's first API have in place of a message.
+    text = None if message is not None else field.text_at("text")
+    parts = read_parts(root({"content": text}) if message is None else message)
     key = "done_reason" if field.get("done_reason") is not None else "finish_reason"
     raw = field.text_at(key)
     finish = None if raw is None else _FINISH.get(raw, Finish.UNKNOWN)
@@ -475,12 +474,6 @@ def _read_choice(field: Field, position: int) -> tuple[Choice, list[Signal]]:
     return Choice(index, parts, finish, raw), signals
 
 
-def _read_text(field: Field) -> tuple[Part, ...]:
-    """Return the parts of an answer that is a bare `text`, as in completions and Cohere's first API."""
-    text = field.get("text")
-    return () if text is None else read_parts(root({"content": text.text()}))
-
-
 def _refusals(message: Field, index: int) -> list[Signal]:
     refusal, content = message.text_at("refusal"), message.get("content")
     said = [Signal(SignalKind.REFUSAL_FIELD, f"{message.path}.refusal", refusal, index)] if refusal else []
@@ -489,22 +482,3 @@ def _refusals(message: Field, index: int) -> list[Signal]:
             told = item.need("refusal").text()
             said.append(Signal(SignalKind.REFUSAL_FIELD, f"{item.path}.refusal", told, index))
     return said
-
-
-def _write_choice(choice: Choice) -> JsonObject:
-    return {
-        "index": choice.index,
-        "message": {"refusal": None, **write_message("assistant", choice.parts)},
-        "finish_reason": finish_word(choice, _FINISH, defaults=_WORD),
-    }
-
-
-def _read_usage(top: Field) -> Usage | None:
-    usage = top.get("usage")
-    asked = None if usage is None else usage.integer_at("prompt_tokens")
-    return None if usage is None or asked is None else Usage(asked, usage.integer_at("completion_tokens") or 0)
-
-
-def _write_usage(usage: Usage) -> JsonObject:
-    total = usage.input_tokens + usage.output_tokens
-    return {"prompt_tokens": usage.input_tokens, "completion_tokens": usage.output_tokens, "total_tokens": total}

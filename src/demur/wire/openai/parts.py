@@ -32,20 +32,40 @@ if TYPE_CHECKING:
 __all__ = ["THOUGHTS", "Failure", "read_error", "read_parts", "read_tool_results", "write_error", "write_message"]
 
 THOUGHTS = ("reasoning_content", "reasoning", "thinking")
-"""Where servers put thoughts: DeepSeek and vLLM; newer vLLM and Ollama's OpenAI door; Ollama's own."""
+"""Where servers put thoughts: DeepSeek and vLLM; newer vLLM and Ollama's OpenAI endpoint; Ollama's own."""
 
 _BESIDE = frozenset({*THOUGHTS, "refusal", "tool_calls", "function_call"})
 """What a message says beside its content."""
 _CALL = "tool_call."
 _TEXT = "text."
+_POLICY_CODES = frozenset(
+    {
+        "bio_policy",
+        "content_filter",
+        "content_policy_violation",
+        "image_content_policy_violation",
+        "invalid_prompt",
+        "misalignment_policy_violation",
+        "moderation_blocked",
+        "ResponsibleAIPolicyViolation",
+    }
+)
+_FORBIDDEN = 403
+_FAILED = 400
+_GUARDRAIL = "guardrail"
 
 
 def read_parts(message: Field) -> tuple[Part, ...]:
     """Return the parts of a message."""
     content = message.get("content")
-    parts = [] if content is None else _read_content(content)
+    parts: list[Part] = []
+    if content is not None and content.is_text:
+        parts = [TextPart(content.text())] if content.value else []
+    elif content is not None:
+        parts = [part for item in content for part in _read_item(item)]
     if not _BESIDE.isdisjoint(message.object()):
-        thoughts = next((text for key in THOUGHTS if (text := _thought(message, key))), None)
+        said = (message.get(key) for key in THOUGHTS)
+        thoughts = next((text.text() for text in said if text is not None and text.is_text and text.value), None)
         parts = [*([ThinkingPart(thoughts)] if thoughts else []), *parts, *_read_beside(message)]
     return tuple(parts)
 
@@ -73,17 +93,15 @@ def write_message(role: str, parts: tuple[Part, ...]) -> JsonObject:
                 _place(kind, decode(body), content=content, calls=calls)
             case RefusalPart() | ThinkingPart():
                 pass
-    message: JsonObject = {"role": role, "content": _fold(content)}
+    # A single text is a string, as the API writes it, unless it has fields beside the text.
+    only = content[0] if len(content) == 1 and isinstance(content[0], dict) else {}
+    is_text = only.keys() == {"type", "text"} and only["type"] == "text"
+    message: JsonObject = {"role": role, "content": only["text"] if is_text else content or None}
     refusal = "\n".join(part.text for part in parts if isinstance(part, RefusalPart))
     thoughts = "\n".join(part.text for part in parts if isinstance(part, ThinkingPart))
     message |= {"refusal": refusal} if refusal else {}
     message |= {"reasoning_content": thoughts} if thoughts else {}
     return message | ({"tool_calls": calls} if calls else {})
-
-
-def _thought(message: Field, key: str) -> str | None:
-    found = message.get(key)
-    return found.text() if found is not None and found.is_text else None
 
 
 def _read_beside(message: Field) -> Iterator[Part]:
@@ -92,16 +110,14 @@ def _read_beside(message: Field) -> Iterator[Part]:
     if refusal:
         yield RefusalPart(refusal)
     for call in message.each("tool_calls"):
-        yield _read_call(call)
+        kind = call.tag_at("type") or "function"
+        if kind == "function":
+            yield _tool_call(call.text_at("id") or "", call.get("function"))
+        else:
+            yield opaque(call, _CALL + kind)
     legacy = message.get("function_call")
     if legacy is not None:
         yield _tool_call("", legacy)
-
-
-def _read_content(content: Field) -> list[Part]:
-    if content.is_text:
-        return [TextPart(content.text())] if content.value else []
-    return [part for item in content for part in _read_item(item)]
 
 
 def _read_item(item: Field) -> list[Part]:
@@ -110,6 +126,7 @@ def _read_item(item: Field) -> list[Part]:
         return [TextPart(item.text())] if item.value else []
     if kind == "text":
         text = item.need("text").text()
+        # What stands beside a text (`cache_control`, …) is opaque, after it: auditors read the words in it.
         beside = (opaque(field, _TEXT + key) for key, field in item.fields() if key not in ("type", "text"))
         return [TextPart(text), *beside] if text else []
     if kind == "refusal":
@@ -122,18 +139,11 @@ def _read_item(item: Field) -> list[Part]:
     return [opaque(item)]
 
 
-def _read_call(call: Field) -> Part:
-    kind = call.tag_at("type") or "function"
-    if kind != "function":
-        return opaque(call, _CALL + kind)
-    return _tool_call(call.text_at("id") or "", call.get("function"))
-
-
 def _tool_call(call_id: str, function: Field | None) -> ToolCallPart:
     arguments = None if function is None else function.get("arguments")
     if function is None or arguments is None:
         return ToolCallPart(call_id, "" if function is None else function.text_at("name") or "", "")
-    # Ollama's own door sends the arguments as an object.
+    # Ollama's own endpoint sends the arguments as an object.
     text = arguments.text() if arguments.is_text else arguments.json().decode("utf-8")
     return ToolCallPart(call_id, function.text_at("name") or "", text)
 
@@ -146,30 +156,6 @@ def _place(kind: str, body: Any, *, content: list[Any], calls: list[JsonObject])
         content[-1][kind.removeprefix(_TEXT)] = body
     else:
         content.append(body)
-
-
-def _fold(content: list[Any]) -> Any:
-    if not content:
-        return None
-    only = content[0] if len(content) == 1 and isinstance(content[0], dict) else {}
-    return only["text"] if only.keys() == {"type", "text"} and only["type"] == "text" else content
-
-
-_POLICY_CODES = frozenset(
-    {
-        "bio_policy",
-        "content_filter",
-        "content_policy_violation",
-        "image_content_policy_violation",
-        "invalid_prompt",
-        "misalignment_policy_violation",
-        "moderation_blocked",
-        "ResponsibleAIPolicyViolation",
-    }
-)
-_FORBIDDEN = 403
-_FAILED = 400
-_GUARDRAIL = "guardrail"
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +206,7 @@ def _bare(message: str, path: str, status: int) -> Failure:
 
 def _signal(error: ProviderError, status: int, *, prefix: str) -> Signal:
     """Return what the error signals, at the path of the word that says it."""
+    # Every error has exactly one signal: a block where a code says that policy stopped it, an error otherwise.
     said = (("code", error.code), ("innererror.code", error.inner_code), ("type", error.kind))
     for name, value in said:
         if value in _POLICY_CODES:

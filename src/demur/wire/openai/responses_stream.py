@@ -1,9 +1,7 @@
-"""How do the typed events of a streamed response become one value, and a value events?
+"""The typed events of OpenAI's Responses API: joined into one response, and written for one.
 
-Laws: the last event holds the whole response and is what is read; a stream that is cut off before it is read from the
-items that have arrived, with the status `in_progress`; an `error` event alone is complete, an answer that it broke off
-is not. The deltas of a strand add up
-to its text even where a server sends a text only when it is done. Nothing is joined until `close`.
+The last event holds the whole response, and is what is read; of a stream that was cut off before it, the items that have
+arrived are read, with the status `in_progress`.
 """
 
 from __future__ import annotations
@@ -68,19 +66,29 @@ class ResponsesStream:
         self._done = False
 
     def feed(self, event: ServerEvent) -> tuple[Delta, ...]:
-        """Return the pieces of answer in one event."""
+        """Return the pieces of the response in one event."""
         if event.data.strip() in ("", "[DONE]"):
             return ()
         told = root(decode(event.data))
         kind = told.tag_at("type") or event.event or ""
         if kind == "error" or (not kind and told.get("error") is not None):
-            self._take_error(told)
+            inner = told.get("error")
+            own = {key: value for key, value in told.value.items() if key not in ("type", "sequence_number")}
+            self._error = inner.object() if inner is not None and inner.is_object else own
+            # Read now, here and below, so that what is malformed is an error at its event and not at the end.
+            self._read({"error": self._error})
         elif told.get("response") is not None:
-            self._take_response(told.need("response"), last=kind in _LAST)
+            body = dict(told.need("response").object())
+            self._read({"object": "response", **body})
+            self._body, self._done = body, self._done or kind in _LAST
         elif kind in ("response.output_item.added", "response.output_item.done"):
-            self._take_item(told, done=kind.endswith("done"))
+            item = self._items.setdefault(told.integer_at("output_index") or 0, _Item())
+            item.head, item.done = dict(told.need("item").object()), kind.endswith("done")
+            self._read({"object": "response", "output": [item.head]})
         elif kind in ("response.content_part.added", "response.reasoning_summary_part.added"):
-            self._take_part(told, "content" if "content_part" in kind else "summary")
+            within = "content" if "content_part" in kind else "summary"
+            item = self._items.setdefault(told.integer_at("output_index") or 0, _Item())
+            item.parts[within, told.integer_at(f"{within}_index") or 0] = dict(told.need("part").object())
         else:
             return self._take_piece(told, kind)
         return ()
@@ -95,28 +103,6 @@ class ResponsesStream:
         if self._error is not None:
             body["error"] = self._error
         return replace(self._read(body), complete=self._done)
-
-    def _take_error(self, told: Field) -> None:
-        inner = told.get("error")
-        own = {key: value for key, value in told.value.items() if key not in ("type", "sequence_number")}
-        self._error = inner.object() if inner is not None and inner.is_object else own
-        self._read({"error": self._error})
-
-    def _take_response(self, response: Field, *, last: bool) -> None:
-        body = dict(response.object())
-        self._read({"object": "response", **body})
-        self._body, self._done = body, self._done or last
-
-    def _take_item(self, told: Field, *, done: bool) -> None:
-        item = self._items.setdefault(told.integer_at("output_index") or 0, _Item())
-        item.head, item.done = dict(told.need("item").object()), done
-        # Read now, so that a bad item is an error where it stands and not at the end.
-        self._read({"object": "response", "output": [item.head]})
-
-    def _take_part(self, told: Field, within: str) -> None:
-        index = told.integer_at("content_index" if within == "content" else "summary_index") or 0
-        item = self._items.setdefault(told.integer_at("output_index") or 0, _Item())
-        item.parts[within, index] = dict(told.need("part").object())
 
     def _take_piece(self, told: Field, kind: str) -> tuple[Delta, ...]:
         name, _, step = kind.rpartition(".")
@@ -165,9 +151,10 @@ def _item_events(item: JsonObject, piece_chars: int) -> Iterator[JsonObject]:
     for within, prefix in (("content", "response.content_part"), ("summary", "response.reasoning_summary_part")):
         parts = item.get(within)
         for index, part in enumerate(parts if isinstance(parts, list) else ()):
-            place = {"content_index" if within == "content" else "summary_index": index}
+            place = {f"{within}_index": index}
             strand = next((name for name, s in _STRANDS.items() if s.within and s.part == part.get("type")), None)
-            yield {"type": f"{prefix}.added", "part": _emptied(part), **place}
+            empty = {key: "" if strand and key == _STRANDS[strand].field else value for key, value in part.items()}
+            yield {"type": f"{prefix}.added", "part": empty, **place}
             for event in () if strand is None else _strand_events(strand, part, piece_chars):
                 yield {**event, **place}
             yield {"type": f"{prefix}.done", "part": part, **place}
@@ -188,11 +175,6 @@ def _started(item: JsonObject) -> JsonObject:
         return item
     empty: JsonObject = {"content": [], "summary": [], "arguments": ""}
     return {key: empty.get(key, value) for key, value in item.items()} | {"status": "in_progress"}
-
-
-def _emptied(part: JsonObject) -> JsonObject:
-    known = {strand.field for strand in _STRANDS.values() if strand.part and strand.part == part.get("type")}
-    return {key: "" if key in known else value for key, value in part.items()}
 
 
 def _error_event(error: JsonObject) -> JsonObject:
