@@ -10,11 +10,20 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
+from demur.http.pool import HttpPool
+from demur.http.upstream import UpstreamRequest
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
     from pathlib import Path
 
+    from demur.http.upstream import UpstreamLimits, UpstreamResponse
+
 T = TypeVar("T")
+
+OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
+ASKED = UpstreamRequest("POST", "/v1/chat/completions?a=b", ((b"x-own", b"1"),), b'{"model":"m"}')
+GET = UpstreamRequest("GET", "/v1/models")
 
 
 class SkippingLoop(asyncio.SelectorEventLoop):
@@ -162,3 +171,31 @@ def certificate(folder: Path, *, name: str = "127.0.0.1") -> tuple[str, ssl.SSLC
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(file, folder / "loopback.key")
     return str(file), context
+
+
+async def whole(answer: UpstreamResponse) -> bytes:
+    return b"".join([piece async for piece in answer.body])
+
+
+async def asked_of(
+    raw: bytes, request: UpstreamRequest = ASKED, *, close: bool = False, limits: UpstreamLimits | None = None
+) -> tuple[int, dict[bytes, bytes], bytes]:
+    """Return status, headers and body of the answer in some bytes."""
+    async with provider(always(raw, close=close)) as served, pooled(served.url, limits=limits) as pool:
+        answer = await pool.send(request)
+        return answer.status, dict(answer.headers), await whole(answer)
+
+
+@asynccontextmanager
+async def pooled(
+    url: str,
+    *,
+    limits: UpstreamLimits | None = None,
+    tls: ssl.SSLContext | None = None,
+    proxy: str | None = None,
+) -> AsyncIterator[HttpPool]:
+    pool = HttpPool(url, limits=limits, tls=tls, proxy=proxy)
+    try:
+        yield pool
+    finally:
+        await pool.close()
