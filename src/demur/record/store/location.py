@@ -88,7 +88,6 @@ class LogPlace:
 
     def disclosures(self, clock: Callable[[], str], *, create: bool = False, read_only: bool = False) -> Disclosures:
         """Return the store of salts and texts; raise where none was ever kept, unless `create`."""
-
         if self.is_database:
             return PostgresDisclosures(self.store, clock=clock, read_only=read_only)
         path = Path(self.store).with_name("disclosures.db")
