@@ -37,6 +37,7 @@ __all__ = [
     "send_response",
 ]
 
+# The types of ASGI 3.0, which are mappings by its specification.
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -44,7 +45,7 @@ App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 _JSON = (b"content-type", b"application/json")
-# Clients raise their own exception classes by these words, so an error must carry the provider's, not ours.
+# The provider's own words, so that its client library takes our error for one of its provider's.
 _KINDS = {
     400: "invalid_request_error",
     401: "authentication_error",

@@ -89,7 +89,9 @@ class MetricsBoard:
         length = _SIGNATURE_BYTES + self._size * _NUMBER_BYTES
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
+            # For this user only: the folder may be a shared temporary one.
             with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b") as file:
+                # A row of another version has other series: it cannot be continued.
                 if file.read(_SIGNATURE_BYTES) != self._signature or path.stat().st_size != length:
                     file.truncate(0)
                     file.seek(0)

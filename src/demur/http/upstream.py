@@ -56,6 +56,7 @@ _HOP_BY_HOP = frozenset(
         b"http2-settings",
     )
 )
+# The length of what we send and the host are ours to say, and we never wait for `100 Continue`.
 _OURS_TO_SET = frozenset((b"host", b"content-length", b"expect"))
 _DROPPED_FROM_REQUESTS = _HOP_BY_HOP | _OURS_TO_SET
 _WITH_A_BODY = frozenset(("POST", "PUT", "PATCH"))
@@ -312,6 +313,7 @@ def request_head(request: UpstreamRequest, origin: Origin) -> bytes:
     first = f"{request.method} {origin.prefix}{request.target} HTTP/1.1\r\nhost: {origin.authority}"
     lines = [first.encode("latin-1", "replace"), *[name + b": " + value for name, value in kept]]
     length = len(request.body) if isinstance(request.body, bytes) else request.size_bytes
+    # A request with a body has a length or chunks (RFC 9112, section 6.3), and an empty POST says so too.
     if length is None:
         lines.append(b"transfer-encoding: chunked")
     elif length or request.method in _WITH_A_BODY:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["LogEvent", "SafeFormatter", "is_logged", "log_event", "set_up_log"]
 
 _LOGGER = logging.getLogger("demur.gateway")
-_DIGEST_DIGITS = 16
+_DIGEST_DIGITS = 16  # enough to follow one session, too few to be worth guessing at
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -66,6 +66,7 @@ _LEVELS = {
 
 
 def _number(value: object) -> int | float | None:
+    # NaN and infinity are no JSON (RFC 8259, section 6).
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return None
     return value

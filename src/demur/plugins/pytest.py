@@ -144,6 +144,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("demur_threshold", "score from which on `refusal_check` calls an answer refused", default="")
 
 
+# The functions are called per assertion, and loading the detector costs far more than a check.
 @cache
 def _check_by(pack: str | None, threshold: float | None) -> RefusalCheck:
     """Return the check with the judge that is asked for; one is built once."""

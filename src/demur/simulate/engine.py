@@ -49,6 +49,7 @@ __all__ = [
 
 _BENIGN = "benign"
 _JAILBREAK = "jailbreak"
+# Faults that leave no reply to be judged; one that is only late is still a reply.
 _FAILING = (Fault.RATE_LIMIT, Fault.SERVER_ERROR, Fault.OVERLOADED, Fault.CONTENT_TYPE, Fault.MALFORMED, Fault.CUT)
 _SAFETY_TURN = Message("system", (TextPart(SAFETY_MESSAGE),))
 
@@ -126,6 +127,7 @@ class Simulator:
         named = scenario_of_model(call.request.model) if call.scenario is None else scenario_named(call.scenario)
         scenario = named or self.settings.scenario
         seed = next(s for s in (call.seed, scenario.seed, self.settings.seed) if s is not None)
+        # By the request alone, not by what came before: parallel tests get the same replies in any order.
         dice = dice_for(seed, *call.key)
         prompt = call.request.prompt
         topic = topic_of(prompt, judge=self.judge, safety=self.settings.safety)
@@ -134,7 +136,7 @@ class Simulator:
         if rule is not None:
             plan = worded(Plan(rule.way, rule.category or topic, rule.style, rule.language), dice)
         shape = _shape(call, scenario.dialect, plan.way)
-        # Providers charge nothing for a refusal by their own field.
+        # A refusal by the provider's own field counts no tokens here, see `is_free`.
         tokens = 0 if is_free(plan, shape) else self._input_tokens(call)
         asked = Asked(shape, call.request.model, call.request.n, tokens, call.max_tokens, call.schema)
         response = build_reply(plan, asked, dice=dice)
@@ -143,7 +145,7 @@ class Simulator:
         truth = _truth(call, plan, dice=dice, shape=shape, topic=topic, scenario=scenario.name, fault=fault)
         piece_chars = scenario.piece_chars
         if piece_chars is None:
-            # A refusal field comes whole, as OpenAI sends it, unless the scenario says otherwise.
+            # A refusal field comes in one piece unless the scenario (`refuse-in-pieces`) says otherwise.
             piece_chars = 0 if plan.way is Way.REFUSAL else self.settings.piece_chars
         return Simulated(shape, response, truth, piece_chars)
 
@@ -172,6 +174,7 @@ def should_refuse_request(
 
     `messages` is a list of messages, a text, or any provider's request.
     """
+    # Jailbreaks have a function of their own, as in FakeAI.
     looked_at = replace(safety or SafetySettings(), enable_jailbreak_detection=False)
     topic = topic_of(prompt_text(messages), judge=judge or default_prompt_judge(), safety=looked_at)
     return (False, None) if topic == _BENIGN else (True, refusal_message(topic))

@@ -47,9 +47,10 @@ __all__ = [
     "worded",
 ]
 
+# Times come from the draw, not from a clock: the same request must give the same bytes.
 _EPOCH_S = 1_750_000_000
 _SPAN_S = 10_000_000
-_CUT_CHARS = 60
+_CUT_CHARS = 60  # how much of an answer gets out before a filter cuts it off
 _BAD_REQUEST = 400
 _ID_CHARS = 24
 _IDS = {
@@ -71,6 +72,7 @@ _OUTCOMES = {
 }
 _CHAT = (Shape.OPENAI_CHAT, Shape.AZURE)
 _FIELD_SHAPES = (*_CHAT, Shape.OPENAI_RESPONSES)
+# Each provider has categories of its own, and a topic falls under the nearest of them.
 _AZURE_HARMS = {
     "violence": "violence",
     "illegal": "violence",
@@ -88,6 +90,7 @@ _GEMINI_HARMS = {
     "sexual_minors": "HARM_CATEGORY_SEXUALLY_EXPLICIT",
 }
 _GEMINI_BLOCKS = {"sexual_minors": "PROHIBITED_CONTENT", "jailbreak": "JAILBREAK", "benign": "OTHER"}
+# `None`: a refusal without a category.
 _ANTHROPIC_CATEGORIES = {"jailbreak": "reasoning_extraction", "benign": None}
 _BEDROCK_FILTERS = {
     "violence": "VIOLENCE",
@@ -169,6 +172,7 @@ def _stamped(asked: Asked, dice: Dice, *, choices: tuple[Choice, ...], signals: 
     """Return the response with its id, time and count of tokens; those of refusal fields are not counted."""
     said = sum(count_tokens(part.text) for choice in choices for part in choice.parts if isinstance(part, TextPart))
     free = any(isinstance(part, RefusalPart) for choice in choices for part in choice.parts)
+    # The tokens of a refusal field are not counted.
     usage = Usage(0, 0) if free else Usage(asked.input_tokens, said)
     return Response(
         model=asked.model,
@@ -209,6 +213,7 @@ def _cut_signals(plan: Plan, shape: Shape, index: int) -> list[Signal]:
     match shape:
         case Shape.AZURE:
             category = _AZURE_HARMS.get(plan.topic, "violence")
+            # Azure looks for jailbreaks in prompts only, never in what was generated.
             category = "hate" if category == "jailbreak" else category
             path = f"choices[{index}].content_filter_results.{category}"
             return [Signal(SignalKind.FILTER_FLAG, path, "medium", index, category=category, severity="medium")]

@@ -88,6 +88,7 @@ class Rule:
 
     def covers(self, topic: str, prompt: str) -> bool:
         """Return whether this rule is about such a prompt."""
+        # `harm` stands for every harmful topic, also those of a detector that knows more of them.
         harmful = _HARM in self.on and topic not in _NOT_HARM
         if not (harmful or ANY in self.on or topic in self.on):
             return False
@@ -187,6 +188,7 @@ def _by_name(name: str) -> Scenario | None:
     found = builtin_scenarios().get(name)
     if found is not None:
         return found
+    # A language at the end makes sense only where something is said in words.
     base, _, language = name.rpartition("-")
     spoken = builtin_scenarios().get(base) if language in LANGUAGES else None
     if spoken is None or not any(rule.way in (Way.TEXT, Way.PARTIAL) for rule in spoken.rules):
@@ -202,6 +204,7 @@ def _scenario(table: object, source: str) -> Scenario:
         raise ShapeError(what[:1].lower() + what[1:], source=source, hint="see docs/simulator.md") from exc
     rules = [_rule(rule, source) for rule in read.rules]
     rules += [_rule(_RuleTable(read.way, [topic], rate), source) for topic, rate in read.persona.items()]
+    # In the order of the enumeration, so that the same draw gives the same fault however the file is sorted.
     faults = tuple((fault, read.faults[fault]) for fault in Fault if fault in read.faults)
     # It would answer everything, which is most likely a mistake; a scenario that means it has a rule that says so.
     if not rules and not faults:

@@ -46,6 +46,7 @@ class SimulatorSettings:
     max_body_bytes: int = 16 * 2**20
 
 
+# Apart from `SimulatorSettings`: users write flat names and a scenario by its name, the engine takes the scenario itself.
 @dataclass(frozen=True, slots=True)
 class SimulatorOptions:
     """The settings as users write them: how a simulator answers, by which pack, where it listens and keeps its truths."""

@@ -85,6 +85,7 @@ def first_problem(body: JsonObject, shape: Shape, *, model_in_path: bool) -> Pro
 
 
 def _chat_problems(body: JsonObject, *, model_in_path: bool) -> Iterator[Problem]:
+    # Azure names the deployment in the path.
     yield from _openai_field(body, "model", str, required=not model_in_path)
     yield from _openai_field(body, "messages", list, required=True)
     if not body["messages"]:
@@ -131,6 +132,7 @@ def _chat_message_problems(message: object, place: str) -> Iterator[Problem]:
     if message["role"] == "tool":
         yield from _openai_field(message, "tool_call_id", str, required=True, place=place)
     content = message.get("content")
+    # An assistant that called a tool, or refused, has said nothing else.
     if content is None and message["role"] == "assistant" and any(message.get(key) for key in _INSTEAD_OF_CONTENT):
         return
     yield from _content_problems(content, f"{place}.content", _CHAT_PARTS)
@@ -283,6 +285,7 @@ def _gemini_problems(body: JsonObject) -> Iterator[Problem]:
             yield Problem(BAD_REQUEST, f"* GenerateContentRequest.{place}.parts: contents.parts must not be empty.")
         elif content.get("role", "user") not in ("user", "model", "function"):
             yield Problem(BAD_REQUEST, "Please use a valid role: user, model.")
+    # JSON for protocol buffers has names in camel case or as declared; Google takes both.
     config = body.get("generationConfig") or body.get("generation_config") or {}
     if not isinstance(config, dict):
         yield Problem(BAD_REQUEST, "Invalid value at 'generation_config'")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["Endpoint", "RawRequest", "Route", "call_of", "route_of", "shape_of_path"]
 
 _ATTEMPT = re.compile(r"attempt=([0-9]{1,9})(?![0-9])")
-_SEED = re.compile(r"-?[0-9]{1,18}")
+_SEED = re.compile(r"-?[0-9]{1,18}")  # bounded: int() of a long text takes quadratic time
 _CHAT = (Shape.OPENAI_CHAT, Shape.AZURE)
 _JSON_FORMATS = ("json_object", "json_schema")
 
@@ -119,6 +119,7 @@ def call_of(route: Route, raw: RawRequest, body: JsonObject) -> Call:
     seed = raw.headers.get("x-demur-seed")
     if seed is not None and not _SEED.fullmatch(seed):
         raise UsageError(f"`x-demur-seed: {seed[:40]}` is no whole number of at most 18 digits")
+    # OpenAI's and Anthropic's clients count retries, botocore counts attempts.
     # Which attempt the client says this is, so that a retry may meet with better luck; the first says nothing.
     attempt = raw.headers.get("x-stainless-retry-count", "0")
     if found := _ATTEMPT.search(raw.headers.get("amz-sdk-request", "")):

@@ -53,7 +53,7 @@ _BEDROCK_KINDS = {
     503: "ServiceUnavailableException",
 }
 _OVERLOADED = 503
-_ANTHROPIC_OVERLOADED = 529
+_ANTHROPIC_OVERLOADED = 529  # Anthropic's own status for what others call 503
 _RATE_LIMITED = 429
 
 
@@ -70,6 +70,7 @@ class Problem:
 def error_reply(problem: Problem, shape: Shape) -> tuple[int, Headers, bytes]:
     """Return the status, the headers and the body of an error."""
     status = problem.status
+    # Clients wait for as long as a rate limit tells them; one second keeps tests quick.
     extra: Headers = ((b"retry-after", b"1"),) if status == _RATE_LIMITED else ()
     if shape is Shape.AZURE and problem.code == UNKNOWN_URL:
         problem = replace(problem, message="Resource not found", code="404")
