@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -42,17 +43,16 @@ def run_disclose(args: argparse.Namespace) -> int:
     wanted = {name: each for name, each in named.items() if args.what in (None, name)}
     if not wanted:
         raise UsageError(f"the record commits to no `{args.what}`", hint=f"choose from {', '.join(named) or 'nothing'}")
-    texts = place.disclosures(utc_now, read_only=True)
     rows: list[dict[str, object]] = []
-    for name, commitment in wanted.items():
-        kept = texts.get(commitment.digest)
-        # Only a text that matches is shown: another one would be taken for the one on record.
-        state = "erased or never kept" if kept is None else "meets" if meets(kept, commitment) else "does not meet"
-        shown = kept is not None and state == "meets"
-        text = kept.text.decode(errors="replace") if shown and kept else None
-        salt = kept.salt.hex() if shown and kept else None
-        rows.append({"what": name, "digest": commitment.digest, "state": state, "salt": salt, "text": text})
-    texts.close()
+    with closing(place.disclosures(utc_now, read_only=True)) as texts:
+        for name, commitment in wanted.items():
+            kept = texts.get(commitment.digest)
+            # Only a text that matches is shown: another one would be taken for the one on record.
+            state = "erased or never kept" if kept is None else "meets" if meets(kept, commitment) else "does not meet"
+            shown = kept is not None and state == "meets"
+            text = kept.text.decode(errors="replace") if shown and kept else None
+            salt = kept.salt.hex() if shown and kept else None
+            rows.append({"what": name, "digest": commitment.digest, "state": state, "salt": salt, "text": text})
     if args.json:
         print_object({"record": row.index, "disclosed": rows})
     else:
@@ -79,15 +79,13 @@ def _commitments(passport: Passport) -> dict[str, Commitment]:
 def run_erase(args: argparse.Namespace) -> int:
     """Return the exit code."""
     place = place_of(args)
-    texts = place.disclosures(utc_now)
-    with open_log(place, read_only=False) as store:
+    with closing(place.disclosures(utc_now)) as texts, open_log(place, read_only=False) as store:
         # Whatever would keep the erasure from being recorded has to be found before a text is gone.
         sealer = EntrySealer(_signing_keys(place, store), utc_now)
         with store.exclusive() as held:
             sealer.renew(held)
         # First the texts, then the record of it: the log must never say that a text is gone which is not.
         erased = texts.erase(_digests_to_erase(store, args, older=texts.kept_before))
-        texts.close()
         if not erased:
             raise UsageError("nothing to erase is kept any more", hint="see `demur passport disclose`")
         with store.exclusive() as held:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -52,8 +52,10 @@ class SqliteConnection:
         if not read_only:
             _make_private(path)
         uri = path.resolve().as_uri() + ("?mode=ro" if read_only else "?mode=rwc")
-        with self._named_errors():
+        with self._named_errors(), ExitStack() as undo:
             self.native = _connect(uri, timeout_s)
+            # Whoever gets no connection cannot close it.
+            undo.callback(self.close)
             try:
                 self.native.execute("SELECT count(*) FROM sqlite_master").fetchone()
             except sqlite3.OperationalError:
@@ -67,6 +69,7 @@ class SqliteConnection:
                 self.native.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
                 self._start_write_ahead(timeout_s)
                 self.native.execute("PRAGMA synchronous = FULL")
+            undo.pop_all()
 
     def _start_write_ahead(self, timeout_s: float) -> None:
         until = time.monotonic() + timeout_s
