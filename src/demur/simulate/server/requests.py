@@ -1,6 +1,6 @@
 """What a request asks of the simulator: by its path, its headers and its body.
 
-A path is matched in full. One reader serves all bodies: a quicker one for plain chats saved 14 of some 200 µs a request and is gone.
+A path is matched in full. One reader serves all bodies: one more for plain chats would save 14 of 300 µs a request.
 """
 
 from __future__ import annotations
