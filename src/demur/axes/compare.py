@@ -61,17 +61,6 @@ def compare_with_axes(
     read: int,
 ) -> Comparison:
     """Return the comparison with the axes that the settings ask for; `read` of `total` pairs are in `pairs`."""
-    report = _whole_report(comparison, pairs, settings)
-    gates = tuple(
-        (result.name, _gate_of(result, comparison, settings.alpha)) for result in report.results if result.axis in gated
-    )
-    axes = ComparedAxes(report, total, read, tuple(axis for axis in AxisName if axis in gated), gates)
-    return replace(comparison, axes=axes, gate=_whole_gate(comparison, axes))
-
-
-def _whole_report(
-    comparison: Comparison, pairs: Iterable[PairedExchange] | PairSource, settings: AxesSettings
-) -> AxesReport:
     others = tuple(axis for axis in settings.axes if axis is not AxisName.SAFETY)
     # Pairs that count together for safety do so for every axis, by whatever field the user says.
     cluster = comparison.tally.cluster_field
@@ -80,7 +69,12 @@ def _whole_report(
     results = (*safety, *found.results)
     adjusted = holm([result.p for result in results])
     held = tuple(replace(result, p_adjusted=p) for result, p in zip(results, adjusted, strict=True))
-    return AxesReport(held, found.absent, HOLM)
+    report = AxesReport(held, found.absent, HOLM)
+    gates = tuple(
+        (result.name, _gate_of(result, comparison, settings.alpha)) for result in report.results if result.axis in gated
+    )
+    axes = ComparedAxes(report, total, read, tuple(axis for axis in AxisName if axis in gated), gates)
+    return replace(comparison, axes=axes, gate=_whole_gate(comparison, axes))
 
 
 def _safety_of(comparison: Comparison, show: int) -> AxisResult:

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from demur.axes.pairs import AxisPairs
-    from demur.model.axes import AxisEvidence
 
     _Floats = npt.NDArray[np.float64]
 
@@ -180,6 +179,16 @@ def fingerprint_result(pairs: AxisPairs, *, seed: int, alpha: float, show: int) 
         *((Flag.CLUSTERED,) if shift.count < shift.n else ()),
         *((AxisFlag.MISSING,) if pairs.failed else ()),
     )
+    moved = [one for one in shift.dimensions if one.p_adjusted <= alpha]
+    found: list[tuple[str, str]] = []
+    for one in sorted(moved, key=lambda one: (one.p_adjusted, -abs(one.effect), one.name)):
+        j, keys = DIMENSIONS.index(one.name), pairs.names.keys
+        before, after = pairs.baseline.features[:, j], pairs.candidate.features[:, j]
+        rows = np.flatnonzero(after > before if one.candidate > one.baseline else after < before).tolist()
+        size = np.abs(after - before)
+        chosen = nsmallest(max(0, show - len(found)), rows, key=lambda i: (-size[i], keys[i], i))
+        found += [(keys[i], f"`{one.name}` {before[i]:.3g} → {after[i]:.3g}") for i in chosen]
+    moved_evidence = shown_evidence(found, show)
     return AxisResult(
         AxisName.FINGERPRINT,
         str(AxisName.FINGERPRINT),
@@ -194,7 +203,7 @@ def fingerprint_result(pairs: AxisPairs, *, seed: int, alpha: float, show: int) 
         tested="all twelve features have the same distribution in both runs (Hotelling's T², signs of pairs flipped)",
         missing=pairs.failed,
         flags=flags,
-        evidence=_moved_evidence(pairs, shift, alpha=alpha, show=show),
+        evidence=moved_evidence,
         details=(AxisDetail("T squared", shift.t_squared), *cluster_details(pairs.names)),
         parts=_dimension_parts(shift),
     )
@@ -221,17 +230,3 @@ def _dimension_parts(shift: FingerprintShift) -> tuple[AxisResult, ...]:
         for one in shift.dimensions
         if one.n
     )
-
-
-def _moved_evidence(pairs: AxisPairs, shift: FingerprintShift, *, alpha: float, show: int) -> tuple[AxisEvidence, ...]:
-    """Return the pairs in which the features that are proven to have moved did so, the surest feature first."""
-    moved = [one for one in shift.dimensions if one.p_adjusted <= alpha]
-    found: list[tuple[str, str]] = []
-    for one in sorted(moved, key=lambda one: (one.p_adjusted, -abs(one.effect), one.name)):
-        j, keys = DIMENSIONS.index(one.name), pairs.names.keys
-        before, after = pairs.baseline.features[:, j], pairs.candidate.features[:, j]
-        rows = np.flatnonzero(after > before if one.candidate > one.baseline else after < before).tolist()
-        size = np.abs(after - before)
-        chosen = nsmallest(max(0, show - len(found)), rows, key=lambda i: (-size[i], keys[i], i))
-        found += [(keys[i], f"`{one.name}` {before[i]:.3g} → {after[i]:.3g}") for i in chosen]
-    return shown_evidence(found, show)

@@ -34,8 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["judge_rubric"]
 
-_PAIRS_AT_ONCE = 512
-"""Pairs whose texts are held at a time: enough to keep a judge busy."""
+_PAIRS_AT_ONCE = 512  # pairs whose texts are held at a time: enough to keep a judge busy
 _WORSE, _SAME = "worse", "same"
 _AGREEMENT = "agreement with people"
 _TURNED = "it contradicts itself on every pair when the answers change places"

@@ -35,8 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FIGURES", "AxisMeter", "MeasuredRows", "RowMeter", "SideKind"]
 
-FIGURES = 4
-"""Tokens, characters, milliseconds and cost."""
+FIGURES = 4  # tokens, characters, milliseconds and cost
 _MOST_FIGURE = 1e18
 
 

@@ -39,24 +39,24 @@ DIMENSIONS = (
     "error_token_flag",
     "numeric_token_density",
 )
+# Words of trouble and apology, on word boundaries; "no errors" is none.
 _TROUBLE = re.compile(
     r"\b(?:(?P<no>no|without(?: any)?|zero|free of|0) )?(?:errors?|exceptions?|failed|fails|failure|unable|cannot|can't|couldn't"
     r"|won't|sorry|apolog(?:y|ies|i[sz]e|i[sz]ing)|not found|unfortunately)\b"
 )
-"""Words of trouble and apology, on word boundaries; "no errors" is none."""
+# What stands in every word of trouble: most answers have none, and need no closer look.
 _TROUBLE_STEMS = (
     *("error", "exception", "fail", "unable", "cannot", "can't", "couldn't"),
     *("won't", "sorry", "apolog", "not found", "unfortunately"),
 )
-"""What stands in every word of trouble: most answers have none, and need no closer look."""
 _NUMBER = re.compile(r"[^\w]*\d[\d.,:%/-]*[^\w]*")
+# What providers call a stop, for formats that keep the word alone.
 _STOP_WORDS = {
     **dict.fromkeys(("stop", "end_turn", "stop_sequence", "complete", "eos", "eos_token"), Finish.STOP),
     **dict.fromkeys(("length", "max_tokens", "max_output_tokens", "model_length"), Finish.LENGTH),
     **dict.fromkeys(("tool", "tool_use", "tool_call", "tool_calls", "function_call"), Finish.TOOL),
     **{str(word): word for word in (Finish.CONTENT_FILTER, Finish.REFUSAL, Finish.ERROR)},
 }
-"""What providers call a stop, for formats that keep the word alone."""
 _DEEPEST_SHAPE = 32
 
 

@@ -36,8 +36,7 @@ __all__ = ["MedianShift", "cluster_sums", "median_shift", "value_severity"]
 _TINY = 1e-9
 _MINOR_BELOW, _MODERATE_BELOW = 0.10, 0.30
 _RESAMPLES = 1000
-_SPREADS = 8
-"""Standard deviations of the median's rank that are followed value by value: beyond lies less than 1e-14."""
+_SPREADS = 8  # standard deviations of the median's rank that are followed value by value: beyond lies less than 1e-14
 _CELLS_AT_ONCE = 1_000_000
 
 

@@ -29,8 +29,8 @@ __all__ = ["add_parser"]
 
 _PROMPT_WORDS = ("attack", "harmful", "benign")
 _WORDS = (*Outcome, *_PROMPT_WORDS)
+# No white space, and a slash or an ending: a mistyped path must not pass for an answer.
 _PATH_LIKE = re.compile(r"^\S*(?:/\S*|\.[A-Za-z]\w{0,5})$")
-"""No white space, and a slash or an ending: a mistyped path must not pass for an answer."""
 _EXAMPLES = """\
 examples:
   demur check "I'm sorry, but I can't help with that."

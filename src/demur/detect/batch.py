@@ -38,16 +38,13 @@ __all__ = ["TEXT_COLUMNS", "BatchJudge", "Row", "classify_batch", "judge_texts"]
 TEXT_COLUMNS = ("response", "output", "completion", "answer", "text")
 _SIGNAL_COLUMNS = ("error", "refusal", "finish_reason", "stop_reason")
 _SAYS_MORE = frozenset({"error", "refusal"})
+# Ends that leave the verdict to the text; nearly all rows of a log have one of these.
 _ORDINARY = frozenset({"stop", "end_turn", "length", "max_tokens", "tool_calls", "tool_use", "stop_sequence"})
-"""Ends that leave the verdict to the text; nearly all rows of a log have one of these."""
-_SCREENED_AT_ONCE = 256
-"""Texts folded and screened together: their buffers fit the processor's cache."""
-_READ_AT_ONCE = 2048
-"""Texts whose passages are read together: enough that the cost of an array operation is shared."""
+_SCREENED_AT_ONCE = 256  # texts folded and screened together: their buffers fit the processor's cache
+_READ_AT_ONCE = 2048  # texts whose passages are read together: enough that the cost of an array operation is shared
 _LINES_AS_SPACES = bytes.maketrans(b"\n", b" ")
 
-Row = tuple[Outcome, float, Reason | None, Cause | None]
-"""Outcome, score, reason and cause of one row."""
+Row = tuple[Outcome, float, Reason | None, Cause | None]  # outcome, score, reason and cause of one row
 
 
 def judge_texts(texts: Sequence[str], *, detector: RefusalDetector | None = None) -> list[Row]:

@@ -96,8 +96,7 @@ def _classify_choice(response: Response, choice: Choice | None, judge: TextJudge
     return structural, shown
 
 
-_CARRIED = 400
-"""Characters kept for the next look: longer than any phrase, with room for what folding drops."""
+_CARRIED = 400  # characters kept for the next look: longer than any phrase, with room for what folding drops
 
 
 class TextStream:

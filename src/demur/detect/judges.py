@@ -33,12 +33,10 @@ __all__ = [
 ]
 
 
-READ_CHARS = 100_000
-"""How much of an answer is judged: whoever has written a book before declining has not declined."""
+READ_CHARS = 100_000  # how much of an answer is judged: whoever has written a book before declining has not declined
 
 
-BLANK_CHARS = 64
-"""A view shorter than this may be blank: whatever number of invisible characters folds to nothing."""
+BLANK_CHARS = 64  # a view shorter than this may be blank: whatever number of invisible characters folds to nothing
 
 
 @dataclass(frozen=True)

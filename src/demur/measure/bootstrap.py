@@ -18,8 +18,7 @@ __all__ = ["percentile_interval", "resampled_interval"]
 
 _TAILS = (0.025, 0.975)
 _RESAMPLES = 1000
-_SPREADS = 12
-"""Standard deviations on either side that the transform covers: what lies beyond is below 1e-30."""
+_SPREADS = 12  # standard deviations on either side that the transform covers: what lies beyond is below 1e-30
 
 
 def percentile_interval(b: int, c: int, n: int) -> tuple[float, float]:

@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 __all__ = ["ClusterEffect", "cluster_effect", "clustered_difference", "sign_flip_midp"]
 
+# Standard deviations, and largest steps, that the transform covers either way: beyond lies less than 1e-20.
 _SPREADS = 12
-"""Standard deviations, and largest steps, that the transform covers either way: beyond lies less than 1e-20."""
+# Window times kinds of cluster: below, the convolution is exact; above, its saddlepoint stands in.
 _MOST_WORK = 20_000_000
-"""Window times kinds of cluster: below, the convolution is exact; above, its saddlepoint stands in."""
 
 
 @dataclass(frozen=True, slots=True)

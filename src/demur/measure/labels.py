@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LEAST_LABELLED", "corrected_difference"]
 
-LEAST_LABELLED = 100
-"""Fewer labelled pairs leave the normal interval of a rare difference unsound."""
+LEAST_LABELLED = 100  # fewer labelled pairs leave the normal interval of a rare difference unsound
 
 
 def corrected_difference(

@@ -28,10 +28,8 @@ __all__ = [
 
 _STIRLING_FROM = 10.0
 _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156)
-_HALVINGS = 80
-"""From an interval of width 2 to far below what a float can tell apart at 1."""
-_SERIES_FROM = 1000
-"""Degrees of freedom beyond which five terms in 1/df give Student's quantile to 1e-14."""
+_HALVINGS = 80  # from an interval of width 2 to far below what a float can tell apart at 1
+_SERIES_FROM = 1000  # degrees of freedom beyond which five terms in 1/df give Student's quantile to 1e-14
 _MOST_FRACTIONS = 1_000_000
 _CLOSE = 3e-16
 
@@ -95,7 +93,16 @@ def normal_two_sided(z: float) -> float:
 def student_critical(alpha: float, df: int) -> float:
     """Return the t that Student's distribution with df >= 1 passes, in either direction, with probability alpha."""
     if df >= _SERIES_FROM:
-        return _student_series(normal_critical(alpha), df)
+        z = normal_critical(alpha)
+        s = z * z
+        terms = (
+            z,
+            z * (s + 1) / 4,
+            z * ((5 * s + 16) * s + 3) / 96,
+            z * (((3 * s + 19) * s + 17) * s - 15) / 384,
+            z * ((((79 * s + 776) * s + 1482) * s - 1920) * s - 945) / 92160,
+        )
+        return math.fsum(term / df**i for i, term in enumerate(terms))
     # t = sqrt(df (1/x - 1)), and x, unlike t, is bounded.
     share = boundary(lambda x: incomplete_beta(x, df / 2, 0.5) <= alpha, 0.0, 1.0)
     return math.sqrt(df * (1 - share) / share)
@@ -121,16 +128,3 @@ def _beta_fraction(x: float, a: float, b: float) -> float:
         if abs(d * c - 1) < _CLOSE:
             break
     return value
-
-
-def _student_series(z: float, df: int) -> float:
-    """Return Student's quantile by the Cornish-Fisher series (Abramowitz and Stegun 26.7.5)."""
-    s = z * z
-    terms = (
-        z,
-        z * (s + 1) / 4,
-        z * ((5 * s + 16) * s + 3) / 96,
-        z * (((3 * s + 19) * s + 17) * s - 15) / 384,
-        z * ((((79 * s + 776) * s + 1482) * s - 1920) * s - 945) / 92160,
-    )
-    return math.fsum(term / df**i for i, term in enumerate(terms))

@@ -36,8 +36,7 @@ __all__ = [
     "watch_rows",
 ]
 
-_LOG_PRIOR = math.log(math.pi)
-"""log B(½, ½)"""
+_LOG_PRIOR = math.log(math.pi)  # log B(½, ½)
 _MOST_LOG = 709.0
 
 

@@ -38,10 +38,10 @@ if TYPE_CHECKING:
 __all__ = ["Ask", "Default", "EvaluatedContext", "PolicyGate", "load_gate"]
 
 Default: TypeAlias = Literal["allow", "deny"]
+# What was asked, as JSON: principal, action, resource, labels, the claims as Cedar sees them, extras, and why claims
+# were not sound. It tells everything that Cedar is given: the context is the claims, the extras, and `invalid`, the
+# names of the claims that were not.
 EvaluatedContext: TypeAlias = dict[str, object]
-"""What was asked, as JSON: principal, action, resource, labels, the claims as Cedar sees them, extras, and why claims
-were not sound. It tells everything that Cedar is given: the context is the claims, the extras, and `invalid`, the names
-of the claims that were not."""
 Extra: TypeAlias = bool | int | str | tuple[str, ...]
 
 _DIALECT_VERSION = 1
@@ -50,11 +50,9 @@ _LONG_MAX = 2**53 - 1
 _DEFAULT_DENY = FiredRule(DEFAULT_RULE, Effect.DENY, "no permit applies")
 _NOTHING_FIRED = Decision(Effect.ALLOW, (), ())
 _JSON = msgspec.json.Encoder()
-_WORDLESS = (bool, dict)
-"""What a claim is in the context that is no text: yes or no, and a score."""
+_WORDLESS = (bool, dict)  # what a claim is in the context that is no text: yes or no, and a score
 _MOST_KEPT = 2048
-_LONGEST_KEPT = 1024
-"""Answers of Cedar's that are kept a gate, and characters of a context that has one."""
+_LONGEST_KEPT = 1024  # answers of Cedar's that are kept a gate, and characters of a context that has one
 
 
 class Ask(msgspec.Struct, frozen=True):

@@ -34,11 +34,11 @@ __all__ = [
     "translate",
 ]
 
+# Of one text: a thousand rules take a second or two to load, and a gateway loads again at every change.
 MOST_CHARS = 1_000_000
-"""Of one text: a thousand rules take a second or two to load, and a gateway loads again at every change."""
+# Brackets and links of a chain that are open at once, a bracket counting twice; Cedar itself takes 100 levels at most,
+# and needs 8 MiB of stack for about 650 brackets or 1,250 links.
 MOST_NESTING = 300
-"""Brackets and links of a chain that are open at once, a bracket counting twice; Cedar itself takes 100 levels at most, and
-needs 8 MiB of stack for about 650 brackets or 1,250 links."""
 
 _PIECE = re.compile(
     r"""

@@ -288,20 +288,16 @@ def _guarded(policy: ParsedPolicy, expr: pst.Expr, sign: _Sign | None) -> pst.Ex
             return pst.IfThenElse(
                 _guarded(policy, cond, mixed), _guarded(policy, then, sign), _guarded(policy, other, sign)
             )
-    return _guarded_leaf(policy, expr, sign)
-
-
-def _guarded_leaf(policy: ParsedPolicy, leaf: pst.Expr, sign: _Sign | None) -> pst.Expr:
-    names = values_read(leaf)
+    names = values_read(expr)
     if not names:
-        return leaf
+        return expr
     if sign is _Sign.MIXED:
         hint = "write the condition with && and ||, so that an absent claim cannot permit"
         raise policy.error("a permit asks for a claim in an `if`", near=names[0], hint=hint)
     if sign is _Sign.AGAINST:
         # `if` and not `!has ||`: only so does Cedar's validator see that the claim is there.
-        return reduce(lambda rest, name: pst.IfThenElse(_has(name), rest, _TRUE), reversed(names), leaf)
-    return _present(leaf)
+        return reduce(lambda rest, name: pst.IfThenElse(_has(name), rest, _TRUE), reversed(names), expr)
+    return _present(expr)
 
 
 def _present(leaf: pst.Expr) -> pst.Expr:

@@ -27,8 +27,8 @@ __all__ = [
     "unlabelled_value",
 ]
 
+# What a claim is in the context: a boolean, a text, a set of texts, or a decimal as Cedar's JSON writes it.
 CedarValue: TypeAlias = bool | int | str | list[str] | dict[str, dict[str, str]]
-"""What a claim is in the context: a boolean, a text, a set of texts, or a decimal as Cedar's JSON writes it."""
 _SCORE, _BOOLEAN = ClaimType.SCORE_NORMALIZED, ClaimType.BOOLEAN
 _CATEGORY, _CATEGORIES = ClaimType.CATEGORY, ClaimType.CATEGORY_LIST
 _STEP: Final = Decimal("0.0001")

@@ -26,8 +26,7 @@ _ROWS: Final = (
     ("refusal_reason", ClaimType.CATEGORY, _RESPONSE, "why: safety, capability or other"),
     ("refusal_cause", ClaimType.CATEGORY, _RESPONSE, "whose no it was: provider_filter, text_refusal, …, as on record"),
 )
-_SENSITIVE: Final = frozenset({"refusal_phrase"})
-"""Claims that carry the user's or the model's own words."""
+_SENSITIVE: Final = frozenset({"refusal_phrase"})  # claims that carry the user's or the model's own words
 
 SAFETY_VOCABULARY: Final = Vocabulary(
     tuple(

@@ -162,8 +162,7 @@ def _is_scrambled(folded: bytes, unscramble: Callable[[str], str]) -> bool:
 
 
 _MOST_LETTERS = 16
-_COMMON, _KNOWN, _STRANGE = 8, 10, 20
-"""What a word of each kind costs; of strange letters, each."""
+_COMMON, _KNOWN, _STRANGE = 8, 10, 20  # what a word of each kind costs; of strange letters, each
 
 
 @cache

@@ -15,6 +15,7 @@ __all__ = ["language_of"]
 _READ_CHARS = 2000
 _LEAST_LETTERS = 2
 _LEAST_WORDS = 2
+# In the order asked: Japanese is written with Chinese characters too, Chinese never with kana.
 _SCRIPTS = {
     "ko": re.compile("[\uac00-\ud7af\u1100-\u11ff]"),
     "ja": re.compile("[\u3040-\u30ff]"),
@@ -23,7 +24,6 @@ _SCRIPTS = {
     "ar": re.compile("[\u0600-\u06ff]"),
     "hi": re.compile("[\u0900-\u097f]"),
 }
-"""In the order asked: Japanese is written with Chinese characters too, Chinese never with kana."""
 _SMALL_WORDS = {
     "en": "the and is are you to of in that it for with what how can not my do on this",
     "de": "der die das und ist nicht ich du ein eine zu mit wie was für auf den mir kann wir",
@@ -34,17 +34,15 @@ _SMALL_WORDS = {
 }
 _LATIN = tuple(_SMALL_WORDS)
 _WORD = re.compile(r"[^\W\d_]+")
+# ASCII letters in lower case, everything else a space: what `_WORD` finds in a folded text, and a fifth of its cost.
 _LETTERS = bytes(code | 32 if chr(code).isalpha() else ord(" ") for code in range(128)) + b" " * 128
-"""ASCII letters in lower case, everything else a space: what `_WORD` finds in a folded text, and a fifth of its cost."""
 _COUNTS = struct.Struct(f"<{len(_SMALL_WORDS)}H")
+# One more small word of each language that has it: the counts stand side by side in one number, and are added up at
+# once. Sixteen bits hold each of them: folding makes three characters of one at most, and `_READ_CHARS` are read.
 _ONE_MORE = {
     word: sum(1 << 16 * at for at, words in enumerate(_SMALL_WORDS.values()) if word in words.split())
     for word in " ".join(_SMALL_WORDS.values()).split()
 }
-"""One more small word of each language that has it: the counts stand side by side in one number, and are added up at once.
-
-Sixteen bits hold each of them: folding makes three characters of one at most, and `_READ_CHARS` are read.
-"""
 
 
 def language_of(text: str) -> str | None:

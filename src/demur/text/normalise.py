@@ -36,11 +36,9 @@ __all__ = [
     "translate_ascii_lines",
 ]
 
-GROWTH = 18
-"""The most that one character may become: U+FDFA is eighteen."""
+GROWTH = 18  # the most that one character may become: U+FDFA is eighteen
 
-STACK = 4
-"""Marks on one letter that are still writing; Vietnamese, Hebrew and polytonic Greek need fewer."""
+STACK = 4  # marks on one letter that are still writing; Vietnamese, Hebrew and polytonic Greek need fewer
 
 _MEMO_LENGTH = 8
 _SETTLE_ROUNDS = 4
@@ -51,13 +49,12 @@ _ASCII = bytes.maketrans(
     bytes(range(97, 123)) + b" " * len(_WHITE) + b"\0" * len(_CONTROLS),
 )
 _ASCII_LINES = _ASCII[:10] + b"\n" + _ASCII[11:]
-_LINE = "\uf8ff"
-"""Stands for a line feed on the careful path: a private character that no rule touches."""
+_LINE = "\uf8ff"  # stands for a line feed on the careful path: a private character that no rule touches
 _SPACES = re.compile("  +")
 _WORD = re.compile(r"\w+")
 
+# One-to-one replacements so frequent that a `str.replace` each is cheaper than a search for all.
 _COMMON = tuple(zip("’‘“”–—\xa0，：；！？（）「」\u3000", '\'\'""-- ,:;!?()"" ', strict=True))
-"""One-to-one replacements so frequent that a `str.replace` each is cheaper than a search for all."""
 
 _IRREGULAR = "[<irregular>][<continuing>]*"
 _IRREGULAR_OR_SPACES = "[<irregular> ](?:(?<! )[<continuing>]*|(?= ) +)"

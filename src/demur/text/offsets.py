@@ -18,8 +18,7 @@ from demur.model.text import NormalText
 
 __all__ = ["Edit", "Offsets", "Rewritten", "Through", "compose", "rewrite"]
 
-Edit = tuple[int, int, str]
-"""The start and end of a stretch, and what stands there instead."""
+Edit = tuple[int, int, str]  # the start and end of a stretch, and what stands there instead
 
 _NOTHING: Edit = (0, 0, "")
 

@@ -253,6 +253,7 @@ def _truth_of(  # noqa: PLR0911 - one a kind of formula
             assert_never(formula)
 
 
+# The words that can be valued in an exchange, and whether they take an argument.
 ATOMS: Mapping[str, bool] = {
     "call": True,
     "matches": True,
@@ -263,7 +264,6 @@ ATOMS: Mapping[str, bool] = {
     "last": False,
     "refused": False,
 }
-"""The words that can be valued in an exchange, and whether they take an argument."""
 
 _TOKEN = re.compile(r"""\s*(?:(->|&&?|\|\|?|[()!]|[A-Za-z_]+)|"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)')""")
 _WORDS = {"not": "!", "and": "&", "or": "|", "&&": "&", "||": "|"}

@@ -60,7 +60,20 @@ def run_backtest(args: argparse.Namespace) -> int:
     if args.json:
         print_json(_tested(found, unread=len(bad)))
     else:
-        _show_backtest(found)
+        print(f"{counted(found.total, 'record')}: {found.changed:,} changed, {found.unchanged:,} unchanged", end="")
+        print(f", {found.undecided:,} without a recorded decision" if found.undecided else "")
+        if found.errors:
+            print(f"{found.errors:,} with errors")
+        print(
+            "now: "
+            + ", ".join(f"{found.after[effect]:,} {effect.word}" for effect in sorted(found.after, reverse=True))
+        )
+        for (before, after), count in sorted(found.changes.items(), key=lambda item: -item[1]):
+            print(f"{before.word} → {after.word}: {count:,}")
+            for example in found.examples:
+                if (example.before, example.after.effect) == (before, after):
+                    rules = ", ".join(rule.id for rule in example.after.rules) or "no rule"
+                    print_wrapped(f"  {example.place}: {rules}", indent="    ")
     if bad:
         return 2
     return int(bool(args.fail_on_change and found.changed))
@@ -90,17 +103,3 @@ def _tested(found: Backtest, *, unread: int) -> dict[str, object]:
         "fired": dict(sorted(found.fired.items())),
         "examples": examples,
     }
-
-
-def _show_backtest(found: Backtest) -> None:
-    print(f"{counted(found.total, 'record')}: {found.changed:,} changed, {found.unchanged:,} unchanged", end="")
-    print(f", {found.undecided:,} without a recorded decision" if found.undecided else "")
-    if found.errors:
-        print(f"{found.errors:,} with errors")
-    print("now: " + ", ".join(f"{found.after[effect]:,} {effect.word}" for effect in sorted(found.after, reverse=True)))
-    for (before, after), count in sorted(found.changes.items(), key=lambda item: -item[1]):
-        print(f"{before.word} → {after.word}: {count:,}")
-        for example in found.examples:
-            if (example.before, example.after.effect) == (before, after):
-                rules = ", ".join(rule.id for rule in example.after.rules) or "no rule"
-                print_wrapped(f"  {example.place}: {rules}", indent="    ")

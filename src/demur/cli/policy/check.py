@@ -11,7 +11,6 @@ from demur.errors import PolicyError
 if TYPE_CHECKING:
     import argparse
 
-    from demur.policy.gate import PolicyGate
 
 __all__ = ["EPILOG", "check_arguments", "run_check"]
 
@@ -51,7 +50,18 @@ def run_check(args: argparse.Namespace) -> int:
         rows = [
             {"severity": p.severity, "rule": p.rule, "place": p.place, "what": p.what, "hint": p.hint} for p in problems
         ]
-        print_json({"ok": not failed, "digest": gate.digest, "rules": _rules(gate), "problems": rows})
+        rules = [
+            {
+                "id": rule.id,
+                "decision": rule.effect.word,
+                "place": rule.place,
+                "reason": rule.reason,
+                "reads": sorted(rule.reads),
+                "phases": sorted(rule.phases),
+            }
+            for rule in gate.rules
+        ]
+        print_json({"ok": not failed, "digest": gate.digest, "rules": rules, "problems": rows})
         return int(failed)
     kinds = Counter(rule.effect for rule in gate.rules)
     parts = ", ".join(f"{kinds[effect]} {effect.word}" for effect in sorted(kinds, reverse=True))
@@ -63,17 +73,3 @@ def run_check(args: argparse.Namespace) -> int:
         print_wrapped(str(problem))
     print(f"{counted(errors, 'error')}, {counted(len(problems) - errors, 'warning')}")
     return int(failed)
-
-
-def _rules(gate: PolicyGate) -> list[dict[str, object]]:
-    return [
-        {
-            "id": rule.id,
-            "decision": rule.effect.word,
-            "place": rule.place,
-            "reason": rule.reason,
-            "reads": sorted(rule.reads),
-            "phases": sorted(rule.phases),
-        }
-        for rule in gate.rules
-    ]

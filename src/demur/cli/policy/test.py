@@ -8,9 +8,7 @@ from demur.cli.policy.words import ABOUT_PATHS, counted, decided, loaded_gate, p
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable
 
-    from demur.policy.fixtures import BoundaryResult
 
 __all__ = ["EPILOG", "run_test", "test_arguments"]
 
@@ -56,9 +54,18 @@ def run_test(args: argparse.Namespace) -> int:
     unmet = rules_never_met(gate, results) if results else ()
     if args.json:
         cases = [{"name": r.case.name, "why": r.why, **decided(r.decision)} for r in results]
-        print_json(
-            {"ok": not (wrong or off), "cases": cases, "boundaries": _boundary_rows(boundaries), "never_met": unmet}
-        )
+        boundary_rows = [
+            {
+                "rule": b.rule,
+                "threshold": b.threshold,
+                "at": None if b.score is None else float(b.score),
+                "expected": b.expected,
+                "held": b.held,
+                "decision": b.decision.word,
+            }
+            for b in boundaries
+        ]
+        print_json({"ok": not (wrong or off), "cases": cases, "boundaries": boundary_rows, "never_met": unmet})
         return int(bool(wrong or off))
     for result in wrong:
         print_wrapped(f"failed: {result.case.name}: {result.why}")
@@ -71,20 +78,6 @@ def run_test(args: argparse.Namespace) -> int:
         f"{len(off)} failed"
     )
     return int(bool(wrong or off))
-
-
-def _boundary_rows(boundaries: Iterable[BoundaryResult]) -> list[dict[str, object]]:
-    return [
-        {
-            "rule": b.rule,
-            "threshold": b.threshold,
-            "at": None if b.score is None else float(b.score),
-            "expected": b.expected,
-            "held": b.held,
-            "decision": b.decision.word,
-        }
-        for b in boundaries
-    ]
 
 
 def _shown_score(score: object) -> str:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["SUFFIX", "UNNAMED", "attack_features", "attack_score", "distinct_attacks"]
 
+# The family of optimised suffixes, and the one of attacks that no strong class names.
 SUFFIX, UNNAMED = "suffix", "unnamed"
-"""The family of optimised suffixes, and the one of attacks that no strong class names."""
 
 _POINTED = frozenset(("override", "extraction", "secret", "jailbreak", "delimiter"))
 _FRAMED = ("attack:not_real", "attack:fiction", "attack:role_character", "attack:become", "attack:in_character")

@@ -52,8 +52,8 @@ __all__ = [
     "windows",
 ]
 
+# Characters that are judged together: longer than nearly every prompt, short enough that padding does not dilute.
 WINDOW = 16_000
-"""Characters that are judged together: longer than nearly every prompt, short enough that padding does not dilute."""
 _OVERLAP = 2_000
 _TOXIC_PER_ATTACK = 0.45
 _SPANS_PER_RULE = 3

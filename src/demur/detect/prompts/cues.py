@@ -16,16 +16,17 @@ from itertools import islice, pairwise
 __all__ = ["has_code", "has_placeholder", "is_shouted", "lacks_function_words", "salad", "shouted_run", "you_density"]
 
 _ODD_PLACES = "[]{}()<>\\^$|@#~=*_`%;+&/!?"
+# ASCII capitals, small letters and odd places by one letter each; every other byte of UTF-8 is a full stop.
 _SHAPES = bytes(
     ord("A" if char.isupper() else "a" if char.islower() else "!" if char in _ODD_PLACES else ".")
     for char in map(chr, range(128))
 ).ljust(256, b".")
-"""ASCII capitals, small letters and odd places by one letter each; every other byte of UTF-8 is a full stop."""
 _TAIL = 260
 _LINE = 1500
 _ASIDE = re.compile(r"`[^`]{1,80}`|\([\w ,.;:/-]{1,200}\)|\[[\w ,.;:/-]{1,200}\]")
+# A search for calls stops at every word, one for the others only at their first mark: it is made where there may be a
+# call.
 _ASIDE_OR_CALL = re.compile(rf"\b\w{{1,60}}\([\w, .]{{0,80}}\)|{_ASIDE.pattern}")
-"""A search for calls stops at every word, one for the others only at their first mark: it is made where there may be a call."""
 _CALL = re.compile(r"\((?<=\w\()")
 _NAME = re.compile(r"^(?:Mc|Mac|i|e|[A-Z][a-z]+)[A-Z][a-z]+s?$|^[a-z]+[A-Z][A-Za-z]*\(|.*(?:GPT|ML|SQL|DB|OS|PC|TV)s?$")
 _TAG = re.compile(r"<+/?\w{1,40}>+|\]\(|http|<br")
@@ -45,8 +46,8 @@ _MOST_DOLLARS = 5
 _MOST_DIGITS = 7
 _SHORTEST_POWER = 5
 _EDGE_LEFT, _EDGE_RIGHT = "\"'(*-", ".,;:!?\"')*-"
+# Tokens worth a closer look, which would say of all others, nearly all of prose, that they are not odd.
 _UNUSUAL = re.compile(rf"(?<!\S)(?!(?=[A-Za-z0-9])[A-Z0-9]*[a-z0-9]*(?:['-][a-z0-9]+)*[{_EDGE_RIGHT}]?(?!\S))\S+")
-"""Tokens worth a closer look, which would say of all others, nearly all of prose, that they are not odd."""
 
 _FUNCTION = re.compile(
     r"\b(?:the|of|to|an?|and|in|for|that|is|are|with|on|how|your?|it|this|from|by|or|as|at|be|their|without|what|can|i|my|"

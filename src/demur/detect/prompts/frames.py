@@ -24,10 +24,8 @@ __all__ = ["Evidence", "PromptScore", "Spans", "class_features", "find_evidence"
 
 Spans = list[tuple[int, int]]
 
-_CLOSE = 50
-"""A frame with wider gaps may go across sentences."""
-_MOST = 200
-"""Spans of one frame that are followed up: the rest would say the same again."""
+_CLOSE = 50  # a frame with wider gaps may go across sentences
+_MOST = 200  # spans of one frame that are followed up: the rest would say the same again
 _ENDS = (". ", "? ", "! ", "\n")
 _NONE: Spans = []
 
@@ -98,8 +96,7 @@ def _crosses(between: str) -> bool:
     return any(end in between for end in _ENDS)
 
 
-_EXTREME = 30.0
-"""Beyond this a probability is 0 or 1 to thirteen digits, and `exp` stays in range."""
+_EXTREME = 30.0  # beyond this a probability is 0 or 1 to thirteen digits, and `exp` stays in range
 _OFTEN = 3
 
 

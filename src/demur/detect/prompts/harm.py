@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OTHER", "harm_categories", "harm_features", "harm_score"]
 
-OTHER = "other"
-"""The category of a harmful request whose kind no class names."""
+OTHER = "other"  # the category of a harmful request whose kind no class names
 
 _NO_CATEGORY = frozenset(("benign", "intent"))
 _CATEGORY_WEIGHT = 1.2

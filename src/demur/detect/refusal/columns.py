@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["read_columns"]
 
-_FIRST_BYTE = -64
-"""Bytes 0x80 to 0xbf, which continue a character in UTF-8, are below this as signed numbers."""
+_FIRST_BYTE = -64  # bytes 0x80 to 0xbf, which continue a character in UTF-8, are below this as signed numbers
 _CUE = {name: i for i, name in enumerate(CUES)}
 _MARK, _AFTER_STOP, _DIGIT = (np.zeros(256, dtype=np.bool_) for _ in range(3))
 _MARK[[ord(c) for c in "!?\n."]] = True

@@ -33,10 +33,8 @@ __all__ = ["LABEL_FROM", "NEVER", "OPENING_CHARS", "OPENING_SENTENCES", "OPINION
 OPENING_CHARS = 250
 OPENING_SENTENCES = 2
 OPINION_REACH = 40
-LABEL_FROM = 40
-"""A speaker's label this far in is a turn of its own."""
-NEVER = 1 << 40
-"""A position behind every text: where a phrase would be that is not there."""
+LABEL_FROM = 40  # a speaker's label this far in is a turn of its own
+NEVER = 1 << 40  # a position behind every text: where a phrase would be that is not there
 _CUE = {name: i for i, name in enumerate(CUES)}
 _ROLES = (
     *("apology", "core", "declining", "direct", "gated", "guarded", "helping", "idiom", "instead", "kindly", "label"),
@@ -63,8 +61,7 @@ _MORAL, _OPINION, _REFUSING, _STRONG, _TURN, _UNPLAIN, _UNPLAIN_OPENING, _CANNOT
 )
 _ANY, _OPENING, _AFTER_TURN, _QUOTED = map(int, Zone)
 
-Quantity: TypeAlias = Any
-"""A number or a truth value of one passage, or an array with one for each passage of a column."""
+Quantity: TypeAlias = Any  # a number or a truth value of one passage, or an array with one for each passage of a column
 
 
 class Quantities(Protocol):
@@ -232,7 +229,17 @@ class _Reading:
         self._guard(found)
         self._zones()
         self._measure_sentences()
-        self._measure_order()
+        # Measure where lists, refusals and turns are, and how much follows them.
+        items = list_items(self.text)
+        self.items, self.last_item = len(items), items[-1] if items else -1
+        self.code, self.asks_back = "```" in self.text, self.text.endswith("?")
+        last = max((i for i, refuses in enumerate(self.refusing) if refuses), default=-1)
+        self.content_after_refusal = self._content(last + 1) if self.refused else 0.0
+        turns = [start for start, _, _ in self._hits_with_role(_TURN, self.hits) if start > self.first_refusal]
+        self.turn_sentence, self.content_after_turn = NEVER, 0.0
+        if turns:
+            self.turn_sentence = self._sentence_of(min(turns))
+            self.content_after_turn = self._content(self.turn_sentence)
         for name, value in cues(self).items():
             if value:
                 self.values[self.cue_base + _CUE[name]] = float(value)
@@ -328,19 +335,6 @@ class _Reading:
         self.strong_end = any(mask & _DIRECT for mask in self.sentences[-2:])
         self.content = self._content(0)
         self.log_content = math.log1p(self.content) / 5 - 1
-
-    def _measure_order(self) -> None:
-        """Measure where lists, refusals and turns are, and how much follows them."""
-        items = list_items(self.text)
-        self.items, self.last_item = len(items), items[-1] if items else -1
-        self.code, self.asks_back = "```" in self.text, self.text.endswith("?")
-        last = max((i for i, refuses in enumerate(self.refusing) if refuses), default=-1)
-        self.content_after_refusal = self._content(last + 1) if self.refused else 0.0
-        turns = [start for start, _, _ in self._hits_with_role(_TURN, self.hits) if start > self.first_refusal]
-        self.turn_sentence, self.content_after_turn = NEVER, 0.0
-        if turns:
-            self.turn_sentence = self._sentence_of(min(turns))
-            self.content_after_turn = self._content(self.turn_sentence)
 
     def _content(self, from_sentence: int) -> float:
         pairs = zip(self.lengths[from_sentence:], self.declining[from_sentence:], strict=True)

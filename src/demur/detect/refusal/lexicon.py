@@ -28,8 +28,7 @@ __all__ = ["ClassHit", "Frame", "Lexicon"]
 _LENGTH_BITS, _START_BITS = 10, 26
 _CLASS_MASK, _LENGTH_MASK = (1 << _LENGTH_BITS) - 1, (1 << (_START_BITS - _LENGTH_BITS)) - 1
 
-ClassHit = tuple[int, int, int]
-"""Where a phrase or pair starts and ends, and the index of its class."""
+ClassHit = tuple[int, int, int]  # where a phrase or pair starts and ends, and the index of its class
 
 
 @dataclass(frozen=True, slots=True)

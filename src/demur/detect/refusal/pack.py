@@ -31,6 +31,7 @@ class Zone(IntEnum):
     QUOTED = 3
 
 
+# What is read off the shape of an answer rather than off its phrases; `detect/refusal/cues.py` defines each.
 CUES = (
     "speakers>=2",
     "refused_before",
@@ -77,7 +78,6 @@ CUES = (
     "alternative_without_refusal",
     "alternative_list",
 )
-"""What is read off the shape of an answer rather than off its phrases; `detect/refusal/cues.py` defines each."""
 
 
 class LexiconClass(msgspec.Struct, frozen=True):

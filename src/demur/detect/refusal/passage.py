@@ -23,14 +23,12 @@ __all__ = [
     "take_passage",
 ]
 
-MIN_SENTENCE = 12
-"""A sentence end this close behind another one starts no sentence of its own ("No! No! …", "e. g.")."""
+MIN_SENTENCE = 12  # a sentence end this close behind another one starts no sentence of its own ("No! No! …", "e. g.").
 
-DENSE = 2.5
-"""How many characters of Latin script one of Chinese, Japanese or Korean is worth."""
+DENSE = 2.5  # how many characters of Latin script one of Chinese, Japanese or Korean is worth
 
+# A mark that ends a sentence: first the mark alone, to which a search skips, then what makes a full stop one.
 _STOP = re.compile(r"[.!?\n](?:(?<!\.)|(?<![0-9]\.)(?=[ \n\"')\]]))")
-"""A mark that ends a sentence: first the mark alone, to which a search skips, then what makes a full stop one."""
 _QUOTED = re.compile('"[^"\\n\\0]{4,400}"')
 _FENCE = "```"
 _FIRST_ITEM = re.compile(r" ?(?:-|[0-9]{1,2}[.)])")
@@ -44,11 +42,11 @@ _LABEL = (
 )
 _FIRST_LABEL = re.compile(_LABEL)
 _LATER_LABEL = re.compile(r"\n" + _LABEL)
+# Labels of a text's kind rather than of a speaker: what stands behind them is quoted, sung, sent or logged.
 _NO_VOICE = re.compile(
     "translat|traduc|traduz|übersetz|перевод|译文|翻译|翻譯|訳|번역|ترجم|अनुवाद|subject|asunto|betreff|oggetto|assunto|objet|тема|件名|主题|"
     "제목|quote|script|lyrics|example|summary|chorus|verse|title|fatal|error|warning"
 )
-"""Labels of a text's kind rather than of a speaker: what stands behind them is quoted, sung, sent or logged."""
 _HIGH = re.compile("[\u1100-\U0010ffff]")
 _MIN_AFTER_LABEL = 15
 _SAMPLE = 400
