@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from demur.errors import PolicyError
 from demur.model.claim import Effect, Phase
 from demur.policy.gate import Ask, PolicyGate, load_gate
-from demur.policy.language import MOST_CHARS, PolicySource
+from demur.policy.language import MAX_CHARS, PolicySource
 
 ANY = "(principal, action, resource)"
 NEVER = f"forbid {ANY} when {{ false }};\n"
@@ -119,7 +119,7 @@ def test_what_is_long_but_flat_loads() -> None:
 def test_a_text_without_end_is_refused() -> None:
     """A text above the limit is refused before it is taken apart."""
     with pytest.raises(PolicyError, match="1,000,000 characters"):
-        gate_of(NEVER + " " * MOST_CHARS)
+        gate_of(NEVER + " " * MAX_CHARS)
 
 
 def test_a_slip_in_a_long_rule_is_found() -> None:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["FIGURES", "AxisMeter", "MeasuredRows", "RowMeter", "SideKind"]
 
 FIGURES = 4  # tokens, characters, milliseconds and cost
-_MOST_FIGURE = 1e18
+_MAX_METRIC = 1e18
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ class RowMeter:
 
 def _known_figure(value: float | None) -> float:
     """Return a figure; what is negative, or beyond any clock or purse, is not known."""
-    return nan if value is None or not 0 <= value < _MOST_FIGURE else float(value)
+    return nan if value is None or not 0 <= value < _MAX_METRIC else float(value)
 
 
 _NO_FIGURES = (nan,) * FIGURES

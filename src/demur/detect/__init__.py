@@ -1,5 +1,4 @@
-"""Text and signals in, findings and verdicts out.
+"""Detectors: text and provider signals in, findings and verdicts out.
 
-Laws: a structured signal beats any text; a verdict is explained by the findings that made it; no string makes a detector
-raise, and its time and memory grow linearly with the text.
+No string makes a detector raise, and time and memory grow linearly with the text.
 """

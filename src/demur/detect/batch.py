@@ -1,10 +1,6 @@
-"""The same verdicts over Arrow columns, for files, engines and clusters.
+"""Verdicts over Arrow columns, for files, engines and clusters.
 
-`classify_batch` takes a record batch with a text column and returns one verdict a row. Where the batch also has a column
-`finish_reason` (or `stop_reason`), `refusal` or `error`, the provider's own word comes first, as everywhere.
-
-Laws: a row's verdict is that of `check` on it; the function is picklable and holds no state, so threads and cluster
-workers can run it; the scans release the GIL.
+The verdict on a row is the one that `check` gives for it alone.
 """
 
 from __future__ import annotations
@@ -27,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pyarrow as pa
-    from numpy.typing import NDArray
 
     from demur.detect.interface import TextJudge
     from demur.detect.refusal.detector import RefusalDetector
@@ -45,6 +40,9 @@ _READ_AT_ONCE = 2048  # texts whose passages are read together: enough that the 
 _LINES_AS_SPACES = bytes.maketrans(b"\n", b" ")
 
 Row = tuple[Outcome, float, Reason | None, Cause | None]  # outcome, score, reason and cause of one row
+_EMPTY: Row = (Outcome.EMPTY, 0.0, None, None)
+# A null is a response that never arrived, which is a failure of the provider and no verdict on the model.
+_MISSING: Row = (Outcome.FAILED, 0.0, None, Cause.PROVIDER_ERROR)
 
 
 def judge_texts(texts: Sequence[str], *, detector: RefusalDetector | None = None) -> list[Row]:
@@ -60,6 +58,7 @@ def judge_texts(texts: Sequence[str], *, detector: RefusalDetector | None = None
     return rows
 
 
+# Frozen and without state, so that threads share it and Spark pickles it to its workers.
 @dataclass(frozen=True, slots=True)
 class BatchJudge:
     """A judge of many texts at once, by the default detector or another way; it can be sent to other processes."""
@@ -104,10 +103,11 @@ def classify_batch(
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError) as exc:
         raise UsageError(f"column `{name}` is no text", hint="name another with column=") from exc
     judge = judge or BatchJudge()
-    said = _said(batch, texts, judge.judge)
-    wanted = [i for i, text in enumerate(texts) if said[i] is None and text and text.strip()]
+    # The provider's own columns outrank the text, as in `check`, so rows that they decide are not read at all.
+    known = _verdicts_by_signals(batch, texts, judge.judge)
+    wanted = [i for i, text in enumerate(texts) if known[i] is None and text and text.strip()]
     judged = dict(zip(wanted, judge.texts([texts[i] or "" for i in wanted]), strict=True))
-    rows = [said[i] or judged.get(i) or _without_text(text) for i, text in enumerate(texts)]
+    rows = [known[i] or judged.get(i) or (_MISSING if text is None else _EMPTY) for i, text in enumerate(texts)]
     schema = pa.schema(
         [("outcome", pa.string()), ("score", pa.float64()), ("reason", pa.string()), ("cause", pa.string())]
     )
@@ -117,56 +117,41 @@ def classify_batch(
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _said(batch: pa.RecordBatch, texts: Sequence[str | None], judge: TextJudge | None) -> list[Row | None]:
-    """Return the verdict where the provider's own columns say more than that the answer ended, by way of `check`."""
+def _verdicts_by_signals(
+    batch: pa.RecordBatch, texts: Sequence[str | None], judge: TextJudge | None
+) -> list[Row | None]:
+    """Return the verdict of each row that the provider's own columns decide, None for the others."""
     found: list[Row | None] = [None] * batch.num_rows
     names = [name for name in _SIGNAL_COLUMNS if name in batch.schema.names]
     values = {name: batch.column(batch.schema.names.index(name)).to_pylist() for name in names}
     for i, text in enumerate(texts):
-        told = {name: values[name][i] for name in names if values[name][i] is not None}
-        if any(name in _SAYS_MORE or str(value).lower() not in _ORDINARY for name, value in told.items()):
-            verdict = check({"response": text, **told}, judge=judge)
+        signals = {name: values[name][i] for name in names if values[name][i] is not None}
+        # Only unusual rows go through `check`: parsing every row as a response would undo the gain of columns.
+        if any(name in _SAYS_MORE or str(value).lower() not in _ORDINARY for name, value in signals.items()):
+            verdict = check({"response": text, **signals}, judge=judge)
             if verdict.cause is not Cause.TEXT:
                 found[i] = (verdict.outcome, verdict.score, verdict.reason, verdict.cause)
     return found
 
 
-def _without_text(text: str | None) -> Row:
-    return (Outcome.FAILED, 0.0, None, Cause.PROVIDER_ERROR) if text is None else (Outcome.EMPTY, 0.0, None, None)
-
-
 def _judge_into(rows: list[Row], chosen: Sequence[int], texts: Sequence[str], *, detector: RefusalDetector) -> None:
-    """Judge the chosen texts; those without a declining phrase keep the floor that stands in their rows."""
+    """Judge the chosen texts; those without a declining phrase keep the verdict that is in their rows already."""
+    pack = detector.pack
     waiting: list[tuple[int, Passage]] = []
     for start in range(0, len(chosen), _SCREENED_AT_ONCE):
-        waiting += _worth_reading(chosen[start : start + _SCREENED_AT_ONCE], texts, detector, rows=rows)
+        some = chosen[start : start + _SCREENED_AT_ONCE]
+        column = view_column([texts[i][:READ_CHARS] for i in some])
+        for row in np.flatnonzero(column.ends - column.starts < BLANK_CHARS).tolist():
+            if not column.text(row).strip():
+                rows[some[row]] = _EMPTY
+        hits = pack.screen.positions(column.buffer.translate(_LINES_AS_SPACES))
+        waiting += [(some[row], take_passage(column.text(row))) for row in column.rows_of(hits).tolist()]
     values = read_columns(detector.reader, [passage for _, passage in waiting])
-    for (row, _), judged in zip(waiting, _judge_features(values, detector), strict=True):
-        rows[row] = judged
-
-
-def _worth_reading(
-    chosen: Sequence[int], texts: Sequence[str], detector: RefusalDetector, *, rows: list[Row]
-) -> list[tuple[int, Passage]]:
-    """Return the passages that may hold a declining phrase; blank texts are empty rows."""
-    column = view_column([texts[i][:READ_CHARS] for i in chosen])
-    for row in np.flatnonzero(column.ends - column.starts < BLANK_CHARS).tolist():
-        if not column.text(row).strip():
-            rows[chosen[row]] = (Outcome.EMPTY, 0.0, None, None)
-    hits = detector.pack.screen.positions(column.buffer.translate(_LINES_AS_SPACES))
-    return [(chosen[row], take_passage(column.text(row))) for row in column.rows_of(hits).tolist()]
-
-
-def _judge_features(values: NDArray[np.float64], detector: RefusalDetector) -> list[Row]:
-    """Return the verdict on each row of features."""
-    pack = detector.pack
-    linear = values @ np.array(pack.weights) + pack.bias
-    partial = values @ np.array(pack.partial_weights) + pack.partial.bias
-    rows: list[Row] = []
-    for score, rest, features in zip(linear.tolist(), partial.tolist(), values, strict=True):
+    linear = (values @ np.array(pack.weights) + pack.bias).tolist()
+    partial = (values @ np.array(pack.partial_weights) + pack.partial.bias).tolist()
+    for (row, _), score, rest, features in zip(waiting, linear, partial, values, strict=True):
         near = sum(w * b for w, b in zip(pack.partial.bands, bands(score), strict=True))
         chance = detector.probability(score)
         outcome = detector.outcome(score, chance, sigmoid(rest + near))
         reason = None if outcome is Outcome.COMPLIED else reason_of(pack, np.flatnonzero(features).tolist())
-        rows.append((outcome, chance, reason, Cause.TEXT))
-    return rows
+        rows[row] = (outcome, chance, reason, Cause.TEXT)

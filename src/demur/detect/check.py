@@ -1,7 +1,6 @@
-"""What happened in this response? Signals first, then text.
+"""The verdict on one response: provider signals first, then its text.
 
-Laws: a response is judged choice by choice; where some choices abstain and others answer, the whole is `partial`; any
-provider's object is taken (SDK object, dict, `Response`, `Exchange`), and a plain string is the text of an answer.
+Takes any provider's object (SDK object, dict, `Response`, `Exchange`); a plain string is the text of a response.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ __all__ = ["TextStream", "as_exchange", "check", "classify", "classify_text", "j
 
 
 def check(response: object, *, pack: str | None = None, judge: TextJudge | None = None) -> Verdict:
-    """Return the verdict on an answer: its text, or any provider's response object or dict.
+    """Return the verdict on a response: its text, or any provider's response object or dict.
 
-    `pack` names a seed's phrase list (`shadow`, `lucid`) to judge texts by; `judge` is any other way to do it.
+    `pack` names the phrase list of another tool (`shadow`, `lucid`) to judge texts by; `judge` is any other judge.
     """
     judge = judge or (judge_named(pack) if pack else default_judge())
     if isinstance(response, str):
@@ -67,6 +66,7 @@ def classify_text(response: Response | None, *, judge: TextJudge | None = None) 
     abstained = [(verdict, text) for verdict, text in judged if verdict.abstained]
     if not abstained or len(abstained) == len(judged):
         return judged[0]
+    # The user can pick a choice that complied, so the request was not refused as a whole.
     verdict, text = abstained[0]
     signals = tuple(dict.fromkeys(s for v, _ in judged for s in v.signals))
     return replace(verdict, outcome=Outcome.PARTIAL, signals=signals), text
@@ -84,6 +84,7 @@ def _classify_choice(response: Response, choice: Choice | None, judge: TextJudge
         return structural or judge_text("", judge), ""
     text = choice.text
     shown = text or refusal_text(choice)
+    # A pack's stop reasons stand in for signals, but a provider's own filter or refusal says more precisely what happened.
     if choice.finish_raw in judge.stops and not (structural and structural.abstained):
         signals = signals_of(response, choice)
         return Verdict(Outcome.FILTERED, 1.0, Reason.OTHER, Cause.PROVIDER_FILTER, signals=signals), shown
@@ -91,8 +92,9 @@ def _classify_choice(response: Response, choice: Choice | None, judge: TextJudge
         read, signals = judge_text(text, judge), signals_of(response, choice)
         return (read if read.signals == signals else replace(read, signals=signals)), shown
     if structural.cause is Cause.PROVIDER_REFUSAL:
-        said = judge.judge(refusal_text(choice) or text)
-        return replace(structural, reason=said.reason or structural.reason), shown
+        # The provider says that it refused, and only its words say why.
+        read = judge.judge(refusal_text(choice) or text)
+        return replace(structural, reason=read.reason or structural.reason), shown
     return structural, shown
 
 
@@ -100,7 +102,7 @@ _CARRIED = 400  # characters kept for the next look: longer than any phrase, wit
 
 
 class TextStream:
-    """Takes an answer piece by piece."""
+    """Takes a response piece by piece."""
 
     def __init__(self, judge: LearnedJudge | None = None) -> None:
         self._judge = judge or default_judge()
@@ -111,6 +113,7 @@ class TextStream:
     def feed(self, piece: str) -> bool:
         """Take the next piece; return whether the text so far may hold a phrase that declines."""
         self._pieces.append(piece)
+        # Once a phrase may be there it stays there, so the rest of the stream costs nothing.
         if not self._may_decline:
             window = self._carried + piece
             self._may_decline = self._judge.detector.pack.screen.passes(view(window).replace("\n", " "))

@@ -1,4 +1,4 @@
-"""What the pipeline asks of its parts, so that parts can be exchanged."""
+"""The interfaces of judges, so that one can be replaced by another."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class PromptJudge(Protocol):
 
 
 class TextJudge(Protocol):
-    """Judges the text of an answer; knows nothing of providers but the stop reasons that speak for themselves."""
+    """Judges the text of a response; knows nothing of providers but the stop reasons that are conclusive."""
 
     @property
     def stops(self) -> tuple[str, ...]:

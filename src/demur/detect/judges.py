@@ -1,6 +1,6 @@
-"""The ways to judge the text of an answer: the learned detector, a seed's list, a pack of the user's own.
+"""The ways to judge the text of a response: the learned detector, another tool's phrase list, a user's own pack.
 
-Laws: a judge is built once and can be used by many threads and pickled; the learned detector is the default.
+A judge can be shared by threads and pickled.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from demur.text.view import view, view_of
 if TYPE_CHECKING:
     from demur.detect.matcher import Matcher
     from demur.detect.phrase_lists import Pack
-    from demur.model.verdict import Finding
 
 __all__ = [
     "BLANK_CHARS",
@@ -33,15 +32,15 @@ __all__ = [
 ]
 
 
-READ_CHARS = 100_000  # how much of an answer is judged: whoever has written a book before declining has not declined
+READ_CHARS = 100_000  # how much of a response is judged: a model that has written a book first has not declined
 
 
-BLANK_CHARS = 64  # a view shorter than this may be blank: whatever number of invisible characters folds to nothing
+BLANK_CHARS = 64  # a shorter view may be blank: any number of invisible characters folds to nothing
 
 
 @dataclass(frozen=True)
 class PackJudge:
-    """Judges by a pack alone: refused where a phrase stands in the text, complied otherwise."""
+    """Judges by a pack alone: refused if the text contains a phrase, complied otherwise."""
 
     pack: Pack
 
@@ -52,16 +51,15 @@ class PackJudge:
 
     def judge(self, text: str) -> Verdict:
         """Return the verdict on a text."""
-        findings = self._find(text)
+        phrases = self.pack.phrases(Target.RESPONSE)
+        if self.pack.match is MatchMode.SUBSTRING:
+            findings = find_substrings(text, phrases, pack=self.pack.name)
+        else:
+            findings = find_words(view_of(text), self._matcher, phrases=phrases, pack=self.pack.name)
+        # A phrase list has no degrees: the tools that these lists come from say yes or no, and so does the score.
         if findings:
             return Verdict(Outcome.REFUSED, 1.0, Reason.OTHER, Cause.TEXT, findings)
         return Verdict(Outcome.COMPLIED, 0.0, None, Cause.TEXT)
-
-    def _find(self, text: str) -> tuple[Finding, ...]:
-        phrases = self.pack.phrases(Target.RESPONSE)
-        if self.pack.match is MatchMode.SUBSTRING:
-            return find_substrings(text, phrases, pack=self.pack.name)
-        return find_words(view_of(text), self._matcher, phrases=phrases, pack=self.pack.name)
 
     @cached_property
     def _matcher(self) -> Matcher:
@@ -82,18 +80,18 @@ class LearnedJudge:
 
     def judge(self, text: str) -> Verdict:
         """Return the verdict on a text."""
-        # Most answers hold nothing that declines; only the others are worth the way back to the original.
         text = text[:READ_CHARS]
         seen = view(text)
         if len(seen) < BLANK_CHARS and not seen.strip():
             return Verdict(Outcome.EMPTY, 0.0)
+        # Most responses hold nothing that declines; only the others need offsets in the original.
         if not self.detector.pack.screen.passes(seen.replace("\n", " ")):
             return self.detector.floor
         return self.detector.judge(view_of(text))
 
 
 def judge_of_pack(pack: Pack) -> PackJudge:
-    """Return the judge of a pack; one without a phrase for responses would pass every one, and is refused."""
+    """Return the judge of a pack; raise `PackError` if it has no phrase for responses, since it would pass every one."""
     if not pack.phrases(Target.RESPONSE):
         raise PackError(f"pack `{pack.name}` has phrases for prompts only", hint="judge prompts with it: --prompt")
     return PackJudge(pack)
@@ -112,7 +110,7 @@ def default_judge() -> LearnedJudge:
 
 
 def judge_with(*, refused: float | None = None, complied: float | None = None) -> LearnedJudge:
-    """Return the learned judge with thresholds of the user's own; between them an answer is `unsure`."""
+    """Return the learned judge with thresholds of the user's own; between them a response is `unsure`."""
     for value in (refused, complied):
         if value is not None and not 0.0 < value <= 1.0:
             raise UsageError(f"`{value}` is no threshold", hint="give a probability above 0 and at most 1")

@@ -1,12 +1,7 @@
-"""Which phrases stand in this text? One pass of an automaton, whatever the number of phrases.
+"""Which phrases a text contains, in one pass of an automaton for any number of phrases.
 
 The text is a *view* (see `demur.text.view`): folded, and every non-ASCII character in it is a letter, a digit or a mark.
-So a word ends exactly where an ASCII character that is no letter and no digit stands, or the text itself does, and
-the same byte table decides for one text and for a whole column of them. An apostrophe before a letter goes on with
-the word: "but i can" does not stand in "but i can't".
-
-Laws: a phrase that asks for a word's edge is found only there; hits come in the order of their ends; one text and the
-same text inside a buffer give the same hits; a matcher can be pickled.
+Hits come in the order of their ends, and one text gives the same hits alone and inside a buffer.
 """
 
 from __future__ import annotations
@@ -28,10 +23,12 @@ __all__ = ["Hit", "Matcher", "Phrase", "Screen"]
 
 Hit = tuple[int, int, int]  # the index of a phrase, and where it starts and ends
 
-# From so many texts on, the faster automaton has earned the tenth of a second and the 20 MB that it takes.
+# From this many texts on, the faster automaton is worth the tenth of a second and the 20 MB that it takes.
 _WORTH_A_DFA = 1000
 _LEFT, _RIGHT = 1, 2
 _APOSTROPHE, _NINE = ord("'"), ord("9")
+# Every non-ASCII character of a view belongs to a word, so these ASCII ones decide where a word ends, and the same byte
+# table serves one text and a whole column.
 _WORD = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
 
 
@@ -46,16 +43,16 @@ class Phrase:
 
 @dataclass(frozen=True)
 class Screen:
-    """Tells cheaply which texts hold none of many phrases, by the short phrases that the others contain.
+    """Excludes cheaply the texts that contain none of many phrases, by the short phrases that the others contain.
 
-    It may say yes too often, since it asks for no word's edge, and never says no wrongly.
+    False positives are possible, since word edges are not checked; false negatives are not.
     """
 
     phrases: tuple[str, ...]
 
     def passes(self, view: str) -> bool:
-        """Return whether a view may hold a phrase."""
-        # A phrase with a letter beyond ASCII cannot stand in plain ASCII; a DFA of all phrases would take 140 MB.
+        """Return whether a view may contain a phrase."""
+        # A phrase with a non-ASCII letter cannot be in plain ASCII; a DFA of all phrases would take 140 MB.
         fast = view.isascii() and next(self._uses) >= _WORTH_A_DFA
         return bool((self._ascii_fast if fast else self._quickly_built).find_matches_as_indexes(view))
 
@@ -66,6 +63,7 @@ class Screen:
         hits = (self._ascii_bytes if buffer.isascii() else self._all_bytes).find_matches_as_indexes(buffer)
         return np.array([hit[1] for hit in hits], dtype=np.int64)
 
+    # Automata cannot be pickled and are rebuilt from the phrases.
     def __reduce__(self) -> tuple[type[Screen], tuple[tuple[str, ...]]]:
         return Screen, (self.phrases,)
 
@@ -107,6 +105,8 @@ class Matcher:
         """Return the hits in a view, in characters."""
         last = len(view)
         edges = self._edges
+        # One expression without calls: this runs for every hit. An apostrophe before a letter continues the word, so that
+        # "but i can" is not found in "but i can't".
         return [
             hit
             for hit in self._automaton.find_matches_as_indexes(view, overlapping=True)
@@ -131,7 +131,7 @@ class Matcher:
         """
         import numpy as np
 
-        # A phrase with a letter beyond ASCII cannot stand in plain ASCII, and a small automaton stays in the cache.
+        # A phrase with a non-ASCII letter cannot be in plain ASCII, and a small automaton stays in the cache.
         plain = buffer.isascii()
         automaton = self._ascii_bytes if plain else self._all_bytes
         raw = automaton.find_matches_as_indexes(buffer, overlapping=True)

@@ -1,17 +1,13 @@
-"""Phrase packs: which phrases speak for a refusal or an attack, and how they are matched.
+"""Phrase packs: TOML files of phrases that indicate a refusal or an attack, and how they are matched.
 
-Laws: a pack is data (TOML); a pack without phrases is refused, since it would pass everything; `substring` packs keep the
-seeds' exact behaviour (lower-cased containment, nothing normalised), `words` packs match whole words of the
-normalised text.
+name = "my-product"
+match = "words"                # or "substring"
+stops = ["content_filter"]     # stop reasons that are abstentions by themselves
 
-    name = "my-product"
-    match = "words"                # or "substring"
-    stops = ["content_filter"]     # stop reasons that are abstentions by themselves
-
-    [[group]]
-    target = "response"            # or "prompt"
-    category = "refusal"
-    phrases = ["that is outside my remit"]
+[[group]]
+target = "response"            # or "prompt"
+category = "refusal"
+phrases = ["that is outside my remit"]
 """
 
 from __future__ import annotations
@@ -55,7 +51,9 @@ BUILTIN_PACKS = ("shadow", "lucid", "fakeai")
 class MatchMode(StrEnum):
     """How a pack's phrases are looked for."""
 
+    # Lower-cased containment and nothing normalised: exactly what Shadow, Lucid and FakeAI do.
     SUBSTRING = "substring"
+    # Whole words of the normalised text.
     WORDS = "words"
 
 
@@ -113,6 +111,7 @@ def parse_pack(text: str, *, source: str) -> Pack:
         raise PackError(f"`{source}` is not a pack: {message}", hint="see `demur check --help` for the layout") from exc
     groups = tuple(PhraseGroup(g.target, g.category, g.phrases) for g in read.group)
     phrases = [p for g in groups for p in g.phrases]
+    # A pack without phrases would pass everything, one with an empty phrase would flag everything.
     if not phrases or not all(p.strip() for p in phrases):
         raise PackError(f"`{source}` has an empty phrase or none at all", hint="an empty pack would pass everything")
     capital = next((p for p in phrases if read.match is MatchMode.SUBSTRING and p != p.lower()), None)
@@ -133,7 +132,7 @@ def builtin_pack(name: str) -> Pack:
 
 
 def contains_any(text: str, patterns: Iterable[str]) -> bool:
-    """Return whether any pattern stands in the lower-cased text; patterns are taken as they are, as the seed does."""
+    """Return whether the lower-cased text contains a pattern; patterns are not lower-cased, as in Shadow."""
     lower = text.lower()
     return any(pattern in lower for pattern in patterns)
 
@@ -153,18 +152,16 @@ def find_substrings(text: str, phrases: Iterable[tuple[str, str]], *, pack: str)
     return tuple(found)
 
 
-_UNSPACED_FROM = "\u0e00"
+_UNSPACED_FROM = "\u0e00"  # Thai, Chinese, Japanese and Korean, all behind this, do not separate words by spaces
 
 
 def words_matcher(views: Sequence[str]) -> Matcher:
     """Return a matcher for phrases that have been folded to views."""
-    return Matcher(tuple(_phrase(view) for view in views))
 
+    def has_edge(char: str) -> bool:
+        return char < _UNSPACED_FROM and char.isalnum()
 
-def _phrase(view: str) -> Phrase:
-    """Return the phrase with its edges: Thai, Chinese, Japanese and Korean do not part words by spaces."""
-    left, right = view[0] < _UNSPACED_FROM, view[-1] < _UNSPACED_FROM
-    return Phrase(view, left=left and view[0].isalnum(), right=right and view[-1].isalnum())
+    return Matcher(tuple(Phrase(view, left=has_edge(view[0]), right=has_edge(view[-1])) for view in views))
 
 
 def find_words(

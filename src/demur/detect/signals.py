@@ -1,7 +1,6 @@
 """What the provider's own signals say about a choice, before any text is read.
 
-Laws: a filter outranks a refusal, a refusal an error, an error the text; an annotation that did not block is evidence,
-never an outcome; an answer that is only a tool call or a picture complied.
+A filter outranks a refusal, a refusal an error, an error the text.
 """
 
 from __future__ import annotations
@@ -29,6 +28,7 @@ def signals_of(response: Response, choice: Choice | None) -> tuple[Signal, ...]:
 def verdict_by_signals(response: Response, choice: Choice | None) -> Verdict | None:
     """Return the verdict where the structure alone decides, None where the text must be read."""
     signals = signals_of(response, choice)
+    # An annotation that did not block is evidence, never an outcome.
     blocking = {s.kind for s in signals if s.blocked}
     if not blocking.isdisjoint(_FILTERS):
         return Verdict(Outcome.FILTERED, 1.0, Reason.SAFETY, Cause.PROVIDER_FILTER, signals=signals)
@@ -42,7 +42,8 @@ def verdict_by_signals(response: Response, choice: Choice | None) -> Verdict | N
 
 
 def _without_text(response: Response, choice: Choice | None, signals: tuple[Signal, ...]) -> Verdict:
-    """Return the verdict on an answer that has no text."""
+    """Return the verdict on a response that has no text."""
+    # A tool call or a picture is what was asked for, even without words.
     if choice is not None and any(isinstance(p, ToolCallPart | OpaquePart) for p in choice.parts):
         return Verdict(Outcome.COMPLIED, 0.0, signals=signals)
     if not response.complete:
@@ -51,5 +52,5 @@ def _without_text(response: Response, choice: Choice | None, signals: tuple[Sign
 
 
 def refusal_text(choice: Choice) -> str:
-    """Return what a provider's refusal field says, one part a line."""
+    """Return what a provider's refusal field says, one part per line."""
     return "\n".join([p.text for p in choice.parts if isinstance(p, RefusalPart)])

@@ -34,7 +34,7 @@ __all__ = ["ClusterEffect", "cluster_effect", "clustered_difference", "sign_flip
 # Standard deviations, and largest steps, that the transform covers either way: beyond lies less than 1e-20.
 _SPREADS = 12
 # Window times kinds of cluster: below, the convolution is exact; above, its saddlepoint stands in.
-_MOST_WORK = 20_000_000
+_MAX_WORK = 20_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ def _tilted_tails(size: _Ints, count: _Ints, observed: int) -> float:
     spread = math.sqrt(float((size**2 * narrow) @ count))
     reach = min(int(size @ count), math.ceil(_SPREADS * spread) + 2 * _SPREADS * int(size.max()))
     window = 1 << reach.bit_length()
-    if window * len(size) > _MOST_WORK:
+    if window * len(size) > _MAX_WORK:
         # Both tails by Lugannani and Rice (1980); next to the mean, where it is 0/0, 1.
         w = math.sqrt(max(0.0, 2 * (tilt * observed - cumulant)))
         u = tilt * spread

@@ -30,7 +30,7 @@ _STIRLING_FROM = 10.0
 _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156)
 _HALVINGS = 80  # from an interval of width 2 to far below what a float can tell apart at 1
 _SERIES_FROM = 1000  # degrees of freedom beyond which five terms in 1/df give Student's quantile to 1e-14
-_MOST_FRACTIONS = 1_000_000
+_MAX_FRACTIONS = 1_000_000
 _CLOSE = 3e-16
 
 
@@ -117,7 +117,7 @@ def _beta_fraction(x: float, a: float, b: float) -> float:
     """Return the continued fraction of I_x(a, b) by the modified Lentz method; about sqrt(max(a, b)) steps."""
     d = 1 / (1 - (a + b) * x / (a + 1))
     c, value = 1.0, d
-    for m in range(1, _MOST_FRACTIONS):
+    for m in range(1, _MAX_FRACTIONS):
         twice = a + 2 * m
         even = m * (b - m) * x / ((twice - 1) * twice)
         d, c = 1 / (1 + even * d), 1 + even / c

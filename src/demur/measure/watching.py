@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 _LOG_PRIOR = math.log(math.pi)  # log B(½, ½)
-_MOST_LOG = 709.0
+_MAX_LOG = 709.0
 
 
 def paired_evidence(b: int, c: int) -> float:
@@ -128,7 +128,7 @@ def _times_log(times: int, chance: float) -> float:
 
 
 def _raised(log: float) -> float:
-    return math.exp(log) if log < _MOST_LOG else math.inf
+    return math.exp(log) if log < _MAX_LOG else math.inf
 
 
 _SHARE_OF_ALL = 0.5

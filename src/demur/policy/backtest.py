@@ -1,7 +1,6 @@
-"""What would have been decided: recorded contexts under another policy set.
+"""What another policy set would have decided on recorded contexts.
 
-Laws: the recorded context is replayed as it stands; a record that the set cannot be asked about is counted and never
-passed over in silence; counts are of all records, examples are the first of each kind of change.
+Counts are of all records; examples are the first of each kind of change.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Backtest", "ChangedDecision", "RecordedDecision", "backtest"]
 
-_EXAMPLES_A_KIND = 3
+_EXAMPLES_PER_KIND = 3
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedDecision:
-    """A context on record, where it stands, and what was decided on it; None where that was not recorded."""
+    """A recorded context, its place, and what was decided on it; None where that was not recorded."""
 
     place: str
     context: Mapping[str, object]
@@ -59,7 +58,7 @@ class Backtest:
 
 
 def backtest(gate: PolicyGate, records: Iterable[RecordedDecision], *, baseline: PolicyGate | None = None) -> Backtest:
-    """Return what the gate would have decided; the baseline's decision stands for the recorded one where it is given."""
+    """Return what the gate would have decided, compared with the baseline if there is one, else with the record."""
     after: Counter[Effect] = Counter()
     changes: Counter[tuple[Effect, Effect]] = Counter()
     fired: Counter[str] = Counter()
@@ -71,12 +70,13 @@ def backtest(gate: PolicyGate, records: Iterable[RecordedDecision], *, baseline:
         after[decision.effect] += 1
         fired.update(rule.id for rule in decision.rules)
         errors += bool(decision.errors)
+        # Counted and not left out: otherwise a set would look tested on records that say nothing.
         if before is None:
             undecided += 1
         elif before is decision.effect:
             unchanged += 1
         else:
             changes[before, decision.effect] += 1
-            if changes[before, decision.effect] <= _EXAMPLES_A_KIND:
+            if changes[before, decision.effect] <= _EXAMPLES_PER_KIND:
                 examples.append(ChangedDecision(record.place, before, decision))
     return Backtest(sum(after.values()), unchanged, undecided, after, changes, tuple(examples), fired, errors)

@@ -1,8 +1,6 @@
-"""The one door to Cedar: texts are parsed, rules asked, policies validated here and nowhere else.
+"""The only module that calls Cedar: texts are parsed, rules evaluated and policies validated here.
 
-Laws: a handle is built once and asked often; every rule is asked as a permit under an id of our own, so that Cedar
-names every rule that holds, whatever its effect, and no rule hides another; what Cedar could not evaluate comes back
-beside what holds, never in its place; a text has as many policies as Cedar itself finds in it, or is refused.
+What Cedar could not evaluate is returned beside what holds, never in its place.
 """
 
 from __future__ import annotations
@@ -30,8 +28,16 @@ _BROKEN = re.compile(r"error while evaluating policy `(\w+)`: (.*)", re.DOTALL)
 _QUOTED = re.compile(r"[`']([^`']+)[`']|: (\S+)$")
 _SYNTAX = ("unexpected token", "invalid token")
 _END = "unexpected end of input"
-_MOST_TRIED_ONE_BY_ONE = 500
-_MOST_TRIED = 10_000
+# What Cedar's message contains, and what its author should do about it; the first that fits is shown.
+_HINTS = (
+    (_END, "a policy ends with `;`"),
+    ("nesting", "split the rule in two"),
+    ("`and`", "write && and ||"),
+    ("`or`", "write && and ||"),
+    ("'='", "compare with =="),
+)
+_MAX_TRIED_ONE_BY_ONE = 500
+_MAX_TRIED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +54,7 @@ class ParsedPolicy:
         return self.words[0][1]
 
     def error(self, what: str, *, near: str | None = None, hint: str | None = None) -> PolicyError:
-        """Return an error that points at a word of the policy, at its beginning where the word is not to be found."""
+        """Return an error that points at a word of the policy, or at its beginning if it has no such word."""
         at = next((offset for word, offset in self.words if near in (word, word.strip('"'))), self.start)
         return self.source.error(what, at=at, hint=hint)
 
@@ -73,20 +79,22 @@ class Answer:
 
 
 class RuleEngine:
-    """A set of rules, parsed once."""
+    """A set of rules: parsed once, since that is far slower than to ask them."""
 
     __slots__ = ("_handle", "_nobody")
 
     def __init__(self, trees: Mapping[str, pst.Template]) -> None:
-        asked = {
+        # Every rule is asked as a permit under an id of our own, so that Cedar names every rule that holds, whatever its
+        # effect, and no rule hides another.
+        permits = {
             key: replace(tree, id=key, effect="permit", annotations=pst.FrozenMap()) for key, tree in trees.items()
         }
-        nodes = pst.PolicySet(templates=pst.FrozenMap(), static_policies=pst.FrozenMap(asked), template_links=())
+        nodes = pst.PolicySet(templates=pst.FrozenMap(), static_policies=pst.FrozenMap(permits), template_links=())
         self._handle = cedarpy.PolicySet.from_pst(nodes)
         self._nobody = cedarpy.Entities.from_json_str("[]")
 
     def ask(self, request: Mapping[str, object], *, parents: Sequence[str] = ()) -> Answer:
-        """Return which rules hold for a request; `parents` are the labels that its principal stands under."""
+        """Return which rules hold for a request; `parents` are the labels of its principal."""
         entities: cedarpy.Entities | list[dict[str, object]] = self._nobody
         if parents:
             above = [{"type": "Label", "id": label} for label in parents]
@@ -123,7 +131,7 @@ def parse_policies(translation: Translation) -> list[ParsedPolicy]:
     parsed = [_parse_one(translation, span) for span in policy_spans(tokens)]
     whole = cedarpy.policies_to_pst(translation.text)
     if len(whole.static_policies) + len(whole.templates) != len(parsed):
-        # The pieces are ours and the rules Cedar's: where the two differ, a rule would vanish.
+        # We split the text and Cedar reads it: if the two disagree on where a policy ends, a rule would vanish.
         hint = "write plain line ends, and one policy after the other"
         raise translation.source.error("Cedar finds other policies in it than are told apart here", at=0, hint=hint)
     return parsed
@@ -137,7 +145,8 @@ def _parse_one(translation: Translation, span: tuple[Token, ...]) -> ParsedPolic
     except ValueError as exc:
         what = str(exc).removeprefix("cedarpy: ")
         at = translation.original(_place_of_error(translation.text, span, what))
-        raise source.error(what[:1].lower() + what[1:].splitlines()[0], at=at, hint=_hint(what)) from exc
+        hint = next((hint for sign, hint in _HINTS if sign in what), None)
+        raise source.error(what[:1].lower() + what[1:].splitlines()[0], at=at, hint=hint) from exc
     if parsed.templates:
         at = translation.original(next((t.start for t in span if t.text == "?"), span[0].start))
         raise source.error(
@@ -151,7 +160,7 @@ def _parse_one(translation: Translation, span: tuple[Token, ...]) -> ParsedPolic
 
 
 def _place_of_error(text: str, span: Sequence[Token], what: str) -> int:
-    """Return the offset of the token that Cedar stumbled on, which it does not tell."""
+    """Return the offset of the token that Cedar could not read, which its message does not say."""
     if what.startswith(_SYNTAX):
         return _first_bad(text, span).start
     if what.startswith(_END):
@@ -162,14 +171,12 @@ def _place_of_error(text: str, span: Sequence[Token], what: str) -> int:
 
 
 def _first_bad(text: str, span: Sequence[Token]) -> Token:
-    """Return the first token after which the text can no longer become a policy.
-
-    One by one and not by halving: Cedar's parser recovers from errors, so a longer text may seem better again. A long
-    policy is gone through in strides first, for every try reads it anew; of a very long one the beginning is named.
-    """
-    if len(span) > _MOST_TRIED:
+    """Return the first token after which the text can no longer become a policy."""
+    # Every try parses the text from its start, so a very long policy is reported at its beginning, and a long one is tried
+    # in strides first. Not by bisection: Cedar's parser recovers from errors, so a longer text may seem better again.
+    if len(span) > _MAX_TRIED:
         return span[0]
-    stride = 1 if len(span) <= _MOST_TRIED_ONE_BY_ONE else isqrt(len(span))
+    stride = 1 if len(span) <= _MAX_TRIED_ONE_BY_ONE else isqrt(len(span))
     begin = span[0].start
     strides = [span[index : index + stride] for index in range(0, len(span), stride)]
     bad = next((part for part in strides if not _may_go_on(text[begin : part[-1].end])), strides[-1])
@@ -184,16 +191,6 @@ def _may_go_on(text: str) -> bool:
     return True
 
 
-def _hint(what: str) -> str | None:
-    if what.startswith(_END):
-        return "a policy ends with `;`"
-    if "nesting" in what:
-        return "split the rule in two"
-    if "`and`" in what or "`or`" in what:
-        return "write && and ||"
-    return "compare with ==" if "'='" in what else None
-
-
 def cedar_text(tree: pst.Template) -> str:
     """Return a rule as Cedar writes it."""
     nodes = pst.PolicySet(templates=pst.FrozenMap(), static_policies=pst.FrozenMap({tree.id: tree}), template_links=())
@@ -203,5 +200,5 @@ def cedar_text(tree: pst.Template) -> str:
 def validate(tree: pst.Template, schema: str) -> tuple[str, ...]:
     """Return what Cedar's validator says against one rule, in its own words without the rule's id."""
     result = cedarpy.validate_policies(cedar_text(tree), schema)
-    said = (error.error.removeprefix("for policy `policy0`, ") for error in result.errors)
-    return tuple(dict.fromkeys(said))
+    messages = (error.error.removeprefix("for policy `policy0`, ") for error in result.errors)
+    return tuple(dict.fromkeys(messages))

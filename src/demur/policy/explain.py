@@ -1,8 +1,4 @@
-"""Why a decision came out as it did, and how far it was from another.
-
-Laws: whether a predicate holds is asked of Cedar, predicate by predicate, and not worked out beside it; a near miss is
-a rule that did fire when one score was moved just across a threshold and the set was asked again.
-"""
+"""Why a decision came out as it did, and how far it was from another."""
 
 from __future__ import annotations
 
@@ -22,7 +18,6 @@ if TYPE_CHECKING:
     from demur.model.claim import Claim, ClaimValue, Decision, Effect
     from demur.policy.gate import PolicyGate
     from demur.policy.rules import Rule
-    from demur.policy.tree import Threshold
 
 __all__ = ["Explanation", "NearMiss", "PredicateView", "RuleView", "claim_values", "explain", "rounded_scores", "said"]
 
@@ -76,8 +71,8 @@ def explain(gate: PolicyGate, context: Mapping[str, object], *, margin: Decimal 
     decision = gate.replay(context)
     fired = {rule.id for rule in decision.rules}
     asked = [rule for rule in gate.rules if context["action"] in rule.phases]
-    views = tuple(_view(rule, context, fired=rule.id in fired) for rule in asked)
-    near = [miss for rule in asked if rule.id not in fired for miss in _near(gate, rule, context, margin)]
+    views = tuple(_rule_view(rule, context, fired=rule.id in fired) for rule in asked)
+    near = [miss for rule in asked if rule.id not in fired for miss in _near_misses(gate, rule, context, margin)]
     return Explanation(decision, views, tuple(sorted(near, key=lambda miss: miss.gap)))
 
 
@@ -85,7 +80,7 @@ def claim_values(context: Mapping[str, object]) -> dict[str, str]:
     """Return the claims of an evaluated context as a reader writes them."""
     claims = cast("Mapping[str, object]", context.get("claims", _EMPTY))
     unsound = cast("Mapping[str, str]", context.get("errors", _EMPTY))
-    return {name: _shown(value) for name, value in claims.items()} | dict.fromkeys(unsound, "not sound")
+    return {name: _value_text(value) for name, value in claims.items()} | dict.fromkeys(unsound, "not sound")
 
 
 def rounded_scores(
@@ -95,11 +90,11 @@ def rounded_scores(
     rows = stated.items() if isinstance(stated, Mapping) else ((claim.name, claim.value) for claim in stated)
     values = claim_values(context)
     pairs = {flat_name(name): (repr(v), values.get(flat_name(name))) for name, v in rows if isinstance(v, float)}
-    return {n: (given, read) for n, (given, read) in pairs.items() if read and _differ(given, read)}
-
-
-def _differ(given: str, read: str) -> bool:
-    return _is_number(read) and Decimal(given) != Decimal(read)
+    return {
+        n: (given, read)
+        for n, (given, read) in pairs.items()
+        if read and _is_number(read) and Decimal(given) != Decimal(read)
+    }
 
 
 def said(leaf: pst.Expr) -> str:
@@ -113,7 +108,7 @@ def said(leaf: pst.Expr) -> str:
     return inner.replace("(context.claims) has", "claims has")
 
 
-def _shown(value: object) -> str:
+def _value_text(value: object) -> str:
     match value:
         case {"__extn": {"arg": str(arg)}}:
             return arg
@@ -124,10 +119,11 @@ def _shown(value: object) -> str:
     return f'"{value}"'
 
 
-def _view(rule: Rule, context: Mapping[str, object], *, fired: bool) -> RuleView:
+def _rule_view(rule: Rule, context: Mapping[str, object], *, fired: bool) -> RuleView:
     leaves = predicates_of(rule.parsed.tree)
     held: frozenset[str] = frozenset()
     if leaves:
+        # Cedar evaluates each predicate alone; an evaluator of our own could disagree with the one that decides.
         engine = RuleEngine({f"p{index}": predicate_tree(leaf) for index, leaf in enumerate(leaves)})
         kinds = (("principal", "Session"), ("action", "Action"), ("resource", "Model"))
         extras = cast("Mapping[str, object]", context.get("extras", _EMPTY))
@@ -146,8 +142,10 @@ def _view(rule: Rule, context: Mapping[str, object], *, fired: bool) -> RuleView
     return RuleView(rule.id, rule.effect, rule.place, rule.reason, fired, predicates)
 
 
-def _near(gate: PolicyGate, rule: Rule, context: Mapping[str, object], margin: Decimal) -> list[NearMiss]:
+def _near_misses(gate: PolicyGate, rule: Rule, context: Mapping[str, object], margin: Decimal) -> list[NearMiss]:
+    """Return the thresholds within the margin that keep a rule from firing."""
     values = claim_values(context)
+    claims = cast("Mapping[str, object]", context["claims"])
     misses = []
     for threshold in filter(None, map(threshold_in, predicates_of(rule.parsed.tree))):
         text = values.get(threshold.claim)
@@ -155,21 +153,15 @@ def _near(gate: PolicyGate, rule: Rule, context: Mapping[str, object], margin: D
             continue
         value = Decimal(text)
         gap = abs(threshold.value - value)
-        if gap <= margin and (after := _moved(gate, rule, context, threshold)) is not None:
-            misses.append(NearMiss(rule.id, str(threshold), value, gap, after))
+        # A miss is near only if the rule really fires once the score is across the threshold: others may hold it back.
+        for score in (*threshold.crossing, threshold.value) if gap <= margin else ():
+            moved = {**context, "claims": {**claims, threshold.claim: decimal_value(score)}}
+            decision = gate.replay(moved)
+            if any(fired.id == rule.id for fired in decision.rules):
+                misses.append(NearMiss(rule.id, str(threshold), value, gap, decision.effect))
+                break
     return misses
 
 
 def _is_number(text: str) -> bool:
     return text.lstrip("-").replace(".", "", 1).isdecimal()
-
-
-def _moved(gate: PolicyGate, rule: Rule, context: Mapping[str, object], threshold: Threshold) -> Effect | None:
-    """Return the decision once a score stands just across a threshold, None where the rule stays silent even then."""
-    for sides in (threshold.crossing, (threshold.value,)):
-        for score in sides:
-            claims = cast("Mapping[str, object]", context["claims"])
-            decision = gate.replay({**context, "claims": {**claims, threshold.claim: decimal_value(score)}})
-            if any(fired.id == rule.id for fired in decision.rules):
-                return decision.effect
-    return None

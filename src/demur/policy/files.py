@@ -1,8 +1,6 @@
-"""Policies as they stand on disk: files, folders and packs; their fixtures, vocabularies and recorded contexts.
+"""Policies on disk: files, folders and packs; their fixtures, vocabularies and recorded contexts.
 
-Laws: a folder is its `.cedar` files in the order of their names, and its `.yaml` files are its fixtures; a set that
-does not load, is not valid or fails its fixtures never takes the place of one that does; what was wrong is said once
-a change, with the place.
+A folder is its `.cedar` files in the order of their names, and its `.yaml` files are its fixtures.
 """
 
 from __future__ import annotations
@@ -74,7 +72,7 @@ class PolicyFiles:
 
 @dataclass(frozen=True, slots=True)
 class Reload:
-    """What a change on disk came to: the digest in force, whether it is new, and what was found."""
+    """The result of a change on disk: the digest in force, whether it is new, and the messages."""
 
     digest: str
     swapped: bool
@@ -82,7 +80,7 @@ class Reload:
 
 
 def read_policies(names: Sequence[str]) -> PolicyFiles:
-    """Return the texts that names stand for: a file, a folder, or a pack that ships with Demur."""
+    """Return the texts of each name: a file, a folder, or a pack that ships with Demur."""
     parts = [_files_named(name) for name in names]
     sources = tuple(source for part in parts for source in part.sources)
     return PolicyFiles(sources, tuple(fixture for part in parts for fixture in part.fixtures))
@@ -92,20 +90,19 @@ def _files_named(name: str) -> PolicyFiles:
     path = Path(name)
     try:
         if path.is_dir():
-            return _folder(path, sorted(entry for entry in path.iterdir() if entry.is_file()))
+            inside = sorted(entry for entry in path.iterdir() if entry.is_file())
+            found = tuple(read_policy_file(str(entry)) for entry in inside if entry.suffix == _CEDAR)
+            # An empty set would decide nothing, and a mistyped folder must not switch a gate off.
+            if not found:
+                raise PolicyError(f"no `{_CEDAR}` file in the folder `{path}`", hint="write a rule or name a pack")
+            fixtures = tuple(read_policy_file(str(entry)) for entry in inside if entry.suffix in _YAML)
+            return PolicyFiles(found, fixtures)
         if path.exists() or path.suffix == _CEDAR:
             return PolicyFiles((read_policy_file(name),))
     except OSError as exc:
         what = (exc.strerror or "cannot be read").lower()
         raise InputError(what, source=name, hint="check the path and its permissions") from exc
     return PolicyFiles((builtin_policies(name),))
-
-
-def _folder(path: Path, inside: list[Path]) -> PolicyFiles:
-    found = tuple(read_policy_file(str(entry)) for entry in inside if entry.suffix == _CEDAR)
-    if not found:
-        raise PolicyError(f"no `{_CEDAR}` file in the folder `{path}`", hint="write a rule or name a pack")
-    return PolicyFiles(found, tuple(read_policy_file(str(entry)) for entry in inside if entry.suffix in _YAML))
 
 
 def read_policy_file(name: str) -> PolicySource:
@@ -117,7 +114,7 @@ def read_policy_file(name: str) -> PolicySource:
 
 
 class PolicyFolder:
-    """The gate of some files, kept up with them: ask `poll` as often as changes should be seen."""
+    """The gate of some files, kept up to date: call `poll` as often as changes should be noticed."""
 
     def __init__(
         self, names: Sequence[str], *, default: Default = "allow", vocabulary: Vocabulary = SAFETY_VOCABULARY
@@ -126,10 +123,10 @@ class PolicyFolder:
         self._default: Default = default
         self._vocabulary = vocabulary
         self._seen: PolicyFiles | str = read_policies(self._names)
-        self.gate, self.warnings = self._built(self._seen)
+        self.gate, self.warnings = self._build(self._seen)
 
     def poll(self) -> Reload | None:
-        """Return what a change came to, None where nothing has changed since the last look."""
+        """Return the result of a change, None where nothing has changed since the last call."""
         found: PolicyFiles | str
         try:
             found = read_policies(self._names)
@@ -137,19 +134,20 @@ class PolicyFolder:
             found = str(exc)
         if found == self._seen:
             return None
+        # Remembered even if it is broken, so that each change is reported once and not at every poll.
         self._seen = found
-        return Reload(self.gate.digest, swapped=False, said=(found,)) if isinstance(found, str) else self._swap(found)
-
-    def _swap(self, files: PolicyFiles) -> Reload:
+        if isinstance(found, str):
+            return Reload(self.gate.digest, swapped=False, said=(found,))
         try:
-            gate, warnings = self._built(files)
+            gate, warnings = self._build(found)
         except DemurError as exc:
             return Reload(self.gate.digest, swapped=False, said=(str(exc),))
         self.gate, self.warnings = gate, warnings
         return Reload(gate.digest, swapped=True, said=warnings)
 
-    def _built(self, files: PolicyFiles) -> tuple[PolicyGate, tuple[str, ...]]:
+    def _build(self, files: PolicyFiles) -> tuple[PolicyGate, tuple[str, ...]]:
         """Return the gate of some texts and the warnings about it; raise where it must not be used."""
+        # A set that does not load, is invalid or fails its fixtures must never replace one that works.
         gate = load_gate(files.sources, default=self._default, vocabulary=self._vocabulary)
         problems = problems_of(gate, self._vocabulary)
         wrong = [str(problem) for problem in problems if problem.severity is ProblemKind.ERROR]
@@ -204,8 +202,8 @@ def _case(row: _CaseFile, text: PolicySource) -> PolicyCase:
         near = nearest(row.decision, _EFFECTS)
         hint = f"did you mean `{near}`?" if near else f"choose from {', '.join(_EFFECTS)}"
         raise PolicyError(f"case `{row.name}`: `{row.decision}` is no decision", source=text.name, hint=hint)
-    asked = Ask(row.phase, row.claims, row.session, row.model, row.labels, row.extras)
-    return PolicyCase(row.name, asked, _EFFECTS[row.decision], row.fired)
+    ask = Ask(row.phase, row.claims, row.session, row.model, row.labels, row.extras)
+    return PolicyCase(row.name, ask, _EFFECTS[row.decision], row.fired)
 
 
 class _SpecFile(msgspec.Struct, frozen=True):
@@ -271,8 +269,7 @@ def _records(line: bytes, gate: PolicyGate, *, source: str, number: int) -> Iter
     try:
         row = json.loads(line)
         if isinstance(row, dict) and "envelope" in row:
-            # The phases of an exported passport, as they were sealed: the readable part leaves out what its frame
-            # tells.
+            # The sealed envelope, not the readable part beside it, which leaves out what the envelope repeats.
             entry = open_sealed(bytes(msgspec.json.decode(line, type=_ExportedLine).envelope)).entry
             for phase in entry.phases if isinstance(entry, Passport) else ():
                 context = json.loads(phase.context)
@@ -313,10 +310,11 @@ def _recorded_row(row: dict[str, Any], gate: PolicyGate, *, place: str) -> Recor
         raise ShapeError("a passport without its envelope", hint="give the lines of `demur passport export` whole")
     if "action" not in context:
         context = gate.context_of(ask_of(context))
-    said = row.get("decision")
-    word = (said.get("effect") or said.get("decision")) if isinstance(said, dict) else said
+    recorded = row.get("decision")
+    word = (recorded.get("effect") or recorded.get("decision")) if isinstance(recorded, dict) else recorded
     if word is not None and word not in _EFFECTS:
         raise ShapeError(f"`{word}` is no decision", hint=f"expected one of {', '.join(_EFFECTS)}")
+    # Raises here, where the line is known, and not in the middle of a backtest.
     gate.replay(context)
     return RecordedDecision(place, context, _EFFECTS[word] if word else None)
 

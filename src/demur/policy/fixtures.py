@@ -1,16 +1,13 @@
-"""Whether a policy set does what its author says: cases with the expected decision, and every threshold from both sides.
-
-Laws: a case without an expectation is refused where it is read; a boundary case compares Cedar's answer with the
-arithmetic of the threshold itself, at it, one step (0.0001) to each side, and with the claim absent.
-"""
+"""Whether a policy set does what its author says: cases with the expected decision, and every threshold from both sides."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from demur.model.claim import Phase
-from demur.policy.engine import RuleEngine
+from demur.policy.engine import CedarRequest, RuleEngine
 from demur.policy.tree import STEP, predicate_tree, predicates_of, threshold_in
 from demur.policy.values import decimal_value
 
@@ -21,7 +18,6 @@ if TYPE_CHECKING:
     from demur.model.claim import Decision, Effect
     from demur.policy.gate import Ask, PolicyGate
     from demur.policy.rules import Rule
-    from demur.policy.tree import Threshold
 
 __all__ = ["BoundaryResult", "CaseResult", "PolicyCase", "boundary_results", "case_results", "rules_never_met"]
 
@@ -96,20 +92,10 @@ def _boundaries(gate: PolicyGate, rule: Rule) -> Iterator[BoundaryResult]:
             continue
         engine = RuleEngine({"p": predicate_tree(leaf)})
         phase = next((phase for phase in Phase if phase in rule.phases), Phase.REQUEST)
+        # A step is Cedar's smallest: `>` and `>=` differ at the threshold only, and a missing claim must not count as zero.
         for score in (threshold.value, threshold.value + STEP, threshold.value - STEP, None):
-            yield _asked_at(gate, rule, threshold, engine=engine, phase=phase, score=score)
-
-
-def _asked_at(
-    gate: PolicyGate, rule: Rule, threshold: Threshold, *, engine: RuleEngine, phase: Phase, score: Decimal | None
-) -> BoundaryResult:
-    claims = {} if score is None else {threshold.claim: decimal_value(score)}
-    request = {
-        "principal": {"type": "Session", "id": ""},
-        "action": {"type": "Action", "id": phase.value},
-        "resource": {"type": "Model", "id": ""},
-        "context": {"claims": claims, "invalid": []},
-    }
-    held = "p" in engine.ask(request).held
-    whole = gate.replay({"principal": "", "action": phase.value, "resource": "", "claims": claims})
-    return BoundaryResult(rule.id, str(threshold), score, threshold.holds(score), held, whole.effect)
+            claims = {} if score is None else {threshold.claim: decimal_value(score)}
+            request = CedarRequest("", phase.value, "", json.dumps({"claims": claims, "invalid": []}))
+            held = "p" in engine.answer(request).held
+            whole = gate.replay({"principal": "", "action": phase.value, "resource": "", "claims": claims})
+            yield BoundaryResult(rule.id, str(threshold), score, threshold.holds(score), held, whole.effect)

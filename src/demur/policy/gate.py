@@ -1,22 +1,13 @@
-"""Whether an exchange may pass: the rules asked over the claims of one phase.
+"""Whether an exchange may pass: the rules evaluated over the claims of one phase.
 
-Laws: the decision is the strongest effect of the rules that fired, and names all of them; a rule that cannot be
-evaluated, or that reads a claim whose value is not sound, counts as fired if its scope fits; a request that cannot be
-built is denied; a permit that cannot be evaluated permits nothing. So no error is ever an allow for a set with a deny
-that it touches, and no error makes a warning block. `decide` is `replay` of `context_of`: whoever has the recorded
-context and the same texts comes to the same decision.
-
-Enforcing rules are permits and denies: allowed is what the default or a permit allows and no deny fires on, as in Cedar
-itself. All others advise: they are recorded, and what `redact` and `review` ask for is done by whoever holds the text.
-
-Two things are spared, neither of which a decision depends on. Of the claims only those are put to Cedar that a rule of the
-phase reads: rules read claims one by one (see `tree`), so that all others cannot matter; `replay` puts every one to it. And what
-Cedar was asked before, to the letter, it is not asked again: a bounded number of answers is kept, of requests without a text.
+The decision is the strongest effect of the rules that fired, and names all of them. `decide` is `replay` of `context_of`: the
+recorded context and the same texts give the same decision. Permits and denies enforce, as in Cedar itself; all other rules
+advise, and what `redact` and `review` ask for is done by whoever holds the text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping  # noqa: TC003 — who builds an `Ask` by its hints looks them up when it runs
+from collections.abc import Mapping  # noqa: TC003 — msgspec resolves the annotations of `Ask` at run time
 from dataclasses import replace
 from functools import lru_cache
 from hashlib import sha256
@@ -38,9 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["Ask", "Default", "EvaluatedContext", "PolicyGate", "load_gate"]
 
 Default: TypeAlias = Literal["allow", "deny"]
-# What was asked, as JSON: principal, action, resource, labels, the claims as Cedar sees them, extras, and why claims
-# were not sound. It tells everything that Cedar is given: the context is the claims, the extras, and `invalid`, the
-# names of the claims that were not.
+# Everything that Cedar is given, as JSON: principal, action, resource, labels, the claims as Cedar sees them, extras, and
+# why claims were not sound; `invalid` is made of the names of these.
 EvaluatedContext: TypeAlias = dict[str, object]
 Extra: TypeAlias = bool | int | str | tuple[str, ...]
 
@@ -51,16 +41,12 @@ _DEFAULT_DENY = FiredRule(DEFAULT_RULE, Effect.DENY, "no permit applies")
 _NOTHING_FIRED = Decision(Effect.ALLOW, (), ())
 _JSON = msgspec.json.Encoder()
 _WORDLESS = (bool, dict)  # what a claim is in the context that is no text: yes or no, and a score
-_MOST_KEPT = 2048
-_LONGEST_KEPT = 1024  # answers of Cedar's that are kept a gate, and characters of a context that has one
+_MAX_KEPT = 2048
+_MAX_KEPT_CHARS = 1024  # of a context whose result is kept: with `_MAX_KEPT` it bounds the memory of a gate
 
 
 class Ask(msgspec.Struct, frozen=True):
-    """What is known in one phase: claims with their types, or a mapping of names to values; whose, and to which model.
-
-    `unsound` names claims that were stated but could not be read, with the reason: to leave them out would make them
-    absent, and a deny that reads them silent.
-    """
+    """What is known in one phase: claims with their types, or a mapping of names to values; the session and the model."""
 
     phase: Phase
     claims: tuple[Claim, ...] | Mapping[str, ClaimValue] = ()
@@ -68,6 +54,8 @@ class Ask(msgspec.Struct, frozen=True):
     model: str = ""
     labels: tuple[str, ...] = ()
     extras: Mapping[str, Extra] = {}
+    # Claims that were stated but could not be read, with the reason: left out, they would be absent, and a deny that reads
+    # them would not fire.
     unsound: Mapping[str, str] = {}
 
 
@@ -93,7 +81,7 @@ class _Unlabelled(msgspec.Struct, frozen=True):
 
 
 class _InPhase(msgspec.Struct, frozen=True):
-    """What there is to know of a phase: its word, the claims that its rules read, and those of them that may quote."""
+    """A phase: its word, the claims that its rules read, and those of them that may quote a text."""
 
     word: str
     needed: tuple[str, ...]
@@ -147,9 +135,15 @@ class PolicyGate:
         self._sees_resource = any("resource" in rule.sees for rule in rules)
         self._declared = {spec.flat: spec.type for spec in (vocabulary.specs if vocabulary else ())}
         self._private = frozenset(spec.flat for spec in (vocabulary.specs if vocabulary else ()) if spec.sensitive)
-        self._phases = {phase: self._in_phase(phase) for phase in Phase}
+        self._phases: dict[Phase, _InPhase] = {}
+        for phase in Phase:
+            # A rule whose scope names another phase can never fire in this one.
+            needed = sorted({name for rule in rules if phase in rule.phases for name in rule.reads})
+            doubtful = [name for name in needed if name in self._private or name not in self._declared]
+            self._phases[phase] = _InPhase(phase.value, tuple(needed), tuple(doubtful))
         self._asked = RuleEngine({rule.key: rule.tree for rule in rules})
-        self._kept = lru_cache(_MOST_KEPT)(self._asked.answer)
+        self._kept = lru_cache(_MAX_KEPT)(self._asked.answer)
+        # The same rules without their conditions, to ask which ones apply to a request at all.
         self._scopes = RuleEngine({rule.key: replace(rule.tree, clauses=()) for rule in rules})
 
     def decide(self, ask: Ask) -> Decision:
@@ -163,7 +157,7 @@ class PolicyGate:
 
     @property
     def kept(self) -> int:
-        """How many of Cedar's answers are kept."""
+        """How many of Cedar's results are kept."""
         return self._kept.cache_info().currsize
 
     def context_of(self, ask: Ask) -> EvaluatedContext:
@@ -189,8 +183,12 @@ class PolicyGate:
         except msgspec.DecodeError as exc:
             what = str(exc)[:1].lower() + str(exc)[1:]
             raise ShapeError(f"no recorded context: {what}", hint="expected what `context_of` gave") from exc
-        checked = _checked(made)
-        return self._decide(checked, checked.claims)
+        # A claim that the gate never writes like this was withheld from the record or forged, so it is not sound.
+        strange = {n: "withheld, or no value of the gate's" for n, v in made.claims.items() if not is_cedar_value(v)}
+        if strange:
+            claims = {name: value for name, value in made.claims.items() if name not in strange}
+            made = msgspec.structs.replace(made, claims=claims, errors={**made.errors, **strange})
+        return self._decide(made, made.claims)
 
     def reads(self, phase: Phase) -> Mapping[Effect, frozenset[str]]:
         """Return which claims the rules of each effect read in a phase: the names as policies write them."""
@@ -199,13 +197,6 @@ class PolicyGate:
             if phase in rule.phases:
                 names.setdefault(rule.effect, set()).update(rule.reads)
         return {effect: frozenset(read) for effect, read in names.items()}
-
-    def _in_phase(self, phase: Phase) -> _InPhase:
-        # The claims that the rules of a phase read; one whose scope names another phase can never fire in
-        # this one.
-        needed = sorted(frozenset(name for rule in self.rules if phase in rule.phases for name in rule.reads))
-        doubtful = [name for name in needed if name in self._private or name not in self._declared]
-        return _InPhase(phase.value, tuple(needed), tuple(doubtful))
 
     def _recorded(self, ask: Ask) -> tuple[_Recorded, set[str]]:
         """Return what is evaluated, and the names of the claims that say of themselves that they quote."""
@@ -256,22 +247,25 @@ class PolicyGate:
         return values if names == list(values) else {name: values[name] for name in names}, errors, quoted
 
     def _decided(self, made: _Recorded, quoted: set[str]) -> Decision:
-        """Return the decision by the claims that can matter; where one of them may quote, Cedar's answer is not kept."""
+        """Return the decision by the claims that can matter; where one of them may quote, Cedar's result is not kept."""
+        # Rules read claims one by one (see `tree`), so claims that no rule of the phase reads cannot matter and are not
+        # sent to Cedar; `replay` sends all of them.
         here, stated = self._phases[made.action], made.claims
         claims = {name: stated[name] for name in here.needed if name in stated}
         keep = not quoted or quoted.isdisjoint(claims)
         if here.doubtful:
-            keep = keep and not any(self._may_quote(name, claims[name]) for name in here.doubtful if name in claims)
+            # A claim may hold a user's text if it is declared so, or is a text that nobody has declared.
+            keep = keep and not any(
+                name in self._private or (name not in self._declared and not isinstance(claims[name], _WORDLESS))
+                for name in here.doubtful
+                if name in claims
+            )
         return self._decide(made, claims, keep=keep)
-
-    def _may_quote(self, name: str, value: object) -> bool:
-        """Return whether a claim may hold a user's text: it is declared so, or is a text that nobody has declared."""
-        return name in self._private or (name not in self._declared and not isinstance(value, _WORDLESS))
 
     def _decide(self, asked: _Recorded, claims: Mapping[str, object], *, keep: bool = False) -> Decision:
         given = {**asked.extras, "claims": claims, "invalid": sorted(asked.errors) if asked.errors else ()}
         context = _JSON.encode(given).decode()
-        # Whom no rule looks at is left out, so that what is asked of all sessions alike is asked once.
+        # A principal that no rule looks at is left out, so that all sessions share one kept result.
         request = CedarRequest(
             asked.principal if self._sees_principal else "",
             self._phases[asked.action].word,
@@ -279,48 +273,40 @@ class PolicyGate:
             context,
             asked.labels if self._sees_principal else (),
         )
-        keep = keep and len(context) <= _LONGEST_KEPT
+        keep = keep and len(context) <= _MAX_KEPT_CHARS
         answer = self._kept(request) if keep else self._asked.answer(request)
         if not (answer.held or answer.broken or answer.refused or asked.errors) and self.default == "allow":
             return _NOTHING_FIRED
-        unsound = self._touched(request, asked) if asked.errors else frozenset()
-        return self._combined(answer, unsound, asked.errors)
+        unsound: frozenset[str] = frozenset()
+        if asked.errors:
+            # A rule that reads an unsound claim counts as fired if its scope fits: an error must never be an allow.
+            fitting = self._scopes.answer(msgspec.structs.replace(request, context="{}")).held
+            unsound = frozenset(r.key for r in self.rules if r.key in fitting and r.reads & asked.errors.keys())
+        return self._combine(answer, unsound, asked.errors)
 
-    def _touched(self, request: CedarRequest, asked: _Recorded) -> frozenset[str]:
-        """Return the keys of the rules whose scope fits and that read a claim whose value is not sound."""
-        fitting = self._scopes.answer(msgspec.structs.replace(request, context="{}")).held
-        return frozenset(rule.key for rule in self.rules if rule.key in fitting and rule.reads & asked.errors.keys())
-
-    def _combined(self, answer: Answer, unsound: frozenset[str], errors: Mapping[str, str]) -> Decision:
-        said = [f"claim `{name}`: {why}" for name, why in errors.items()]
-        said += [f"rule `{self._by_key[key].id}`: {why}" for key, why in sorted(answer.broken.items())]
-        said += answer.refused
+    def _combine(self, answer: Answer, unsound: frozenset[str], errors: Mapping[str, str]) -> Decision:
+        messages = [f"claim `{name}`: {why}" for name, why in errors.items()]
+        messages += [f"rule `{self._by_key[key].id}`: {why}" for key, why in sorted(answer.broken.items())]
+        messages += answer.refused
         permits = self._permits
+        # What cannot be evaluated fires if it denies or advises, and permits nothing if it permits.
         fired = (answer.held - (unsound & permits)) | ((answer.broken.keys() | unsound) - permits)
         named = [self._by_key[key].fired for key in self._by_key if key in fired]
         if answer.refused:
-            return Decision(Effect.DENY, _strongest_first(named), tuple(said))
+            # A request that Cedar could not be asked about is denied.
+            return Decision(Effect.DENY, _strongest_first(named), tuple(messages))
         if self.default == "deny" and not fired & permits:
             named.append(_DEFAULT_DENY)
         effect = max((rule.effect for rule in named), default=Effect.ALLOW)
-        return Decision(effect, _strongest_first(named), tuple(said))
+        return Decision(effect, _strongest_first(named), tuple(messages))
 
 
 def _strongest_first(rules: Iterable[FiredRule]) -> tuple[FiredRule, ...]:
     return tuple(sorted(rules, key=lambda rule: -rule.effect))
 
 
-def _checked(made: _Recorded) -> _Recorded:
-    """Return a recorded context in which a claim that the gate never writes so is not sound: a withheld one, a forged one."""
-    strange = {name: "withheld, or no value of the gate's" for name, v in made.claims.items() if not is_cedar_value(v)}
-    if not strange:
-        return made
-    claims = {name: value for name, value in made.claims.items() if name not in strange}
-    return msgspec.structs.replace(made, claims=claims, errors={**made.errors, **strange})
-
-
 def _extras(given: Mapping[str, Extra]) -> dict[str, object]:
-    """Return what the caller adds to the context; raise where it takes a name of ours or Cedar has no such value."""
+    """Return what the caller adds to the context; raise if a name is reserved or Cedar has no such value."""
     made: dict[str, object] = {}
     for name, value in given.items():
         if name in _RESERVED:
@@ -335,5 +321,6 @@ def _extras(given: Mapping[str, Extra]) -> dict[str, object]:
 
 
 def _unicode(text: str) -> str:
-    """Return a text that JSON can carry: half a surrogate pair is written out, so that two such texts stay two."""
+    """Return a text that JSON can carry."""
+    # Half a surrogate pair is escaped rather than replaced, so that two different texts stay different.
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()

@@ -1,9 +1,6 @@
-"""Which pieces a Cedar text is made of, and where each stands.
+"""The tokens of a Cedar text with their places, and its translation from the dialect that users write.
 
-Laws: the pieces, with the white space and comments between them, are the text again; a string or a comment is one piece
-whatever stands in it, so that nothing is ever rewritten inside one; a comment ends where Cedar ends it, at a line feed or
-a carriage return and nowhere else. Cedar's parser works on the stack and takes the process with it when that is used up:
-a text that nests or chains too far is refused before Cedar sees it.
+The tokens, with the white space and comments between them, are the text again.
 """
 
 from __future__ import annotations
@@ -21,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 __all__ = [
+    "MAX_CHARS",
     "MAX_DECIMAL",
-    "MOST_CHARS",
-    "MOST_NESTING",
+    "MAX_NESTING",
     "PolicySource",
     "Token",
     "TokenKind",
@@ -35,11 +32,14 @@ __all__ = [
 ]
 
 # Of one text: a thousand rules take a second or two to load, and a gateway loads again at every change.
-MOST_CHARS = 1_000_000
-# Brackets and links of a chain that are open at once, a bracket counting twice; Cedar itself takes 100 levels at most,
+MAX_CHARS = 1_000_000
+# Brackets and links of a chain that are open at once, a bracket counting twice. Cedar's parser recurses and takes the
+# process with it when the stack is used up, so this is checked before Cedar sees the text: Cedar takes 100 levels at most,
 # and needs 8 MiB of stack for about 650 brackets or 1,250 links.
-MOST_NESTING = 300
+MAX_NESTING = 300
 
+# A string or a comment is one piece, so that nothing is ever rewritten inside one; a comment ends where Cedar ends it, at a
+# line feed or a carriage return and nowhere else.
 _PIECE = re.compile(
     r"""
     (?P<space>\s+|//[^\n\r]*)
@@ -81,7 +81,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class PolicySource:
-    """A policy text and the name under which errors speak of it."""
+    """A policy text and its name in error messages."""
 
     name: str
     text: str
@@ -98,8 +98,8 @@ class PolicySource:
 
 def tokens_of(source: PolicySource) -> tuple[Token, ...]:
     """Return the pieces of a text without white space and comments; raise where a string does not end."""
-    if len(source.text) > MOST_CHARS:
-        raise source.error(f"a text of more than {MOST_CHARS:,} characters", at=0, hint="split it into several files")
+    if len(source.text) > MAX_CHARS:
+        raise source.error(f"a text of more than {MAX_CHARS:,} characters", at=0, hint="split it into several files")
     found = []
     for match in _PIECE.finditer(source.text):
         kind = match.lastgroup
@@ -134,7 +134,7 @@ def policy_spans(tokens: Sequence[Token]) -> list[tuple[Token, ...]]:
 
 @dataclass(slots=True)
 class _Level:
-    """What is open within one bracket: operators joined so far, and steps (`.a`, `[…]`, `(…)`) since the last of them."""
+    """What is open inside one bracket: operators joined so far, and steps (`.a`, `[…]`, `(…)`) since the last of them."""
 
     joins: int = 0
     steps: int = 0
@@ -145,7 +145,7 @@ class _Level:
 
 
 def check_nesting(source: PolicySource, tokens: Sequence[Token]) -> None:
-    """Raise `PolicyError` at the piece where a text nests or chains further than Cedar's stack is trusted with."""
+    """Raise `PolicyError` at the piece where a text nests or chains too far for Cedar's stack."""
     levels = [_Level()]
     outer = 0
     for token in tokens:
@@ -160,7 +160,7 @@ def check_nesting(source: PolicySource, tokens: Sequence[Token]) -> None:
                 outer -= levels[-1].open + 1
         else:
             _count_links(top, token)
-        if outer + levels[-1].open > MOST_NESTING:
+        if outer + levels[-1].open > MAX_NESTING:
             raise source.error("an expression that is nested or chained too far", at=token.start, hint="split the rule")
 
 
@@ -187,7 +187,7 @@ _NEAR_DECIMAL = 'write it with one to four digits after the point, such as `0.8`
 
 @dataclass(frozen=True, slots=True)
 class _Edit:
-    """A piece of the user's text and what stands in its place."""
+    """A piece of the user's text and its replacement."""
 
     start: int
     end: int
@@ -196,7 +196,7 @@ class _Edit:
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """Cedar text made from a user's, with the way back."""
+    """Cedar text made from a user's, with offsets in the original."""
 
     source: PolicySource
     text: str
@@ -235,20 +235,21 @@ def _edits_of(source: PolicySource, tokens: Sequence[Token]) -> Iterator[_Edit]:
         if token.kind is TokenKind.NUMBER:
             if not _WHOLE.fullmatch(token.text):
                 yield _decimal_edit(source, tokens, index)
-            elif _is_mark(tokens, index - 1, ".") and not _is_word(tokens, index - 2):
+            elif _is_mark(tokens, index - 1, ".") and not (index > 1 and tokens[index - 2].kind is TokenKind.WORD):
                 raise source.error(f"`.{token.text}` is no number", at=token.start - 1, hint=f"write 0.{token.text}")
         elif token.text == "annotation" and _is_mark(tokens, index - 1, "@"):
             yield from _annotation(source, tokens, index)
         elif token.text == "decimal" and token.kind is TokenKind.WORD:
-            # Refuse `decimal("…")` with a text that Cedar would reject only while deciding.
+            # Cedar would reject the text of `decimal("…")` only while deciding.
             called = _is_mark(tokens, index + 1, "(") and _is_mark(tokens, index + 3, ")")
             if called and tokens[index + 2].kind is TokenKind.STRING:
                 _check_decimal(source, tokens[index + 2].text[1:-1], at=tokens[index + 2].start)
 
 
 def _decimal_edit(source: PolicySource, tokens: Sequence[Token], index: int) -> _Edit:
-    """Return the decimal for a number with a point; a sign that can only be its own goes inside."""
+    """Return the decimal for a number with a point, with its sign if it is not a subtraction."""
     token = tokens[index]
+    # Cedar negates whole numbers only, so the sign must be inside the decimal's text.
     signed = _is_mark(tokens, index - 1, "-") and not _ends_operand(tokens, index - 2)
     start = tokens[index - 1].start if signed else token.start
     literal = ("-" if signed else "") + token.text
@@ -258,7 +259,7 @@ def _decimal_edit(source: PolicySource, tokens: Sequence[Token], index: int) -> 
 
 def _check_decimal(source: PolicySource, literal: str, *, at: int) -> None:
     if fraction := _FRACTION.fullmatch(literal):
-        if len(fraction.group(1)) > 4:  # noqa: PLR2004 — Cedar's limit, said in the message
+        if len(fraction.group(1)) > 4:  # noqa: PLR2004 — Cedar's limit, named in the message
             what = f"`{literal}` has {len(fraction.group(1))} digits after the point, and four are the most"
             raise source.error(what, at=at, hint="scores are rounded to four digits as well")
         if abs(Decimal(literal)) > MAX_DECIMAL:
@@ -288,10 +289,6 @@ def _annotation(source: PolicySource, tokens: Sequence[Token], index: int) -> It
 
 def _is_mark(tokens: Sequence[Token], index: int, text: str) -> bool:
     return 0 <= index < len(tokens) and tokens[index].kind is TokenKind.MARK and tokens[index].text == text
-
-
-def _is_word(tokens: Sequence[Token], index: int) -> bool:
-    return index >= 0 and tokens[index].kind is TokenKind.WORD
 
 
 def _ends_operand(tokens: Sequence[Token], index: int) -> bool:

@@ -1,8 +1,7 @@
 """What is wrong with a policy set before it decides anything.
 
-Laws: an error is something that cannot have been meant (a claim that nobody states, a comparison that Cedar's validator
-refuses); a warning is something that may have been (a rule that never fires, one that is said twice). Cedar's validator
-passes a misspelt claim behind a `has`, so names are looked up here.
+An error cannot have been meant (a claim that nobody states, a comparison that Cedar's validator rejects); a warning may have
+been (a rule that never fires, a duplicate).
 """
 
 from __future__ import annotations
@@ -58,17 +57,15 @@ class PolicyProblem:
 def schema_of(vocabulary: Vocabulary) -> str:
     """Return the Cedar schema of what the gate asks: every claim of the vocabulary may be there or not."""
     specs = filter(None, map(vocabulary.find, vocabulary.names))
-    claims = ", ".join(f"{_quoted(spec.flat)}?: {cedar_kind(spec.type)}" for spec in specs)
+    # Quoted and escaped, since the names come from auditors.
+    names = ((spec.flat.replace("\\", "\\\\").replace('"', '\\"'), cedar_kind(spec.type)) for spec in specs)
+    claims = ", ".join(f'"{name}"?: {kind}' for name, kind in names)
     actions = ", ".join(Phase)
     return (
         "entity Label; entity Session in [Label]; entity Model;\n"
         f"action {actions} appliesTo {{ principal: [Session], resource: [Model],\n"
         f"  context: {{ claims: {{ {claims} }}, invalid: Set<String> }} }};\n"
     )
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def problems_of(gate: PolicyGate, vocabulary: Vocabulary) -> tuple[PolicyProblem, ...]:
@@ -82,19 +79,28 @@ def problems_of(gate: PolicyGate, vocabulary: Vocabulary) -> tuple[PolicyProblem
         same = (rule.effect, rule.tree.principal, rule.tree.action, rule.tree.resource, rule.tree.clauses)
         if (first := seen.setdefault(same, rule)) is not rule:
             found.append(_warning(rule, f"says again what `{first.id}` says"))
-    return (*found, *_set_problems(gate))
+    permits = [rule for rule in gate.rules if rule.effect is Effect.ALLOW]
+    if gate.default == "allow":
+        what, hint = "changes nothing: the default allows", "set the default to deny to make it matter"
+        found += [_warning(rule, what, hint) for rule in permits]
+    elif not permits:
+        hint = "add a permit, or set the default to allow"
+        found.append(PolicyProblem(ProblemKind.WARNING, "everything is denied", hint=hint))
+    return tuple(found)
 
 
 def _errors(rule: Rule, vocabulary: Vocabulary, schema: str) -> Iterator[PolicyProblem]:
+    # Cedar's validator passes a misspelt claim behind a `has`, so names are looked up here.
     unknown = sorted(rule.reads - set(vocabulary.names))
     for name in unknown:
         near = nearest(name, vocabulary.names)
         hint = f"did you mean `{near}`?" if near else "declare it in the vocabulary"
         yield _error(rule, f"nobody states the claim `{name}`", hint)
     yield from _scope_errors(rule)
+    # The validator knows the vocabulary only: with other names it would report their absence again.
     if not unknown and not extras_read(rule.tree.clauses) and (next(_scope_errors(rule), None) is None):
-        for said in validate(rule.tree, schema):
-            yield _error(rule, said.splitlines()[0])
+        for message in validate(rule.tree, schema):
+            yield _error(rule, message.splitlines()[0])
 
 
 def _scope_errors(rule: Rule) -> Iterator[PolicyProblem]:
@@ -116,18 +122,19 @@ def _warnings(rule: Rule, vocabulary: Vocabulary) -> Iterator[PolicyProblem]:
     for name in sorted(rule.reads):
         if vocabulary.sensitive(name):
             yield _warning(rule, f"reads `{name}`, which carries text", "its value will stand in the record")
-    if why := _never(rule, vocabulary):
+    if why := _why_never(rule, vocabulary):
         yield _warning(rule, f"never fires: {why}")
-    elif rule.effect is Effect.DENY and not rule.tree.clauses and _is_for_all(rule):
+    elif (
+        rule.effect is Effect.DENY
+        and not rule.tree.clauses
+        and isinstance(rule.tree.principal, pst.ScopeAny)
+        and isinstance(rule.tree.resource, pst.ScopeAny)
+    ):
         yield _warning(rule, f"denies everything in {', '.join(p for p in Phase if p in rule.phases)}")
 
 
-def _is_for_all(rule: Rule) -> bool:
-    return isinstance(rule.tree.principal, pst.ScopeAny) and isinstance(rule.tree.resource, pst.ScopeAny)
-
-
-def _never(rule: Rule, vocabulary: Vocabulary) -> str | None:
-    """Return why a rule can never fire, None where it can for all that is known."""
+def _why_never(rule: Rule, vocabulary: Vocabulary) -> str | None:
+    """Return why a rule can never fire, None where nothing known prevents it."""
     if not rule.phases:
         return "its action is no phase"
     joined = conjuncts_of(rule.parsed.tree)
@@ -148,7 +155,8 @@ def _out_of_range(joined: tuple[pst.Expr, ...], vocabulary: Vocabulary) -> str |
 
 
 def _out_of_phase(rule: Rule, joined: tuple[pst.Expr, ...], vocabulary: Vocabulary) -> str | None:
-    """Return why a claim cannot be there in time; a claim of an earlier phase may still be there in a later one."""
+    """Return why a claim cannot be there in time."""
+    # A claim of an earlier phase is still there in a later one, so only claims that come too late are reported.
     last = max(map(_ORDER.index, rule.phases))
     for part in joined:
         plain = threshold_in(part) is not None or isinstance(part, pst.GetAttr)
@@ -157,17 +165,6 @@ def _out_of_phase(rule: Rule, joined: tuple[pst.Expr, ...], vocabulary: Vocabula
             if stated and min(stated) > last:
                 return f"`{name}` is stated in the {_ORDER[min(stated)]}, after the {_ORDER[last]}"
     return None
-
-
-def _set_problems(gate: PolicyGate) -> Iterator[PolicyProblem]:
-    permits = [rule for rule in gate.rules if rule.effect is Effect.ALLOW]
-    if gate.default == "deny" and not permits:
-        yield PolicyProblem(
-            ProblemKind.WARNING, "everything is denied", hint="add a permit, or set the default to allow"
-        )
-    if gate.default == "allow":
-        for rule in permits:
-            yield _warning(rule, "changes nothing: the default allows", "set the default to deny to make it matter")
 
 
 def _error(rule: Rule, what: str, hint: str | None = None) -> PolicyProblem:

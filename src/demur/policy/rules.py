@@ -1,12 +1,8 @@
-"""The rules of a policy set: what each does, what it reads, when it applies, under which name it is known.
-
-Laws: an unknown decision word is refused, with the nearest known one; a permit allows and a forbid does anything else;
-no two rules share an id; a rule without one is `policyN` by its position in the whole set.
-"""
+"""The rules of a policy set: their effects, the claims they read, the phases they apply in, and their ids."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
@@ -16,7 +12,7 @@ from demur.errors import PolicyError
 from demur.model.claim import Effect, FiredRule, Phase
 from demur.policy.engine import RuleEngine, parse_policies
 from demur.policy.language import translate
-from demur.policy.tree import claims_read, lowered
+from demur.policy.tree import claims_read, lowered, nodes_under
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -34,7 +30,7 @@ _ALL_PHASES = frozenset(Phase)
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One policy, ready to be asked; `key` is its name towards Cedar, `place` where it stands: `file:line`."""
+    """One policy, ready to be asked; `key` is its name in Cedar, `place` is `file:line`."""
 
     key: str
     id: str
@@ -46,7 +42,7 @@ class Rule:
     phases: frozenset[Phase]
     place: str
     sees: frozenset[str] = frozenset()
-    """Of `principal` and `resource` those that the rule looks at."""
+    """Those of `principal` and `resource` that the rule looks at."""
 
     @property
     def fired(self) -> FiredRule:
@@ -63,6 +59,7 @@ def rules_of(sources: Sequence[PolicySource]) -> tuple[Rule, ...]:
             f"no policy in {names}", hint="an empty set would decide nothing; write a rule or name a pack"
         )
     rules = tuple(_rule_of(policy, index) for index, policy in enumerate(parsed))
+    # Records and fixtures name rules by id alone, so no two may share one.
     seen: dict[str, Rule] = {DEFAULT_RULE: rules[0]}
     for rule in rules:
         if rule.id in seen:
@@ -80,6 +77,7 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
 def _rule_of(policy: ParsedPolicy, index: int) -> Rule:
     tree = lowered(policy)
     key = f"r{index}"
+    # Each rule is built alone first, so that an error of Cedar's has a place.
     try:
         RuleEngine({key: tree})
     except ValueError as exc:
@@ -99,16 +97,11 @@ def _rule_of(policy: ParsedPolicy, index: int) -> Rule:
     )
 
 
-def _refuse_mistyped(policy: ParsedPolicy) -> None:
-    """Raise where an annotation is a slip for one of ours: a rule that was to warn would deny."""
-    for name in policy.tree.annotations:
-        near = None if name in _ANNOTATIONS else nearest(name.lower(), _ANNOTATIONS)
-        if near:
-            raise policy.error(f"`@{name}` says nothing to the gate", near=name, hint=f"did you mean `@{near}`?")
-
-
 def _effect_of(policy: ParsedPolicy) -> Effect:
-    _refuse_mistyped(policy)
+    for name in policy.tree.annotations:
+        # A mistyped `@decision` would turn a rule that was to warn into one that denies.
+        if name not in _ANNOTATIONS and (near := nearest(name.lower(), _ANNOTATIONS)):
+            raise policy.error(f"`@{name}` says nothing to the gate", near=name, hint=f"did you mean `@{near}`?")
     forbids = policy.tree.effect == "forbid"
     word = policy.tree.annotations.get("decision", "deny" if forbids else "allow")
     if word not in _WORDS:
@@ -137,23 +130,12 @@ def _phases(tree: pst.Template) -> frozenset[Phase]:
 
 
 def _sees(tree: pst.Template) -> frozenset[str]:
-    """Return whether a rule looks at the principal and at the resource, in its scope or in what it asks.
-
-    An entity that is written out could be either, and stand under its labels.
-    """
+    """Return which of principal and resource a rule looks at, in its scope or in its conditions."""
+    both = frozenset({"principal", "resource"})
+    parts = tuple(nodes_under(tree.clauses))
+    # An entity that is written out could be either of them, or one of their labels.
+    if any(isinstance(part, pst.EntityLit) for part in parts):
+        return both
+    named = {part.name for part in parts if isinstance(part, pst.Var)}
     scoped = (("principal", tree.principal), ("resource", tree.resource))
-    named = {name for name, scope in scoped if not isinstance(scope, pst.ScopeAny)}
-    stack: list[object] = list(tree.clauses)
-    while stack:
-        part = stack.pop()
-        if isinstance(part, pst.EntityLit):
-            return frozenset(name for name, _ in scoped)
-        if isinstance(part, pst.Var):
-            named.add(part.name)
-        elif isinstance(part, tuple):
-            stack.extend(part)
-        elif isinstance(part, dict):
-            stack.extend(part.values())
-        elif is_dataclass(part):
-            stack.extend(getattr(part, each.name) for each in fields(part))
-    return frozenset(named & {"principal", "resource"})
+    return both & (named | {name for name, scope in scoped if not isinstance(scope, pst.ScopeAny)})

@@ -1,9 +1,7 @@
-"""What a rule reads, and what is put right in its tree before Cedar sees it.
+"""What a rule reads, and how its tree is corrected before Cedar sees it.
 
-Laws. Every number in a predicate that reads a claim is a decimal, within sets too, so `> 0.8`, `>= 1`, `[1].contains(…)` and
-`.greaterThan(decimal("0.8"))` all mean the same: no claim is ever a whole number to Cedar. A predicate is what stands between `&&`, `||`, `!` and `if`; one that reads an absent claim is false in a
-`forbid` and never helps a `permit`, under a negation either. Where that could not be kept (claims inside nested
-predicates, records, arithmetic, claims passed around whole) the rule is refused, with a hint.
+A predicate is what is between `&&`, `||`, `!` and `if`. One that reads an absent claim is false in a `forbid` and never helps a
+`permit`, not even under a negation; a rule for which that could not be kept is rejected, with a hint.
 """
 
 from __future__ import annotations
@@ -29,6 +27,7 @@ __all__ = [
     "empty_range",
     "extras_read",
     "lowered",
+    "nodes_under",
     "predicate_tree",
     "predicates_of",
     "threshold_in",
@@ -51,7 +50,7 @@ _COMPARISONS = (*_DECIMAL_OPS, *_DECIMAL_OPS.values(), *_EQUALITY, "in", "contai
 
 
 class _Sign(Enum):
-    """Whether a predicate that holds speaks for the rule, against it, or now one and now the other."""
+    """Whether a predicate that holds speaks for the rule, against it, or either way."""
 
     FOR = auto()
     AGAINST = auto()
@@ -64,18 +63,22 @@ class _Sign(Enum):
 
 def lowered(policy: ParsedPolicy) -> pst.Template:
     """Return a rule's tree with decimals compared as decimals and every claim guarded; raise where it cannot be."""
+    clauses = []
     for clause in policy.tree.clauses:
         _check_whole(policy, clause.expr)
         _check_nested(policy, clause.expr)
         _check_numbers(policy, clause.expr)
-    clauses = tuple(_clause(policy, clause) for clause in policy.tree.clauses)
-    return replace(policy.tree, clauses=clauses)
+        sign = _Sign.AGAINST if isinstance(clause, pst.Unless) else _Sign.FOR
+        # In a forbid an absent claim only makes its predicate false; in a permit it must not help, whatever the sign.
+        guarded = _guarded(policy, _compared(clause.expr), sign if policy.tree.effect == "permit" else None)
+        clauses.append(replace(clause, expr=guarded))
+    return replace(policy.tree, clauses=tuple(clauses))
 
 
 def claims_read(node: object) -> frozenset[str]:
-    """Return the flat names of the claims that stand anywhere under a node, in a `has` too."""
+    """Return the flat names of the claims anywhere under a node, also in a `has`."""
     names = set()
-    for part in _nodes_under(node):
+    for part in nodes_under(node):
         if isinstance(part, pst.GetAttr) and part.base == _CLAIMS:
             names.add(part.attr)
         elif isinstance(part, pst.HasAttr) and part.base == _CLAIMS:
@@ -85,7 +88,7 @@ def claims_read(node: object) -> frozenset[str]:
 
 def extras_read(node: object) -> frozenset[str]:
     """Return the attributes of the context beside the claims that a node reads."""
-    parts = (part for part in _nodes_under(node) if isinstance(part, pst.GetAttr) and part.base == pst.Var("context"))
+    parts = (part for part in nodes_under(node) if isinstance(part, pst.GetAttr) and part.base == pst.Var("context"))
     return frozenset(part.attr for part in parts) - {"claims", "invalid"}
 
 
@@ -116,19 +119,13 @@ def conjuncts_of(tree: pst.Template) -> tuple[pst.Expr, ...]:
 
 def values_read(node: object) -> tuple[str, ...]:
     """Return the claims whose value a node needs, in a fixed order."""
-    reads = (part for part in _nodes_under(node) if isinstance(part, pst.GetAttr) and part.base == _CLAIMS)
+    reads = (part for part in nodes_under(node) if isinstance(part, pst.GetAttr) and part.base == _CLAIMS)
     return tuple(sorted({part.attr for part in reads}))
 
 
-def _clause(policy: ParsedPolicy, clause: pst.Clause) -> pst.Clause:
-    permit = policy.tree.effect == "permit"
-    sign = _Sign.AGAINST if isinstance(clause, pst.Unless) else _Sign.FOR
-    guarded = _guarded(policy, _compared(clause.expr), sign if permit else None)
-    return replace(clause, expr=guarded)
-
-
-def _nodes_under(node: object) -> Iterator[object]:
-    """Yield a node and everything under it, without recursion."""
+def nodes_under(node: object) -> Iterator[object]:
+    """Yield a node and everything under it."""
+    # Without recursion: a long chain of `&&` is as deep as it is long.
     stack = [node]
     while stack:
         part = stack.pop()
@@ -142,9 +139,10 @@ def _nodes_under(node: object) -> Iterator[object]:
 
 
 def _check_whole(policy: ParsedPolicy, expr: pst.Expr) -> None:
-    """Refuse a context or a set of claims that is handed on whole: what it is read for could no longer be told."""
+    """Raise if the context or the claims are passed on whole."""
+    # What a rule reads could no longer be told, and everything here depends on that.
     spoken_for = 0
-    for part in _nodes_under(expr):
+    for part in nodes_under(expr):
         if isinstance(part, pst.GetAttr | pst.HasAttr) and part.base == pst.Var("context"):
             spoken_for += 1
         if isinstance(part, pst.GetAttr | pst.HasAttr) and isinstance(part.base, pst.GetAttr):
@@ -153,19 +151,20 @@ def _check_whole(policy: ParsedPolicy, expr: pst.Expr) -> None:
                 tail = part.attr if isinstance(part, pst.GetAttr) else part.attrs[0]
                 hint = f"a dotted claim is read with underscores: context.claims.{inner.attr}_{tail}"
                 raise policy.error(f"`{inner.attr}.{tail}` looks into a claim", near=inner.attr, hint=hint)
-    whole = sum(part == pst.Var("context") for part in _nodes_under(expr)) > spoken_for
-    claims = sum(part == _CLAIMS for part in _nodes_under(expr))
-    looked_into = sum(isinstance(p, pst.GetAttr | pst.HasAttr) and p.base == _CLAIMS for p in _nodes_under(expr))
+    whole = sum(part == pst.Var("context") for part in nodes_under(expr)) > spoken_for
+    claims = sum(part == _CLAIMS for part in nodes_under(expr))
+    looked_into = sum(isinstance(p, pst.GetAttr | pst.HasAttr) and p.base == _CLAIMS for p in nodes_under(expr))
     if whole or claims > looked_into:
         hint = "read claims one by one: context.claims.name"
         raise policy.error("the context is used whole", near="context", hint=hint)
 
 
 def _check_nested(policy: ParsedPolicy, expr: pst.Expr) -> None:
-    """Refuse arithmetic on scores, and predicates inside predicates that read claims."""
+    """Raise for arithmetic on scores, and for predicates inside predicates that read claims."""
     for leaf in _leaves(expr):
-        for part in _nodes_under(leaf):
-            if isinstance(part, pst.UnaryOp | pst.BinaryOp) and part.op in _ARITHMETIC and _is_scored(part):
+        for part in nodes_under(leaf):
+            computes = isinstance(part, pst.UnaryOp | pst.BinaryOp) and part.op in _ARITHMETIC
+            if computes and (values_read(part) or any(map(_is_decimal, nodes_under(part)))):
                 near = next(iter(values_read(part)), "decimal")
                 raise policy.error("a score cannot be calculated with", near=near, hint="compare it with a number")
             if isinstance(part, pst.UnaryOp) and part.op in _MAKERS and not isinstance(part.arg, pst.StringLit):
@@ -178,17 +177,17 @@ def _check_nested(policy: ParsedPolicy, expr: pst.Expr) -> None:
 
 
 def _check_numbers(policy: ParsedPolicy, expr: pst.Expr) -> None:
-    """Refuse what would leave a score beside a whole number, which Cedar finds unequal without a word."""
+    """Raise where a score would be compared with a whole number, which Cedar finds unequal without an error."""
     for leaf in _leaves(expr):
         names = values_read(leaf)
         if not names:
             continue
-        if any(isinstance(part, pst.Record) and values_read(part) for part in _nodes_under(leaf)):
+        if any(isinstance(part, pst.Record) and values_read(part) for part in nodes_under(leaf)):
             hint = f"compare it directly: context.claims.{names[0]}"
             raise policy.error("a claim inside a record", near=names[0], hint=hint)
-        if any(isinstance(part, pst.UnaryOp | pst.BinaryOp) and part.op in _ARITHMETIC for part in _nodes_under(leaf)):
+        if any(isinstance(part, pst.UnaryOp | pst.BinaryOp) and part.op in _ARITHMETIC for part in nodes_under(leaf)):
             raise policy.error("a score beside a calculation", near=names[0], hint="write the number out")
-        whole = any(isinstance(part, pst.LongLit) for part in _nodes_under(leaf))
+        whole = any(isinstance(part, pst.LongLit) for part in nodes_under(leaf))
         if whole and extras_read(leaf):
             hint = "write two predicates, one for each"
             raise policy.error(
@@ -196,8 +195,8 @@ def _check_numbers(policy: ParsedPolicy, expr: pst.Expr) -> None:
             )
 
 
-def _is_scored(node: object) -> bool:
-    return bool(values_read(node)) or any(isinstance(p, pst.UnaryOp) and p.op == "decimal" for p in _nodes_under(node))
+def _is_decimal(node: object) -> bool:
+    return isinstance(node, pst.UnaryOp) and node.op == "decimal"
 
 
 def _is_predicate(node: object) -> bool:
@@ -226,7 +225,7 @@ def _leaves(expr: pst.Expr) -> Iterator[pst.Expr]:
 
 
 def _mapped(expr: pst.Expr, change: Callable[[pst.Expr], pst.Expr]) -> pst.Expr:
-    """Return an expression with `change` applied to what stands between `&&`, `||`, `!` and `if`."""
+    """Return an expression with `change` applied to its predicates."""
     match expr:
         case pst.BinaryOp(op="and" | "or", left=left, right=right):
             return replace(expr, left=_mapped(left, change), right=_mapped(right, change))
@@ -242,6 +241,8 @@ def _compared(expr: pst.Expr) -> pst.Expr:
 
 
 def _compared_leaf(expr: pst.Expr) -> pst.Expr:
+    # No claim is ever a whole number to Cedar, so `> 0.8`, `>= 1`, `[1].contains(…)` and `.greaterThan(decimal("0.8"))` all
+    # compare decimals.
     if values_read(expr):
         expr = _in_decimals(expr)
     if not isinstance(expr, pst.BinaryOp) or not (_is_score(expr.left) or _is_score(expr.right)):
@@ -255,13 +256,11 @@ def _compared_leaf(expr: pst.Expr) -> pst.Expr:
 
 def _is_score(expr: pst.Expr) -> bool:
     """Return whether an operand may be a score: a claim, or a decimal literal."""
-    return (isinstance(expr, pst.GetAttr) and expr.base == _CLAIMS) or (
-        isinstance(expr, pst.UnaryOp) and expr.op == "decimal"
-    )
+    return (isinstance(expr, pst.GetAttr) and expr.base == _CLAIMS) or _is_decimal(expr)
 
 
 def _in_decimals(expr: pst.Expr) -> pst.Expr:
-    """Return an expression with its whole numbers as decimals, but for what is a predicate of its own within it."""
+    """Return an expression with its whole numbers as decimals, except in predicates of their own inside it."""
     match expr:
         case pst.LongLit(value=value):
             return pst.UnaryOp("decimal", pst.StringLit(f"{value}.0"))
@@ -277,7 +276,7 @@ def _in_decimals(expr: pst.Expr) -> pst.Expr:
 
 
 def _guarded(policy: ParsedPolicy, expr: pst.Expr, sign: _Sign | None) -> pst.Expr:
-    """Return an expression whose predicates ask first whether their claims are there; a sign stands for a permit."""
+    """Return an expression whose predicates first ask whether their claims are there; only a permit has a sign."""
     match expr:
         case pst.BinaryOp(op="and" | "or", left=left, right=right):
             return replace(expr, left=_guarded(policy, left, sign), right=_guarded(policy, right, sign))
@@ -295,7 +294,7 @@ def _guarded(policy: ParsedPolicy, expr: pst.Expr, sign: _Sign | None) -> pst.Ex
         hint = "write the condition with && and ||, so that an absent claim cannot permit"
         raise policy.error("a permit asks for a claim in an `if`", near=names[0], hint=hint)
     if sign is _Sign.AGAINST:
-        # `if` and not `!has ||`: only so does Cedar's validator see that the claim is there.
+        # `if` and not `!has ||`: only then does Cedar's validator see that the claim is there.
         return reduce(lambda rest, name: pst.IfThenElse(_has(name), rest, _TRUE), reversed(names), expr)
     return _present(expr)
 
@@ -310,7 +309,7 @@ def _has(name: str) -> pst.Expr:
     return pst.HasAttr(_CLAIMS, (name,))
 
 
-STEP: Final = Decimal("0.0001")
+STEP: Final = Decimal("0.0001")  # the smallest of a Cedar decimal, which has four digits after the point
 _SIGNS: Final = {
     "decimal_less_than": "<",
     "decimal_less_eq": "<=",
@@ -348,7 +347,7 @@ class Threshold:
 
 
 def threshold_in(leaf: pst.Expr) -> Threshold | None:
-    """Return the threshold that a predicate is, None where it compares something else."""
+    """Return the threshold of a predicate, None where it compares something else."""
     if not isinstance(leaf, pst.BinaryOp) or leaf.op not in _SIGNS:
         return None
     sign = _SIGNS[leaf.op]

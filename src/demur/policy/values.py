@@ -1,8 +1,6 @@
 """How a claim's value becomes a Cedar value, by its declared type.
 
-Laws: a score is rounded to four digits, half to even, the most that a Cedar decimal holds; an absent or null claim is
-absent, never zero; a value that its type does not allow (not a number, out of range, a text for a score) is an error
-with a reason and never a guess. Text that is not Unicode (half a surrogate pair) is such an error too.
+A value that its type does not allow is an error with a reason, never a guess; an absent or null claim is absent, never zero.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ CedarValue: TypeAlias = bool | int | str | list[str] | dict[str, dict[str, str]]
 _SCORE, _BOOLEAN = ClaimType.SCORE_NORMALIZED, ClaimType.BOOLEAN
 _CATEGORY, _CATEGORIES = ClaimType.CATEGORY, ClaimType.CATEGORY_LIST
 _STEP: Final = Decimal("0.0001")
-_PLACES: Final = 4
+_PLACES: Final = 4  # the most that a Cedar decimal holds
 _HALF_STEPS: Final = 20_000
 _NEAR: Final = 1e-9
 _FAR: Final = Decimal("922337203685477.5807")
@@ -76,7 +74,7 @@ def score_range(declared: ClaimType) -> tuple[Decimal, Decimal]:
 
 def cedar_value(value: object, declared: ClaimType) -> CedarValue:
     """Return a value as Cedar's JSON; raise `ValueError` with the reason where the declared type does not allow it."""
-    # What the commonest values become, sooner than by every rule.
+    # The commonest values take this short way: claims are converted for every decision.
     if type(value) is float:
         text = _rounded_text(value) if declared is _SCORE and 0.0 <= value <= 1.0 else None
         return _by_its_kind(value, declared) if text is None else {"__extn": {"fn": "decimal", "arg": text}}
@@ -90,11 +88,11 @@ def cedar_value(value: object, declared: ClaimType) -> CedarValue:
 
 
 def _by_its_kind(value: object, declared: ClaimType) -> CedarValue:
-    """Return the same by the rules of the kind."""
+    """Return a value by the rules of its kind, the commonest ones included."""
     match _KINDS[declared]:
         case CedarKind.BOOL:
             if not isinstance(value, bool):
-                raise ValueError(f"{_kind_of_thing(value)} is not true or false")  # noqa: TRY004 — one kind of error for every bad value
+                raise ValueError(f"{_kind_of_thing(value)} is not true or false")  # noqa: TRY004 — callers catch one kind of error for every bad value
             return value
         case CedarKind.TEXT:
             return _unicode_text(value)
@@ -143,11 +141,9 @@ def decimal_value(score: Decimal) -> dict[str, dict[str, str]]:
 
 
 def _rounded_text(score: float) -> str | None:
-    """Return a score from 0 to 1 as `decimal_value` writes it, an order of magnitude sooner; None where it cannot be sure.
-
-    A float and the shortest digits that stand for it (its `repr`) differ by far less than `_NEAR` half steps, so that away from
-    a half step both are rounded alike. Near one the digits decide, and stand for themselves where they are few enough.
-    """
+    """Return a score from 0 to 1 as `decimal_value` writes it, ten times faster; None where it cannot be sure."""
+    # A float and the shortest digits that represent it (its `repr`) differ by far less than `_NEAR` half steps, so away from
+    # a half step both round alike. Near one the digits decide, and are used as they are where they are few enough.
     if _NEAR < score * _HALF_STEPS % 1.0 < 1.0 - _NEAR:
         text = f"{score:.4f}".rstrip("0")
         return text + "0" if text[-1] == "." else text
@@ -161,13 +157,14 @@ def _quantised(value: object, *, binary: bool) -> Decimal:
     if not isinstance(value, int | float):
         raise ValueError(f"{_kind_of_thing(value)} is not a number")  # noqa: TRY004 — one kind of error for every bad value
     if isinstance(value, int) and abs(value) > _FAR:
-        # Before it is written out: an integer of many thousand digits cannot be.
+        # Before it is converted: an integer of many thousand digits cannot be.
         raise ValueError("a number too large")
     exact = Decimal(repr(float(value))) if isinstance(value, float) else Decimal(int(value))
     if not exact.is_finite():
         raise ValueError(f"{value} is not a finite number")
     if abs(exact) > _FAR:
         raise ValueError("a number too large")
+    # From the digits that the auditor wrote, not from the binary fraction behind them.
     return exact.quantize(_STEP, rounding=ROUND_HALF_EVEN)
 
 
@@ -182,7 +179,8 @@ def _unicode_text(value: object) -> str:
 
 
 def _kind_of_thing(value: object) -> str:
-    """Return what kind of thing stands there, never a text itself: it may be the user's."""
+    """Return what kind of thing a value is."""
+    # Never the value itself: it may be the user's text, and this goes into logs.
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, int | float):

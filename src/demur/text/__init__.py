@@ -1,5 +1,5 @@
-"""Text made comparable and read without its disguises: `normalise`, `unmask`.
+"""Text in a comparable form (`normalise`) and without its disguises (`unmask`).
 
-Laws: nothing here raises on any string, lone surrogates included; every result counts code points of the text that
-the user wrote; time and size are linear in it.
+Nothing here raises on any string, lone surrogates included; offsets count code points of the text that the user wrote; time
+and size are linear in it.
 """

@@ -1,10 +1,6 @@
 """The views of a whole column in one buffer, for scans that take many texts at once.
 
-ASCII texts, nearly all of most columns, are folded together: a table look-up for each byte, then arrays that drop what
-`view` drops. Others are viewed one by one.
-
-Laws: `text(i)` is `view(texts[i])`; rows are parted by NUL, which no view contains; the buffer starts with NUL and ends with
-enough of them that a look at a neighbour never leaves it.
+`text(i)` is `view(texts[i])`.
 """
 
 from __future__ import annotations
@@ -25,12 +21,12 @@ if TYPE_CHECKING:
 __all__ = ["ViewColumn", "view_column"]
 
 _SPACE, _STAR, _LINE, _HYPHEN = ord(" "), ord("*"), ord("\n"), ord("-")
-_MARGIN = b"\0\0\0\0"
+_MARGIN = b"\0\0\0\0"  # enough that a look at a neighbour never leaves the buffer
 
 
 @dataclass(frozen=True)
 class ViewColumn:
-    """Views side by side: row i stands in `buffer[starts[i]:ends[i]]`, as UTF-8."""
+    """Views side by side: row i is `buffer[starts[i]:ends[i]]`, as UTF-8; NUL, which no view contains, separates them."""
 
     buffer: bytes
     starts: NDArray[np.int64]
@@ -47,28 +43,29 @@ class ViewColumn:
 
 def view_column(texts: Sequence[str]) -> ViewColumn:
     """Return the views of all texts."""
+    # ASCII texts, nearly all of most columns, are folded together by a table look-up for each byte.
     plain = "\0".join([text if text.isascii() else "" for text in texts])
     folded = translate_ascii_lines(plain)
     if not texts or folded.count(b"\0") != len(texts) - 1:
-        # A control character has become NUL: these texts need more care than a table gives.
-        return _parted("\0".join([view(text) for text in texts]).encode())
-    dropped = _dropped(b"\0\0" + folded + _MARGIN)
+        # A control character has become NUL, so rows can no longer be told apart.
+        return _column_of("\0".join([view(text) for text in texts]).encode())
+    folded_rows = _drop_marks(b"\0\0" + folded + _MARGIN)
     if all(map(str.isascii, texts)):
-        return _parted(dropped)
-    rows = dropped.split(b"\0")
-    return _parted(
+        return _column_of(folded_rows)
+    rows = folded_rows.split(b"\0")
+    return _column_of(
         b"\0".join([row if text.isascii() else view(text).encode() for row, text in zip(rows, texts, strict=True)])
     )
 
 
-def _parted(joined: bytes) -> ViewColumn:
+def _column_of(joined: bytes) -> ViewColumn:
     buffer = b"\0" + joined + _MARGIN
     bounds = np.flatnonzero(np.frombuffer(buffer, dtype=np.uint8) == 0)[: -len(_MARGIN) + 1]
     return ViewColumn(buffer, bounds[:-1] + 1, bounds[1:])
 
 
-def _dropped(padded: bytes) -> bytes:
-    """Return the rows without doubled spaces and asterisks; a bullet among these is a hyphen."""
+def _drop_marks(padded: bytes) -> bytes:
+    """Return the rows without doubled spaces and asterisks; an asterisk that is a bullet becomes a hyphen."""
     chars = np.frombuffer(padded, dtype=np.uint8)
     space = chars == _SPACE
     double = space[1:] & space[:-1]

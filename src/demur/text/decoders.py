@@ -1,7 +1,6 @@
-"""Which stretches of a text are letters in code: base64, hexadecimal, percent signs, entities, escapes?
+"""Which parts of a text are encoded letters: base64, hexadecimal, percent signs, entities, escapes, rot13, reversed text.
 
-Laws: a run is decoded only to printable UTF-8; an escape is offered only if some escape hides a letter or a digit, since
-`%20` and `&#8217;` are how honest tools write; nothing decodes to more characters than its code has.
+Nothing decodes to more characters than its code has.
 """
 
 from __future__ import annotations
@@ -64,13 +63,14 @@ def _decoded(code: str) -> str | None:
         return None
     try:
         raw = binascii.a2b_base64(body + "=" * (-len(body) % _GROUP))
-    except binascii.Error:  # pragma: no cover - the pattern admits nothing that base64 refuses
+    except binascii.Error:  # pragma: no cover - the pattern admits nothing that base64 rejects
         return None
     return _readable(raw)
 
 
 def _readable(raw: bytes) -> str | None:
     """Return the bytes as text, if they look like one."""
+    # Only printable UTF-8: a random identifier also is base64, but of noise.
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError:
@@ -93,6 +93,7 @@ def escape_edits(text: str) -> list[Edit]:
         code = int(digits, 10 if escape.lastgroup == "entity" else 16)
         if code <= 0x10FFFF:  # noqa: PLR2004 - the last code point
             edits.append((start, end, chr(code)))
+    # `%20` and `&#8217;` are how honest tools write: only a hidden letter or digit is suspicious.
     return edits if any(new.isalnum() for _, _, new in edits) else []
 
 
@@ -101,6 +102,7 @@ def _percent(run: str, start: int) -> list[Edit]:
         hidden = bytes.fromhex(run.replace("%", "")).decode("utf-8")
     except UnicodeDecodeError:
         return []
+    # One edit per character keeps offsets exact where every escape is one character.
     if len(hidden) * 3 == len(run):
         return [(start + 3 * at, start + 3 * at + 3, char) for at, char in enumerate(hidden)]
     return [(start, start + len(run), hidden)]
@@ -116,7 +118,7 @@ _WORD = re.compile(r"(?<![a-z0-9+/=_])[a-z]{3,20}+(?![a-z0-9+/=_])")
 def scrambles(text: str, folded: bytes) -> Iterator[tuple[str, list[Edit]]]:
     """Yield `rot13`, `reversed` or both with their edits, if the text (and its lower-case ASCII) seems to be that."""
     if len(folded) > _SHORT_TEXT:
-        # Spelt out, since this is what a long honest text costs.
+        # Substring tests in place of a search for words, since this is what every long honest text costs.
         turned = b"gur " in folded or b"lbh" in folded or b"ubj " in folded or b" gb " in folded
         backwards = b"eht " in folded or b"noit" in folded or b" ot " in folded or b"uoy" in folded
     else:
@@ -151,7 +153,7 @@ def _hidden_words() -> frozenset[bytes]:
 
 
 def _is_scrambled(folded: bytes, unscramble: Callable[[str], str]) -> bool:
-    """Return whether some stretch holds `_ENOUGH` more hidden words than plain ones."""
+    """Return whether some part has `_ENOUGH` more hidden words than plain ones."""
     weigh = _evidence(unscramble).get
     best = 0
     for word in _WORD.findall(folded.decode("ascii")):
@@ -161,13 +163,13 @@ def _is_scrambled(folded: bytes, unscramble: Callable[[str], str]) -> bool:
     return False
 
 
-_MOST_LETTERS = 16
+_MAX_LETTERS = 16
 _COMMON, _KNOWN, _STRANGE = 8, 10, 20  # what a word of each kind costs; of strange letters, each
 
 
 @cache
 def known_words() -> frozenset[str]:
-    """Return all words that a phrase of the detector may hold, and the commonest of English."""
+    """Return all words that occur in phrases of the detector, and the commonest of English."""
     return frozenset(_shipped_words("vocabulary.json")) | frozenset(_shipped_words("words.json"))
 
 
@@ -183,7 +185,16 @@ def _shipped_words(name: str) -> list[str]:
 
 def starts_of_words(letters: str, *, strange_share: float = 0.5) -> frozenset[int]:
     """Return where words begin in a run of lower-case letters, by the cheapest division; none where it makes no sense."""
-    best = _best_steps(letters)
+    costs = _costs()
+    # For every position, the cost of what is before it and the length of the last word, -1 for a strange letter.
+    best = [(0, 0)]
+    for end in range(1, len(letters) + 1):
+        found = (best[end - 1][0] + _STRANGE, -1)
+        for start in range(max(0, end - _MAX_LETTERS), end):
+            cost = costs.get(letters[start:end])
+            if cost is not None:
+                found = min(found, (best[start][0] + cost, end - start))
+        best.append(found)
     starts, strange, at = set(), 0, len(letters)
     while at:
         length = best[at][1]
@@ -192,17 +203,3 @@ def starts_of_words(letters: str, *, strange_share: float = 0.5) -> frozenset[in
         if not (length < 0 and at and best[at][1] < 0):
             starts.add(at)
     return frozenset(starts) if strange <= strange_share * len(letters) else frozenset()
-
-
-def _best_steps(letters: str) -> list[tuple[int, int]]:
-    """Return for every position the cost of what is before it and the length of the last word, -1 for a strange letter."""
-    costs = _costs()
-    best = [(0, 0)]
-    for end in range(1, len(letters) + 1):
-        found = (best[end - 1][0] + _STRANGE, -1)
-        for start in range(max(0, end - _MOST_LETTERS), end):
-            cost = costs.get(letters[start:end])
-            if cost is not None:
-                found = min(found, (best[start][0] + cost, end - start))
-        best.append(found)
-    return best

@@ -1,8 +1,6 @@
-"""Which of the twelve languages is this text in? A guess by script and by the commonest small words, without a model.
+"""A guess at which of the twelve languages a text is in, by script and by common short words, without a model.
 
-Laws: a text of a script that one of them alone uses is named after a few letters; among those of Latin letters the one with the most
-small words wins, and only with twice as many as the next; what is too short, mixed or none of the twelve is None, never a
-guess at random.
+A text that is too short, mixed or in another language is None, never a random guess.
 """
 
 from __future__ import annotations
@@ -13,9 +11,9 @@ import struct
 __all__ = ["language_of"]
 
 _READ_CHARS = 2000
-_LEAST_LETTERS = 2
-_LEAST_WORDS = 2
-# In the order asked: Japanese is written with Chinese characters too, Chinese never with kana.
+_MIN_LETTERS = 2
+_MIN_WORDS = 2
+# Tried in this order: Japanese is written with Chinese characters too, Chinese never with kana.
 _SCRIPTS = {
     "ko": re.compile("[\uac00-\ud7af\u1100-\u11ff]"),
     "ja": re.compile("[\u3040-\u30ff]"),
@@ -48,21 +46,16 @@ _ONE_MORE = {
 def language_of(text: str) -> str | None:
     """Return the language's two letters, None where it cannot be told."""
     start = text[:_READ_CHARS]
-    return (None if start.isascii() else _by_script(start)) or _by_small_words(start)
-
-
-def _by_script(start: str) -> str | None:
-    letters = sum(map(str.isalpha, start))
-    for language, script in _SCRIPTS.items():
-        found = len(script.findall(start))
-        if found >= _LEAST_LETTERS and found * 3 >= letters:
-            return language
-    return None
-
-
-def _by_small_words(start: str) -> str | None:
+    if not start.isascii():
+        letters = sum(map(str.isalpha, start))
+        for language, script in _SCRIPTS.items():
+            found = len(script.findall(start))
+            # A few letters are enough, since only one of the twelve uses the script, but not a name in a foreign text.
+            if found >= _MIN_LETTERS and found * 3 >= letters:
+                return language
     words = start.encode().translate(_LETTERS).decode().split() if start.isascii() else _WORD.findall(start.casefold())
     counted = sum(filter(None, map(_ONE_MORE.get, words)))
     counts = _COUNTS.unpack(counted.to_bytes(_COUNTS.size, "little"))
     *_, next_most, most = sorted(counts)
-    return _LATIN[counts.index(most)] if most >= _LEAST_WORDS and most >= 2 * next_most else None
+    # Languages of Latin script share short words, so the winner needs twice as many as the next.
+    return _LATIN[counts.index(most)] if most >= _MIN_WORDS and most >= 2 * next_most else None

@@ -1,16 +1,8 @@
-"""Which characters does a text mean, whatever way it was typed?
+"""The characters that a text means, whatever way it was typed: NFKC, case, quotation marks, dashes, white space, look-alikes.
 
-Folded: NFKC and case; single and double quotation marks of all kinds (corner brackets and guillemets too) to `'` and `"`;
-dashes to `-`; small capitals and enclosed letters to letters; every run of white space to one space, at both ends of the
-text as well (an edge is never stripped, so that pieces of a stream can be joined). Removed: zero-width and bidirectional
-controls, variation selectors, soft hyphens, control characters, and combining marks of no particular script that do not
-compose with their letter; a stack of more than `STACK` marks loses all of these, and all but `STACK` of the others. In a
-word of mixed script, look-alike letters become Latin, unless the word has a Cyrillic, Greek… letter that is none: so real
-Cyrillic and Greek stay. A lone surrogate becomes U+FFFD: what comes out can always be encoded.
-
-Laws: `fold(t) == normalise(t).text`; folding twice changes nothing; at most `GROWTH` characters come out for one; time is
-linear. Offsets: normalising `original[span(i, j)]` gives `text[i:j]` for every i and j that do not cut the replacement of one
-original stretch, save that a look-alike may need the rest of its word to be seen as one.
+`fold(t) == normalise(t).text`, folding twice changes nothing, and time is linear. Normalising `original[span(i, j)]` gives
+`text[i:j]` for every i and j that do not cut the replacement of one original span, except that a look-alike may need the
+rest of its word to be recognised as one.
 """
 
 from __future__ import annotations
@@ -67,7 +59,7 @@ _FROM_LATIN = rf"[^\W{_SCRIPTS}](?:(?=[{_SCRIPTS}])|(?<=[{_SCRIPTS}].))"
 
 
 def normalise(text: str, *, lines: bool = False) -> NormalText:
-    """Return the folded text with the way back to the original; with `lines`, line feeds stay what they are."""
+    """Return the folded text with offsets in the original; with `lines`, line feeds stay what they are."""
     common = text if text.isascii() else _with_common(text)
     plain = _plain_ascii(common, _ASCII_LINES if lines else _ASCII)
     if plain is None:
@@ -93,6 +85,7 @@ def fold(text: str, *, lines: bool = False) -> str:
     plain = _plain_ascii(common, _ASCII_LINES if lines else _ASCII)
     if plain is None:
         return _careful(common, lines=lines).text
+    # One space stays at both ends of the text as well, so that pieces of a stream can be joined.
     while "  " in plain:
         plain = plain.replace("  ", " ")
     return plain
@@ -114,6 +107,7 @@ def _plain_ascii(text: str, table: bytes) -> str | None:
     """Return the text in lower case with white space as spaces, or None where that is not all there is to do."""
     if not text.isascii():
         return None
+    # Control characters become NUL and are removed on the careful path, which keeps offsets.
     folded = text.encode("ascii").translate(table)
     return None if b"\0" in folded else folded.decode("ascii")
 
@@ -126,15 +120,11 @@ def _careful(text: str, *, lines: bool) -> Rewritten:
     text = text.replace("\n", " ")
     template = _IRREGULAR_OR_SPACES if "  " in text else _IRREGULAR
     done = rewrite(text, _edits(text, pattern(template)))
-    return Rewritten(_without_confusables(_case_folded(done.text)), done.starts, done.ends)
-
-
-def _case_folded(text: str) -> str:
-    folded = text.casefold()
-    if len(folded) == len(text):
-        return folded
-    # A few composed letters (U+01F0) fold to two characters that NFKC joins again: they are folded already.
-    return "".join([char if len(char.casefold()) > 1 else char.casefold() for char in text])
+    folded = done.text.casefold()
+    if len(folded) != len(done.text):
+        # A few composed letters (U+01F0) fold to two characters that NFKC joins again: they are folded already.
+        folded = "".join([char if len(char.casefold()) > 1 else char.casefold() for char in done.text])
+    return Rewritten(_without_confusables(folded), done.starts, done.ends)
 
 
 def _edits(text: str, irregular: re.Pattern[str]) -> list[Edit]:
@@ -167,6 +157,7 @@ def _edits(text: str, irregular: re.Pattern[str]) -> list[Edit]:
 
 def _settle(cluster: str) -> tuple[bool, str]:
     """Return whether the cluster leans on the character before it, and what it folds to."""
+    # What NFKC makes may be replaced once more; folding twice must change nothing.
     folded = _settle_once(cluster)
     for _ in range(_SETTLE_ROUNDS):
         again = _settle_once(folded)
@@ -184,6 +175,7 @@ def _settle_once(cluster: str) -> str:
     # A stack is capped before NFKC, whose canonical ordering is an insertion sort, and after it, since marks decompose.
     known = _capped(cluster.translate(replacements()))
     folded = normalize("NFKC", normalize("NFKC", known).casefold())
+    # Marks of no script that did not compose with their letter are decoration ("Zalgo" text).
     folded = _capped(pattern("[<generic>]+").sub("", folded).translate(replacements()))
     return _SPACES.sub(" ", folded)
 
@@ -211,6 +203,7 @@ def _latinised(found: re.Match[str]) -> str:
     if word.isascii() or not pattern(_LATIN).search(word):
         return word
     known = confusables()
+    # A foreign letter that looks like no Latin one shows that the word really is Cyrillic, Greek…
     if any(letter not in known for letter in pattern(_FOREIGN).findall(word)):
         return word
     return "".join([known.get(letter, letter) for letter in word])
@@ -248,6 +241,7 @@ def confusables() -> dict[str, str]:
 @cache
 def replacements() -> dict[int, str | None]:
     """Return the table for `str.translate`: quotes, dashes, small capitals; white space; what vanishes; surrogates."""
+    # A lone surrogate becomes U+FFFD, so that the result can always be encoded.
     found: dict[int, str | None] = dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
     found |= dict.fromkeys(_codes("space"), " ") | dict.fromkeys(_codes("ignorable"), None)
     return found | {ord(char): new for new, chars in _data("replacements.json").items() for char in chars}

@@ -1,10 +1,7 @@
-"""Which original characters stand behind each character of a rewritten text?
+"""Which original characters are behind each character of a rewritten text.
 
-An `Edit` replaces one stretch of a text; `rewrite` makes all edits of a text at once and keeps the way back. The map is
-the edits themselves, not a number for each character: between two edits an offset is a shift, inside one it is the
-whole stretch. So a map costs as much as there are edits, and a look-up is one bisection.
-
-Laws: edits are sorted and do not overlap; both maps are monotone; edits of one character to one need no map.
+The map is the edits themselves, not a number for each character: between two edits an offset is a shift, inside one it is
+the whole span. So a map costs as much as there are edits, and a look-up is one bisection.
 """
 
 from __future__ import annotations
@@ -18,13 +15,13 @@ from demur.model.text import NormalText
 
 __all__ = ["Edit", "Offsets", "Rewritten", "Through", "compose", "rewrite"]
 
-Edit = tuple[int, int, str]  # the start and end of a stretch, and what stands there instead
+Edit = tuple[int, int, str]  # start and end of a span, and its replacement; edits are sorted and do not overlap
 
-_NOTHING: Edit = (0, 0, "")
+_NOTHING: Edit = (0, 0, "")  # first of all edits, so that every index has one at or before it
 
 
 class _Indexed(Sequence[int]):
-    """A read-only sequence that is told only how to find one offset."""
+    """A read-only sequence whose subclasses only say how to find one offset."""
 
     __slots__ = ()
 
@@ -49,10 +46,7 @@ class _Indexed(Sequence[int]):
 
 @dataclass(frozen=True, slots=True)
 class Offsets(_Indexed):
-    """Original starts, or ends, by index of the new text: `at[k]` is where the replacement of `edits[k]` begins in it.
-
-    The first edit is the empty one at 0, so that every index has an edit at or before it.
-    """
+    """Original starts, or ends, by index of the new text: `at[k]` is where the replacement of `edits[k]` begins in it."""
 
     length: int
     at: tuple[int, ...]
@@ -87,7 +81,7 @@ class Through(_Indexed):
 
 
 class Rewritten(NamedTuple):
-    """A text after its edits; both maps are None where every character stands where it stood."""
+    """A text after its edits; both maps are None where no character has moved."""
 
     text: str
     starts: Offsets | None
@@ -106,6 +100,7 @@ def rewrite(text: str, edits: Sequence[Edit]) -> Rewritten:
         size += start - done
         at.append(size)
         size += len(new)
+        # Edits of one character to one need no map, which is nearly every text that needs edits at all.
         moved = moved or len(new) != 1 or end - start != 1
         done = end
     parts.append(text[done:])

@@ -1,11 +1,7 @@
-"""How else may a disguised text be read?
+"""How else a disguised text may be read.
 
-A reading is the whole text with one disguise, or several in turn, taken off, normalised, and mapped back to what the user
-wrote. It is no verdict: it costs one more scan, so ordinary text must yield none, and soon. One pass that turns the
-text into classes of characters rules out most disguises before any pattern is tried.
-
-Laws: `Reading.normal.original` is the text that was given; no two readings have the same text, and none has that of the
-plain text; count, depth, length and total work stay within `Limits`; beyond `Limits.length` the text is not looked at.
+A reading is the whole text without one disguise, or several in turn, normalised and mapped back to what the user wrote. It
+is not a verdict: it costs one more scan, so ordinary text must yield none.
 """
 
 from __future__ import annotations
@@ -43,7 +39,7 @@ _DEFAULT = Limits()
 
 
 def unmask(text: str, *, limits: Limits = _DEFAULT) -> tuple[Reading, ...]:
-    """Return the readings of the text, the least undressed first; none where nothing looks disguised."""
+    """Return the readings of the text, those without the fewest disguises first; none where nothing looks disguised."""
     seen = text if len(text) <= limits.length else text[: limits.length]
     layers = [("", NormalText(text, seen))]
     if not seen.isascii() and (clear := normalise(seen)).text != seen.casefold():
@@ -54,24 +50,22 @@ def unmask(text: str, *, limits: Limits = _DEFAULT) -> tuple[Reading, ...]:
     for _ in range(limits.depth):
         below: list[tuple[str, NormalText]] = []
         for method, layer in layers:
-            for step, deeper in _undressed(layer):
+            for step, edits in disguises(layer.text):
+                done = rewrite(layer.text, edits)
+                deeper = compose(layer, NormalText(layer.text, done.text, done.starts, done.ends))
                 plain = plain or fold(seen)
                 work += len(deeper.text)
+                # Disguises can be nested and repeated at will, so the total work is bounded, not only the depth.
                 if len(found) >= limits.readings or work > limits.work:
                     return tuple(found.values())
                 name = f"{method}+{step}" if method else step
                 normal = compose(deeper, normalise(deeper.text))
+                # Another way to the same text, or back to the plain one, would only be scanned again.
                 if normal.text != plain and normal.text not in found:
                     found[normal.text] = Reading(name, normal)
                     below.append((name, deeper))
         layers = below
     return tuple(found.values())
-
-
-def _undressed(layer: NormalText) -> Iterator[tuple[str, NormalText]]:
-    for method, edits in disguises(layer.text):
-        done = rewrite(layer.text, edits)
-        yield method, compose(layer, NormalText(layer.text, done.text, done.starts, done.ends))
 
 
 _SYMBOLS = b"@$!|"
@@ -81,7 +75,7 @@ _FEW_LETTERS = 3
 _FEW_WORDS = 3
 
 
-def _classes() -> tuple[bytes, bytes]:
+def _class_tables() -> tuple[bytes, bytes]:
     """Return two tables: letters `a`, digits and symbols `0`, separators blank, and characters of a code `x`."""
     kinds, code = bytearray(b"." * 256), bytearray(b"." * 256)
     for byte in range(128):
@@ -97,7 +91,7 @@ def _classes() -> tuple[bytes, bytes]:
     return bytes(kinds), bytes(code)
 
 
-_KINDS, _CODE = _classes()
+_KINDS, _CODE = _class_tables()
 
 _LEET = dict(zip("01345789@$!|", "oieastbgasil", strict=True))
 _PLAIN_LETTERS = str.maketrans(_LEET)
@@ -111,7 +105,8 @@ _SOLID = re.compile(r"(?<![\w+/=.@-])[A-Za-z]{16,80}+(?![\w+/=@]|[.-]\w)")
 
 
 def disguises(text: str) -> Iterator[tuple[str, list[Edit]]]:
-    """Yield each disguise that the text seems to wear, with the edits that take it off."""
+    """Yield each disguise that the text seems to have, with the edits that remove it."""
+    # One pass that turns the text into classes of characters rules out most disguises before any pattern is tried.
     raw = text.encode("ascii", "replace")
     kinds = raw.translate(_KINDS)
     if b"0" in kinds and b"a0" in kinds and b"0a" in kinds:
@@ -140,6 +135,7 @@ def _leet(text: str) -> Iterator[tuple[str, list[Edit]]]:
     tokens = [token for token in _LEET_TOKEN.finditer(text) if not token[0].isalpha()]
     if not any(_LEET_INSIDE.search(token[0]) for token in tokens):
         return
+    # "1" stands for either letter: both readings are offered if there is one.
     for one in "il":
         letters = str.maketrans(_LEET | {"1": one})
         edits = [

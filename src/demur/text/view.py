@@ -1,12 +1,7 @@
-"""What does a detector look at? The folded text in which punctuation of every script is plain, and lines are kept.
+"""The view: the text that detectors scan, folded, with plain punctuation for every script, and with its lines kept.
 
-A view is the fold with four further rules. A line feed stays a line feed. Sentence ends of other scripts become `?` or
-`!`, which end a sentence without a space behind them; their commas a comma, bullets a hyphen. Markdown's asterisks are gone, a bullet among them is a hyphen. Every other
-character that is not ASCII and neither letter, digit nor mark (emoji, arrows, box drawing) becomes a space. So the
-edge of a word can be read off the ASCII characters alone.
-
-Laws: `view(t) == view_of(t).text`; every non-ASCII character of a view is a letter, a digit or a mark; offsets map back as
-those of `normalise` do.
+`view(t) == view_of(t).text`; every non-ASCII character of a view is a letter, a digit or a mark, so the edge of a word can be
+read off the ASCII characters alone; offsets map back as those of `normalise` do.
 """
 
 from __future__ import annotations
@@ -23,17 +18,19 @@ __all__ = ["view", "view_of"]
 
 _STARS = re.compile(r"\*+")
 _SYMBOL = re.compile(r"[^\x00-\x7f\w]")
+# Ends of sentences in other scripts become `!` or `?`, which end one without a space after them.
 _PLAIN = {"。": "!", "।": "!", "॥": "!", "۔": "!", "؟": "?", "¿": "?", "¡": "!", "、": ",", "،": ",", "؛": ";"}
 _PLAIN |= dict.fromkeys("•·‣▪●○◦■□▶➤‧・✓✔➢", "-")
 
 
 def view_of(text: str) -> NormalText:
-    """Return the view with the way back to the original."""
+    """Return the view with offsets in the original."""
     folded = normalise(text, lines=True)
     plain = folded.text if folded.text.isascii() else _SYMBOL.sub(_plain, folded.text)
     folded = NormalText(text, plain, folded.starts, folded.ends)
     if "*" not in plain:
         return folded
+    # Markdown's emphasis splits phrases ("I **cannot** help"), a bullet starts an item.
     bulleted = _bulleted(plain)
     bare = rewrite(bulleted, [(found.start(), found.end(), "") for found in _STARS.finditer(bulleted)])
     return compose(folded, NormalText(plain, bare.text, bare.starts, bare.ends))
@@ -59,5 +56,6 @@ def _plain(found: re.Match[str]) -> str:
 
 @lru_cache(maxsize=4096)
 def _plain_char(char: str) -> str:
-    """Return what stands for a character that `re` calls no word character: a mark is one all the same."""
+    """Return the replacement of a non-ASCII character outside words."""
+    # `\w` leaves out combining marks, which belong to words; emoji, arrows and box drawing become spaces.
     return _PLAIN.get(char) or (char if unicodedata.category(char)[0] == "M" else " ")

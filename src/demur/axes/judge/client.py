@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 __all__ = ["JudgeClient", "JudgeEndpoint", "JudgeKind", "judge_from_environment"]
 
-_MOST_BYTES = 1024 * 1024
+_MAX_BYTES = 1024 * 1024
 _HTTP_OK, _HTTP_REDIRECT = 200, 300
 # Trying again may help with these; 529 is Anthropic's "overloaded".
 _AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 _HOPELESS = frozenset({401, 403, 404})
 _MILLION = 1_000_000
-_MOST_TOKENS = 1_000_000_000
+_MAX_TOKENS = 1_000_000_000
 _TIMED_OUT_CALLS = 2  # a judge that timed out twice will do so again
 
 
@@ -211,8 +211,8 @@ class JudgeClient:
                 latest = self._clock() + self._endpoint.timeout_s
                 async for piece in response.body:
                     body += piece
-                    if len(body) > _MOST_BYTES:
-                        return _Got(why=f"its answer is longer than {_MOST_BYTES} bytes")
+                    if len(body) > _MAX_BYTES:
+                        return _Got(why=f"its answer is longer than {_MAX_BYTES} bytes")
                     # The read timeout starts anew with every piece: bytes that trickle in would never reach it.
                     if self._clock() > latest:
                         return _Got(why="no answer (timed out)", again=True, timed_out=True)
@@ -307,7 +307,7 @@ def _judge_request(endpoint: JudgeEndpoint, ask: JudgeAsk) -> UpstreamRequest:
 
 
 def _token_counts(*said: object) -> tuple[int, int]:
-    before, after = (int(one) if isinstance(one, int | float) and 0 <= one < _MOST_TOKENS else 0 for one in said)
+    before, after = (int(one) if isinstance(one, int | float) and 0 <= one < _MAX_TOKENS else 0 for one in said)
     return before, after
 
 

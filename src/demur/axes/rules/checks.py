@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RuleFinding", "RuleOutcome", "RuleSight", "check_rule", "check_sights", "sights_of"]
 
-_MOST_QUOTED_CHARS = 120
+_MAX_QUOTED_CHARS = 120
 
 
 class RuleOutcome(StrEnum):
@@ -216,13 +216,13 @@ def _values_found(pattern: re.Pattern[str], text: str) -> tuple[str, ...]:
 
 def _short_value(value: str) -> str:
     """Return a value, and of a long one its beginning and its hash: two that differ stay apart."""
-    if len(value) <= _MOST_QUOTED_CHARS:
+    if len(value) <= _MAX_QUOTED_CHARS:
         return value
-    return f"{value[:_MOST_QUOTED_CHARS]}… {sha256(value.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}"
+    return f"{value[:_MAX_QUOTED_CHARS]}… {sha256(value.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}"
 
 
 def _quoted_part(text: str) -> str:
-    return text if len(text) <= _MOST_QUOTED_CHARS else f"{text[:_MOST_QUOTED_CHARS]}…"
+    return text if len(text) <= _MAX_QUOTED_CHARS else f"{text[:_MAX_QUOTED_CHARS]}…"
 
 
 # The texts of a rule are the same for every exchange.

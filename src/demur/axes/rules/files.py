@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 __all__ = ["parse_rules", "read_rules"]
 
 _HINT = "see docs/axes.md for the kinds of rules"
-_MOST_WITHIN = 100
+_MAX_WITHIN = 100
 
 
 class _When(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -184,8 +184,8 @@ def _ordered(kind: str, given: Any) -> RuleCheck:  # noqa: ANN401 - typed by its
             return ToolCallsOrder(globally(Not(called)), f"calls {' or '.join(f'`{tool}`' for tool in tools)}")
         case "must_followup":
             within = None if given.within is None else _positive(given.within)
-            if within is not None and within > _MOST_WITHIN:
-                raise ShapeError(f"`within` is {within}", hint=f"at most {_MOST_WITHIN}, or leave it out for any later")
+            if within is not None and within > _MAX_WITHIN:
+                raise ShapeError(f"`within` is {within}", hint=f"at most {_MAX_WITHIN}, or leave it out for any later")
             formula = followed_up(_atom(given.after), _atom(given.expect), within)
             return StepFormula(formula, f"`{_said_atom(given.after)}` is not followed by `{_said_atom(given.expect)}`")
         case _:

@@ -275,10 +275,10 @@ _BEFORE: Mapping[str, Callable[[Formula], Formula]] = {
     "G": globally,
 }
 _BETWEEN: Mapping[str, Callable[[Formula, Formula], Formula]] = {"U": Until, "W": weak_until, "R": release}
-_MOST_NESTED = 100
-_MOST_CHARS = 50_000
-_MOST_QUOTED = 120
-_MOST_PARTS = 5_000
+_MAX_NESTED = 100
+_MAX_CHARS = 50_000
+_MAX_QUOTED = 120
+_MAX_PARTS = 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,14 +290,14 @@ class _Token:
 
 def parse_formula(text: str) -> Formula:
     """Return the formula in a text; raise `UsageError` with the place of what is wrong."""
-    if len(text) > _MOST_CHARS:
-        raise UsageError(f"a formula of {len(text):,} characters", hint=f"at most {_MOST_CHARS:,}: make several rules")
+    if len(text) > _MAX_CHARS:
+        raise UsageError(f"a formula of {len(text):,} characters", hint=f"at most {_MAX_CHARS:,}: make several rules")
     reader = _Formulas(text)
     formula = reader.implication(0)
     reader.end()
     # `W` says its first part twice, so that nesting it doubles what there is to value.
-    if formula_size(formula) > _MOST_PARTS:
-        raise UsageError(f"a formula of more than {_MOST_PARTS:,} parts", hint="make several rules, or nest W less")
+    if formula_size(formula) > _MAX_PARTS:
+        raise UsageError(f"a formula of more than {_MAX_PARTS:,} parts", hint="make several rules, or nest W less")
     return formula
 
 
@@ -319,7 +319,7 @@ def _tokens(text: str) -> list[_Token]:
 
 def _wrong(text: str, at: int, hint: str) -> UsageError:
     said = text.strip()
-    shown = said if len(said) <= _MOST_QUOTED else f"{said[:_MOST_QUOTED]}…"
+    shown = said if len(said) <= _MAX_QUOTED else f"{said[:_MAX_QUOTED]}…"
     return UsageError(f"`{shown}` is no temporal formula, from character {at + 1} on", hint=hint)
 
 
@@ -335,8 +335,8 @@ class _Formulas:
             raise _wrong(self._text, self._left[-1].at, "the formula ends before this")
 
     def implication(self, depth: int) -> Formula:
-        if depth > _MOST_NESTED:
-            raise _wrong(self._text, 0, f"nest no deeper than {_MOST_NESTED}")
+        if depth > _MAX_NESTED:
+            raise _wrong(self._text, 0, f"nest no deeper than {_MAX_NESTED}")
         left = self._joined("|", lambda: self._joined("&", lambda: self._temporal(depth), And), Or)
         return implies(left, self.implication(depth + 1)) if self._take("->") else left
 
@@ -354,8 +354,8 @@ class _Formulas:
         return left
 
     def _unary(self, depth: int) -> Formula:
-        if depth > _MOST_NESTED:
-            raise _wrong(self._text, 0, f"nest no deeper than {_MOST_NESTED}")
+        if depth > _MAX_NESTED:
+            raise _wrong(self._text, 0, f"nest no deeper than {_MAX_NESTED}")
         for sign, wrap in _BEFORE.items():
             if self._take(sign):
                 return wrap(self._unary(depth + 1))

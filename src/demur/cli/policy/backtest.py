@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EPILOG", "backtest_arguments", "run_backtest"]
 
-_MOST_NAMED = 5
+_MAX_NAMED = 5
 EPILOG = f"""\
 examples:
   demur policy backtest strict --records passports.jsonl
@@ -51,10 +51,10 @@ def run_backtest(args: argparse.Namespace) -> int:
     found = backtest(
         gate, _sound_rows((row for name in args.records for row in read_recorded(name, gate)), bad), baseline=baseline
     )
-    for error in bad[:_MOST_NAMED]:
+    for error in bad[:_MAX_NAMED]:
         print(f"demur: {error}", file=sys.stderr)
-    if len(bad) > _MOST_NAMED:
-        print(f"demur: … and {len(bad) - _MOST_NAMED:,} more that could not be read", file=sys.stderr)
+    if len(bad) > _MAX_NAMED:
+        print(f"demur: … and {len(bad) - _MAX_NAMED:,} more that could not be read", file=sys.stderr)
     if not found.total:
         raise InputError("no recorded context to decide on", hint="see `demur policy backtest --help`")
     if args.json:

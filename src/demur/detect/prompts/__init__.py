@@ -1,1 +1,1 @@
-"""Is a prompt an attack, does it ask for harm?"""
+"""Detectors for prompts: attacks on the model's instructions, and requests for harm."""

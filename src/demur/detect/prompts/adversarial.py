@@ -1,16 +1,13 @@
-"""Is this prompt an attack on the model's instructions, and how many distinct attacks is it?
+"""Whether a prompt attacks the model's instructions, and how many distinct attacks it contains.
 
-Classes of the pack say what stands in the text; cues say how: whether a persona is set up late, whether harm comes in a
-frame of fiction, whether all there is are persona words that harmless prompts use as well.
-
-Laws: words of persona and fiction alone weigh little; an attack that is only quoted in a question about it is none; a
-*distinct attack* is a family of which a strong class is found, a demand for a secret in the same sentence as an override is
-that override's aim, and a flagged prompt without a strong class counts one.
+Classes of the pack say what the text contains; cues say how: a persona that is set up late, harm in a frame of fiction,
+or nothing but persona words that harmless prompts use as well.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 from demur.detect.prompts import cues
@@ -32,6 +29,9 @@ _FRAMED = ("attack:not_real", "attack:fiction", "attack:role_character", "attack
 _SUFFIX_TOKENS = 3
 _FRAMED_LENGTH = 1500
 _OPENING = 400
+_ROLE_OPENING = 90
+_CLAUSE_ENDS = (". ", "! ", "? ", ", ", ": ")
+_POINTED_CUES = frozenset(("cue:salad1", "cue:framed_harm", "attack:not_real", "attack:now_you"))
 _SPARSE_LENGTH = 900
 _QUOTE_LENGTH = 400
 _AFTER_STOP = re.compile(r"[.?!:\"\]\n] ?\W*$")
@@ -46,8 +46,13 @@ _SENTENCE_END = re.compile(r"[.!?;] |\n")
 
 def attack_features(evidence: Evidence, pack: PromptPack) -> list[str]:
     """Return the names of the classes and cues in a text; none where nothing points to an attack."""
-    odd = cues.salad(evidence.raw)
-    role = _role_opens(evidence, pack)
+    view, raw = evidence.view, evidence.raw
+    odd = cues.salad(raw)
+    # A role counts if it is set up in the first sentence, or at the start of one soon after.
+    role = any(
+        start <= 1 or (start < _ROLE_OPENING and view[start - 2 : start] in _CLAUSE_ENDS)
+        for start, _ in evidence.group(pack.groups.get("attack/ROLE_OPEN"))[:6]
+    )
     if not (evidence.attack or odd or role):
         return []
     names = class_features(evidence.attack, pack)
@@ -55,10 +60,25 @@ def attack_features(evidence: Evidence, pack: PromptPack) -> list[str]:
     harm = sum(pack.classes[name].prior for name in evidence.harm)
     names += _suffix_cues(evidence, odd, harm=harm)
     names += _frame_cues(evidence, role=role, harm=harm)
-    names += _volume_cues(evidence, kinds, pack=pack)
-    names += _style_cues(evidence)
-    if not _is_pointed(names, kinds, pack=pack):
+    names += [f"cue:longer_{least}" for least in (800, 2000) if len(view) > least]
+    names += [f"cue:classes_{least}" for least in (3, 5, 8) if len(kinds) >= least]
+    telling = sum(pack.classes[name].family != "framing" for name in kinds)
+    # A long text with little in it is rather a document that happens to use such words.
+    if len(view) > _SPARSE_LENGTH and telling <= 1 and len(kinds) < 5:  # noqa: PLR2004 - as `classes_5`
+        names.append("cue:long_sparse")
+    styles = {
+        "cue:placeholder": cues.has_placeholder(raw),
+        "cue:you_density": len(view) > 60 and cues.you_density(view) > 0.045,  # noqa: PLR2004 - thrice that of prose
+        "cue:shout": cues.is_shouted(raw),
+        "cue:shout_run": cues.shouted_run(raw),
+        "cue:padlock": "\U0001f513" in raw or "\U0001f512" in raw,
+        "cue:code": cues.has_code(raw),
+    }
+    names += [cue for cue, holds in styles.items() if holds]
+    # Words of persona and fiction alone weigh little: harmless role-play has them as well.
+    if not any(pack.classes[name].family in _POINTED for name in kinds) and _POINTED_CUES.isdisjoint(names):
         names.append("cue:bland")
+    # An attack that is only quoted in a question about it is not one.
     if _is_quoted(evidence, kinds, pack=pack):
         names.append("cue:quoted")
     return names
@@ -78,30 +98,15 @@ def distinct_attacks(evidence: Evidence, found: PromptScore, *, pack: PromptPack
         if pack.classes[name].strong:
             strong.setdefault(pack.classes[name].family, []).extend(spans)
     families = set(strong)
-    if "secret" in strong and _same_sentence(strong["secret"], strong.get("override", []), evidence.view):
-        families.remove("secret")
+    if "secret" in strong and "override" in strong:
+        # A demand for a secret in the same sentence as an override is that override's aim, not a second attack.
+        ends = [found.start() for found in _SENTENCE_END.finditer(evidence.view)]
+        secret, override = ({bisect_left(ends, s) for s, _ in strong[family]} for family in ("secret", "override"))
+        if not secret.isdisjoint(override):
+            families.remove("secret")
     if "cue:salad2" in found.weights:
         families.add(SUFFIX)
     return tuple(sorted(families)) or (UNNAMED,)
-
-
-def _same_sentence(some: Spans, others: Spans, view: str) -> bool:
-    """Return whether a span of the one kind shares its sentence with one of the other."""
-    ends = [found.start() for found in _SENTENCE_END.finditer(view)] if others else []
-    return not {_count_below(ends, s) for s, _ in some}.isdisjoint(_count_below(ends, s) for s, _ in others)
-
-
-def _count_below(ends: list[int], position: int) -> int:
-    return sum(end < position for end in ends)
-
-
-def _role_opens(evidence: Evidence, pack: PromptPack) -> bool:
-    """Return whether a role is set up in the first sentence or at the start of one soon after."""
-    view = evidence.view
-    for start, _ in evidence.group(pack.groups.get("attack/ROLE_OPEN"))[:6]:
-        if start <= 1 or (start < 90 and view[start - 2 : start] in (". ", "! ", "? ", ", ", ": ")):  # noqa: PLR2004 - the opening
-            return True
-    return False
 
 
 def _suffix_cues(evidence: Evidence, odd: int, *, harm: float) -> Iterator[str]:
@@ -127,7 +132,8 @@ def _frame_cues(evidence: Evidence, *, role: bool, harm: float) -> Iterator[str]
     found, short = evidence.attack, len(evidence.view) < _FRAMED_LENGTH
     if role:
         yield "cue:role_open"
-    if short and harm >= 2 and (role or _opens_framed(evidence)):  # noqa: PLR2004 - one plain harm class
+    framed = role or any(start < _OPENING for name in _FRAMED for start, _ in found.get(name, ()))
+    if short and harm >= 2 and framed:  # noqa: PLR2004 - one plain harm class
         yield "cue:framed_harm"
         if harm >= 4:  # noqa: PLR2004 - two plain harm classes
             yield "cue:framed_harm2"
@@ -135,60 +141,14 @@ def _frame_cues(evidence: Evidence, *, role: bool, harm: float) -> Iterator[str]
         yield "cue:detail_harm"
     if "attack:not_real" in found and ((role and short) or "attack:become" in found):
         yield "cue:pair_frame"
-    if _becomes_late(evidence):
+    # A persona at the start of a later sentence; only the first hundred are looked at, which bounds the time.
+    late = (found.get("attack:become", []) + found.get("attack:terminal", []))[:100]
+    if any(start > 20 and _AFTER_STOP.search(evidence.view[start - 3 : start]) for start, _ in late):  # noqa: PLR2004
         yield "cue:become_late"
 
 
-def _opens_framed(evidence: Evidence) -> bool:
-    """Return whether a story or a persona begins in the opening."""
-    spans = [span for name in _FRAMED for span in evidence.attack.get(name, ())]
-    return any(start < _OPENING for start, _ in spans)
-
-
-def _becomes_late(evidence: Evidence) -> bool:
-    """Return whether a persona is set up at the start of a later sentence."""
-    view = evidence.view
-    spans = evidence.attack.get("attack:become", []) + evidence.attack.get("attack:terminal", [])
-    return any(start > 20 and _AFTER_STOP.search(view[start - 3 : start]) for start, _ in spans[:100])  # noqa: PLR2004
-
-
-def _volume_cues(evidence: Evidence, kinds: list[str], *, pack: PromptPack) -> Iterator[str]:
-    length = len(evidence.view)
-    for least in (800, 2000):
-        if length > least:
-            yield f"cue:longer_{least}"
-    for least in (3, 5, 8):
-        if len(kinds) >= least:
-            yield f"cue:classes_{least}"
-    pointed = sum(pack.classes[name].family != "framing" for name in kinds)
-    if length > _SPARSE_LENGTH and pointed <= 1 and len(kinds) < 5:  # noqa: PLR2004 - as `classes_5`
-        yield "cue:long_sparse"
-
-
-def _style_cues(evidence: Evidence) -> Iterator[str]:
-    if cues.has_placeholder(evidence.raw):
-        yield "cue:placeholder"
-    if len(evidence.view) > 60 and cues.you_density(evidence.view) > 0.045:  # noqa: PLR2004 - thrice that of prose
-        yield "cue:you_density"
-    if cues.is_shouted(evidence.raw):
-        yield "cue:shout"
-    if cues.shouted_run(evidence.raw):
-        yield "cue:shout_run"
-    if "\U0001f513" in evidence.raw or "\U0001f512" in evidence.raw:
-        yield "cue:padlock"
-    if cues.has_code(evidence.raw):
-        yield "cue:code"
-
-
-def _is_pointed(names: list[str], kinds: list[str], *, pack: PromptPack) -> bool:
-    """Return whether anything is there that harmless persona prompts do not have."""
-    if any(pack.classes[name].family in _POINTED for name in kinds):
-        return True
-    return not {"cue:salad1", "cue:framed_harm", "attack:not_real", "attack:now_you"}.isdisjoint(names)
-
-
 def _is_quoted(evidence: Evidence, kinds: list[str], *, pack: PromptPack) -> bool:
-    """Return whether every pointed hit of a short text is all that a quotation says, in a question about it."""
+    """Return whether every pointed hit of a short text is inside a quotation, in a question about it."""
     view = evidence.view
     if len(view) >= _QUOTE_LENGTH or "attack:to_the_model" in evidence.attack:
         return False

@@ -1,11 +1,7 @@
-"""What does this prompt try: an attack on the model's instructions, a harmful request, both or neither?
+"""What a prompt tries: an attack on the model's instructions, a harmful request, both or neither.
 
-The text is read as it stands and, where it looks disguised, with the disguise taken off; the strongest reading wins. A long
-text is read in windows that overlap, from its head to its tail, so that no padding hides an attack; each window is judged as
-a text of its own.
-
-Laws: a text, a provider's request (dict, SDK object, JSON bytes), a list of messages or a `Request` is taken, and all user turns are
-read; spans are in the text that was read; no text raises; time is linear in its length.
+The text is read as it is and, where it looks disguised, with the disguise removed; the strongest reading wins. Spans are in
+the text that was read, no text raises, and time is linear in its length.
 """
 
 from __future__ import annotations
@@ -52,7 +48,8 @@ __all__ = [
     "windows",
 ]
 
-# Characters that are judged together: longer than nearly every prompt, short enough that padding does not dilute.
+# Characters that are judged together: longer than nearly every prompt, short enough that padding does not dilute an
+# attack. Windows overlap, so that none hides on a border.
 WINDOW = 16_000
 _OVERLAP = 2_000
 _TOXIC_PER_ATTACK = 0.45
@@ -87,12 +84,13 @@ class PromptDetector:
 
     def judge(self, text: str) -> PromptVerdict:
         """Return what a prompt tries, with spans in it; there is at least one window, even of an empty text."""
-        readings = self._readings(text)
+        readings = self._read(text)
         attack = harm = next(readings)
         families = set(self._attacks(attack))
         for judged in readings:
             found = self._attacks(judged)
             families.update(found)
+            # Removing a disguise can make words out of noise, so such a reading wins only if it is flagged.
             if judged.attack.margin > attack.attack.margin and (found or not judged.method):
                 attack = judged
             if judged.harm.margin > harm.harm.margin and (judged.harm.flagged or not judged.method):
@@ -100,23 +98,25 @@ class PromptDetector:
         return self._verdict(attack, harm, families)
 
     def _attacks(self, judged: _Judged) -> tuple[str, ...]:
-        """Return the distinct attacks in a window; one that only a taken-off disguise shows must have a name."""
+        """Return the distinct attacks in a window; one that shows only without its disguise must be of a named family."""
         found = distinct_attacks(judged.evidence, judged.attack, pack=self.pack)
         return () if judged.method and found == (UNNAMED,) else found
 
-    def _readings(self, text: str) -> Iterator[_Judged]:
-        """Yield every window of every reading, the text as it stands first."""
-        for method, normal, offset, seen in _all_windows(text):
-            # Once a disguise is off, capitals, brackets and lines are what it left behind and say nothing.
-            raw = "" if method else normal.span(offset, offset + len(seen)).of(text)
-            evidence = find_evidence(seen, raw, self.pack)
-            attack, harm = attack_score(evidence, self.pack), harm_score(evidence, self.pack)
-            yield _Judged(method, normal, offset, evidence, attack, harm)
+    def _read(self, text: str) -> Iterator[_Judged]:
+        """Yield every window of every reading, the text as it is first."""
+        for method, normal in [("", normalise(text)), *((found.method, found.normal) for found in unmask(text))]:
+            for offset, seen in windows(normal):
+                # Once a disguise is off, capitals, brackets and lines are what it left behind and say nothing.
+                raw = "" if method else normal.span(offset, offset + len(seen)).of(text)
+                evidence = find_evidence(seen, raw, self.pack)
+                attack, harm = attack_score(evidence, self.pack), harm_score(evidence, self.pack)
+                yield _Judged(method, normal, offset, evidence, attack, harm)
 
     def _verdict(self, attack: _Judged, harm: _Judged, families: set[str]) -> PromptVerdict:
         chosen = [judged for judged, found in ((attack, attack.attack), (harm, harm.harm)) if found.flagged]
         if not chosen:
             return PromptVerdict(adversarial=False, score=attack.attack.probability, harm_score=harm.harm.probability)
+        # The unnamed family is a fallback: beside a named one it would count the same attack twice.
         named = families - {UNNAMED} or families
         return PromptVerdict(
             adversarial=attack.attack.flagged,
@@ -189,15 +189,6 @@ def windows(normal: NormalText) -> Iterator[tuple[int, str]]:
         start += WINDOW - _OVERLAP
 
 
-def _all_windows(text: str) -> Iterator[tuple[str, NormalText, int, str]]:
-    normal = normalise(text)
-    for offset, seen in windows(normal):
-        yield "", normal, offset, seen
-    for reading in unmask(text):
-        for offset, seen in windows(reading.normal):
-            yield reading.method, reading.normal, offset, seen
-
-
 ATTACK_CATEGORIES = frozenset({"adversarial", "attack", "jailbreak", "injection", "extraction"})
 
 
@@ -208,7 +199,7 @@ class PromptPackJudge:
     pack: Pack
 
     def judge(self, text: str) -> PromptVerdict:
-        """Return what the pack finds in a prompt; categories stand in the order of the pack."""
+        """Return what the pack finds in a prompt, its categories in the order of the pack."""
         findings = find_substrings(text, self.pack.phrases(Target.PROMPT), pack=self.pack.name)
         attacks = [f.category for f in findings if f.category in ATTACK_CATEGORIES]
         harm = tuple(dict.fromkeys(f.category for f in findings if f.category not in ATTACK_CATEGORIES))
@@ -224,7 +215,7 @@ class PromptPackJudge:
 
 
 def prompt_judge_of_pack(pack: Pack) -> PromptPackJudge:
-    """Return the judge of a pack; one without a phrase for prompts would pass every one, and is refused."""
+    """Return the judge of a pack; raise `PackError` if it has no phrase for prompts, since it would pass every one."""
     if not pack.phrases(Target.PROMPT):
         raise PackError(f"pack `{pack.name}` has phrases for responses only", hint="drop --prompt")
     return PromptPackJudge(pack)

@@ -1,11 +1,7 @@
-"""What does the shape of a prompt say, apart from its words?
+"""What the form of a prompt says, apart from its words; above all whether it ends in a *suffix salad*.
 
-Above all: does it end in a *suffix salad*, the string of odd tokens that an optimiser hangs on a request? Such a tail has
-brackets and backslashes inside words, capitals in the middle of them, and hardly any function words, while
-the prompt began as prose. Code, tables, tags and brand names have such tokens as well, hence the exceptions.
-
-Laws: a text is read from its last 1,500 characters at most; a text whose tail has fewer than two odd places costs one
-search.
+That is the string of odd tokens that an optimiser appends to a request: brackets and backslashes inside words, capitals in
+the middle of them, and hardly any function words, while the prompt began as prose.
 """
 
 from __future__ import annotations
@@ -22,10 +18,9 @@ _SHAPES = bytes(
     for char in map(chr, range(128))
 ).ljust(256, b".")
 _TAIL = 260
-_LINE = 1500
+_LINE = 1500  # an optimiser's suffix is short, and this bounds the work on any text
 _ASIDE = re.compile(r"`[^`]{1,80}`|\([\w ,.;:/-]{1,200}\)|\[[\w ,.;:/-]{1,200}\]")
-# A search for calls stops at every word, one for the others only at their first mark: it is made where there may be a
-# call.
+# A search for calls stops at every word, one for the others only at their first mark, so it is used only where needed.
 _ASIDE_OR_CALL = re.compile(rf"\b\w{{1,60}}\([\w, .]{{0,80}}\)|{_ASIDE.pattern}")
 _CALL = re.compile(r"\((?<=\w\()")
 _NAME = re.compile(r"^(?:Mc|Mac|i|e|[A-Z][a-z]+)[A-Z][a-z]+s?$|^[a-z]+[A-Z][A-Za-z]*\(|.*(?:GPT|ML|SQL|DB|OS|PC|TV)s?$")
@@ -42,11 +37,11 @@ _BARE_LENGTHS = range(100, 1001)
 _HEAD_TOKENS = 8
 _TAIL_TOKENS = 14
 _MIN_TOKENS = 12
-_MOST_DOLLARS = 5
-_MOST_DIGITS = 7
+_MAX_DOLLARS = 5
+_MAX_DIGITS = 7
 _SHORTEST_POWER = 5
 _EDGE_LEFT, _EDGE_RIGHT = "\"'(*-", ".,;:!?\"')*-"
-# Tokens worth a closer look, which would say of all others, nearly all of prose, that they are not odd.
+# Tokens worth a closer look: `_is_odd` would reject all others, which are nearly all of prose.
 _UNUSUAL = re.compile(rf"(?<!\S)(?!(?=[A-Za-z0-9])[A-Z0-9]*[a-z0-9]*(?:['-][a-z0-9]+)*[{_EDGE_RIGHT}]?(?!\S))\S+")
 
 _FUNCTION = re.compile(
@@ -57,23 +52,24 @@ _FUNCTION_TAIL = 85
 _FEW = 3
 
 _PLACEHOLDER = re.compile(r"\[[A-Za-z][^\]\n]{0,40}\]|\{\{?[A-Za-z][^}\n]{0,40}\}")
-# The first letter stands before the look back at what is no word's letter: so the search skips to capitals.
+# The first letter comes before the look-behind, so that the search skips to capitals.
 _CAPITALS = re.compile(r"[A-Z](?<!\w.)[A-Z]{3,}\b")
 _RUN = re.compile(r"[A-Z](?<!\w.)[A-Z']+\b[ ,]+(?:\b[A-Z][A-Z']+\b[ ,]+){3,}")
 
 
 def salad(raw: str) -> int:
-    """Return how many odd tokens stand among the last fourteen of a prompt that starts as prose."""
+    """Return how many odd tokens are among the last fourteen of a prompt that starts as prose."""
     line = raw.rstrip()[-_LINE:].rsplit("\n", 1)[-1].lstrip()
     shape = line[-_TAIL:].encode("utf-8", "surrogatepass").translate(_SHAPES)
+    # A tail with fewer than two odd places costs only this search.
     if shape.count(b"!") <= 1 and shape.count(b"aA") <= 1:
         return 0
     line = (_ASIDE_OR_CALL if _CALL.search(line) else _ASIDE).sub("", line)
     tokens = line.split()
-    if len(line) not in _SALAD_LENGTHS or len(tokens) < _MIN_TOKENS or line.count("$") > _MOST_DOLLARS:
+    if len(line) not in _SALAD_LENGTHS or len(tokens) < _MIN_TOKENS or line.count("$") > _MAX_DOLLARS:
         return 0
     odd = _count_odd(tokens[_HEAD_TOKENS:][-_TAIL_TOKENS:])
-    if odd and (sum(map(str.isdigit, line[-120:])) > _MOST_DIGITS or _count_odd(tokens[:_HEAD_TOKENS]) > 1):
+    if odd and (sum(map(str.isdigit, line[-120:])) > _MAX_DIGITS or _count_odd(tokens[:_HEAD_TOKENS]) > 1):
         return 0
     return odd
 
@@ -84,6 +80,7 @@ def _count_odd(tokens: list[str]) -> int:
 
 def _is_odd(token: str) -> bool:
     """Return whether a token looks like nothing that people type."""
+    # Code, tables, tags and brand names have odd tokens as well, hence the exceptions.
     if any(map(str.isdigit, token)) or _TAG.search(token) or _HASHTAG.match(token):
         return False
     core = token.strip(_EDGE_RIGHT).lstrip(_EDGE_LEFT)

@@ -1,10 +1,7 @@
-"""Which classes of phrases stand in a text, and where?
+"""Which classes of phrases a text contains, and where.
 
-A frame is a sequence of slots in order, with little between them: a verb of ignoring, a word for "previous", a word for
-"instructions". It stands for thousands of sentences in a dozen languages that a list would have to spell out.
-
-Laws: frames are made from hits alone, the text is scanned once; a close frame never goes across the end of a sentence; the
-work for one frame is bounded, whatever the text repeats.
+A frame is a sequence of slots with little between them: a verb of ignoring, a word for "previous", a word for
+"instructions". It covers thousands of sentences in a dozen languages that a list would have to spell out.
 """
 
 from __future__ import annotations
@@ -24,8 +21,8 @@ __all__ = ["Evidence", "PromptScore", "Spans", "class_features", "find_evidence"
 
 Spans = list[tuple[int, int]]
 
-_CLOSE = 50  # a frame with wider gaps may go across sentences
-_MOST = 200  # spans of one frame that are followed up: the rest would say the same again
+_CLOSE = 50  # a frame with wider gaps may span sentences
+_MAX_SPANS = 200  # of one frame: bounds the work on a text that repeats itself, whose other spans say nothing new
 _ENDS = (". ", "? ", "! ", "\n")
 _NONE: Spans = []
 
@@ -54,6 +51,7 @@ def find_evidence(view: str, raw: str, pack: PromptPack) -> Evidence:
                 groups[group].append((start, end))
             else:
                 groups[group] = [(start, end)]
+    # Frames are made from these hits alone: the text is scanned once.
     found = {name: spans for group, spans in groups.items() if (name := pack.simple.get(group))}
     for group in groups:
         for frame in pack.frames.get(group, ()):
@@ -83,17 +81,12 @@ def _step(before: Spans, after: Spans, *, view: str, gap: int) -> Spans:
     for first, end in before:
         for index in range(bisect_left(starts, end), len(after)):
             start, last = after[index]
-            if start - end > gap or (gap < _CLOSE and _crosses(view[end:start])):
+            if start - end > gap or (gap < _CLOSE and any(stop in view[end:start] for stop in _ENDS)):
                 break
             joined.append((first, last))
-            if len(joined) > _MOST:
+            if len(joined) > _MAX_SPANS:
                 return joined
     return joined
-
-
-def _crosses(between: str) -> bool:
-    """Return whether a sentence ends in the stretch."""
-    return any(end in between for end in _ENDS)
 
 
 _EXTREME = 30.0  # beyond this a probability is 0 or 1 to thirteen digits, and `exp` stays in range
@@ -122,7 +115,7 @@ def score(features: Iterable[str], model: LinearModel) -> PromptScore:
 
 
 def class_features(found: Mapping[str, Spans], pack: PromptPack) -> list[str]:
-    """Return the name of every class that is there, and the name with a `+` where it stands in three places or more."""
+    """Return the name of every class that is there, and the name with a `+` where it is in three places or more."""
     names = list(found)
     for name, spans in found.items():
         if len(spans) >= _OFTEN and pack.classes[name].family != "benign" and len({s for s, _ in spans}) >= _OFTEN:

@@ -1,7 +1,6 @@
-"""Does this prompt ask for harm, and of which kind?
+"""Whether a prompt asks for harm, and of which kind.
 
-Laws: a text without a harm class has none, whatever its shape; questions about a crime, its prevention or its history speak
-against; every category with weight of its own is named, the heaviest first.
+A text without a harm class is not harmful, whatever its form.
 """
 
 from __future__ import annotations
@@ -36,14 +35,18 @@ _OPINION = re.compile(r"(?:why|is|are|was|were|do|does|did|would|will|has|have|d
 
 
 def harm_features(evidence: Evidence, pack: PromptPack) -> list[str]:
-    """Return the names of the classes and cues in a text; none where no class of harm stands in it."""
+    """Return the names of the classes and cues in a text; none where it has no class of harm."""
     kinds = [name for name in evidence.harm if pack.classes[name].family != "benign"]
     if not kinds:
         return []
     names = class_features(evidence.harm, pack)
     names += _ask_cues(evidence, pack)
     names += _question_cues(evidence, kinds, pack=pack)
-    names += _volume_cues(evidence, kinds, pack=pack)
+    names += [f"cue:harms_{least}" for least in (2, 3, 4) if len(kinds) >= least]
+    if len({pack.classes[name].family for name in kinds} - {"intent"}) > 1:
+        names.append("cue:categories_2")
+    if len(evidence.view) > _LONG:
+        names.append("cue:long")
     return names
 
 
@@ -61,6 +64,7 @@ def harm_categories(found: PromptScore, pack: PromptPack) -> tuple[str, ...]:
         known = pack.classes.get(name.removesuffix("+"))
         if known is not None and known.family not in _NO_CATEGORY:
             totals[known.family] = totals.get(known.family, 0.0) + weight
+    # By name where weights are equal, so that the same prompt always gets the same order.
     ranked = sorted(totals, key=lambda family: (-totals[family], family))
     return tuple(f for f in ranked if totals[f] >= _CATEGORY_WEIGHT) or tuple(ranked[:1]) or (OTHER,)
 
@@ -85,6 +89,7 @@ def _ask_cues(evidence: Evidence, pack: PromptPack) -> Iterator[str]:
 def _question_cues(evidence: Evidence, kinds: list[str], *, pack: PromptPack) -> Iterator[str]:
     """Yield what kind of question it is: for a way to do harm, for the meaning of a word, about the past, about a view."""
     view = evidence.view.strip()
+    # Questions about a crime, its prevention or its history are evidence against a request for harm.
     if _asks_directly(evidence, kinds, pack=pack):
         yield "cue:direct_ask"
     elif _OF_THE_PAST.match(view):
@@ -96,7 +101,7 @@ def _question_cues(evidence: Evidence, kinds: list[str], *, pack: PromptPack) ->
 
 
 def _asks_directly(evidence: Evidence, kinds: list[str], *, pack: PromptPack) -> bool:
-    """Return whether a harm stands right behind "how do I", or right before what means it in other languages."""
+    """Return whether a harm comes right after "how do I", or right before its counterpart in other languages."""
     before = {end for _, end in evidence.group(pack.groups.get("harm/DIRECT"))}
     after = {start for start, _ in evidence.group(pack.groups.get("harm/DIRECT_LATE"))}
     if not (before or after):
@@ -106,13 +111,3 @@ def _asks_directly(evidence: Evidence, kinds: list[str], *, pack: PromptPack) ->
         not before.isdisjoint(range(start - _NEAR, start + 1)) or not after.isdisjoint(range(end, end + _NEAR))
         for start, end in spans
     )
-
-
-def _volume_cues(evidence: Evidence, kinds: list[str], *, pack: PromptPack) -> Iterator[str]:
-    for least in (2, 3, 4):
-        if len(kinds) >= least:
-            yield f"cue:harms_{least}"
-    if len({pack.classes[name].family for name in kinds} - {"intent"}) > 1:
-        yield "cue:categories_2"
-    if len(evidence.view) > _LONG:
-        yield "cue:long"

@@ -1,11 +1,7 @@
-"""What does the trained pack for prompts hold, and how is it made ready for scanning?
+"""The trained pack for prompts, and its form for scanning.
 
-A *group* is a list of phrases that play the same part: a slot of frames ("verbs of ignoring") or a class by itself. A *class* is
-what is scored: a group of its own name, or frames of slots. Attack and harm classes stand in one automaton, so that a text is
-scanned once for both.
-
-Laws: a phrase is in folded form and has at most six words; a `*` at its end says that the word may go on there; the pack
-that ships is read once and lives as long as the process; a broken pack is a `PackError`.
+A *group* is a list of phrases with the same function: a slot of frames ("verbs of ignoring") or a class by itself. A *class*
+is what is scored: a group of its own name, or frames of slots.
 """
 
 from __future__ import annotations
@@ -59,7 +55,8 @@ class LinearModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     weights: dict[str, float]
 
     def at(self, probability: float) -> LinearModel:
-        """Return the model that flags from this probability on (between 0 and 1, both left out); it gives the same ones."""
+        """Return the model that flags from this probability on, 0 and 1 excluded; its probabilities are the same."""
+        # Threshold and offset move together, so that the probabilities that are reported stay the same.
         odds = math.log(probability / (1.0 - probability))
         return msgspec.structs.replace(self, threshold=self.threshold + (odds - self.offset) / self.slope, offset=odds)
 
@@ -109,9 +106,11 @@ class PromptPack:
 def compile_pack(read: PackFile) -> PromptPack:
     """Return the pack ready for scanning; raise `PackError` where a frame names what is not there."""
     groups = {name: index for index, name in enumerate(read.groups)}
+    # Attack and harm classes share one automaton, so that a text is scanned once for both.
     members: dict[Phrase, list[int]] = {}
     for name, phrases in read.groups.items():
         for written in phrases:
+            # A `*` says that the word may continue there.
             text = written.strip("*")
             phrase = Phrase(text, left=not written.startswith("*"), right=not written.endswith("*"))
             members.setdefault(phrase, []).append(groups[name])

@@ -1,1 +1,1 @@
-"""Is a response a refusal? The lexicon, its cues and its learned weights."""
+"""The detector of refusals: the lexicon, its cues and its learned weights."""

@@ -1,7 +1,6 @@
 """The features of a whole column of passages at once: one automaton call, then arrays.
 
-All texts are in one string, separated by NUL, and every position is counted in its characters. Row i of the result is what
-`Reader.read` finds in passage i: the cues come from the same table, and a test compares the quantities they are computed from.
+Row i of the result is what `Reader.read` finds in passage i; both use one table of cues, and a test compares the quantities.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _DIGIT[ord("0") : ord("9") + 1] = True
 
 
 def read_columns(reader: Reader, passages: Sequence[Passage]) -> Floats:
-    """Return one row of features a passage."""
+    """Return one row of features per passage."""
     base = 4 * len(reader.pack.classes)
     values = np.zeros((len(passages), len(reader.pack.feature_names)))
     values[:, base + _CUE["nothing_refusing"]] = 1.0
@@ -58,10 +57,11 @@ def read_columns(reader: Reader, passages: Sequence[Passage]) -> Floats:
 
 
 class _Rows:
-    """Passages in one string: where each stands, and what is known of it as a whole."""
+    """Passages in one string: where each one is, and what is known of it as a whole."""
 
     def __init__(self, passages: Sequence[Passage]) -> None:
         self.passages = passages
+        # Separated by NUL, which no view contains; the margin lets array look-ups read beyond the last character.
         self.joined = "\0" + "\0".join([p.text for p in passages]) + "\0\0\0\0"
         self.chars = np.array([len(p.text) for p in passages], dtype=np.int64)
         self.starts = np.cumsum(self.chars + 1) - self.chars
@@ -69,12 +69,12 @@ class _Rows:
         self.density = np.array([p.density for p in passages])
         self.buffer = self.joined.encode()
         self.bytes = np.frombuffer(self.buffer, dtype=np.uint8)
-        # A byte that continues a character is none of its own: positions in characters leave these out.
+        # Positions are counted in characters, so the bytes that continue one are left out.
         multiple = len(self.buffer) > len(self.joined)
         self._continuing = np.flatnonzero(self.bytes.view(np.int8) < _FIRST_BYTE) if multiple else None
 
     def of(self, positions: Ints) -> Ints:
-        """Return whose row each position is in."""
+        """Return the row of each position."""
         return np.searchsorted(self.starts, positions, side="right") - 1
 
     def chars_of(self, positions: Ints) -> Ints:
@@ -88,7 +88,7 @@ class _Rows:
 
 
 class _Columns:
-    """A column on its way to features; the steps are those of one reading, in the same order."""
+    """Computes the features of a column; the steps are those of one reading, in the same order."""
 
     def __init__(self, reader: Reader, rows: _Rows, hits: tuple[Ints, Ints, Ints]) -> None:
         self.pack, self.passages, self.rows = reader.pack, rows.passages, rows
@@ -109,7 +109,7 @@ class _Columns:
         self._zones()
         self._measure_sentences()
         self._find_items()
-        # Measure where refusals and turns are, and how much follows them.
+        # As in `_Reading.features`: order matters, since help that follows a refusal takes it back in part.
         last = np.full(self.count, -1)
         last[self.row_of[self.refusing]] = self.within[self.refusing]
         self.content_after_refusal = self._content(last + 1)
@@ -121,7 +121,7 @@ class _Columns:
         return self.values
 
     def _sentences(self) -> None:
-        """Find all sentence starts, whose they are and how long the sentences."""
+        """Find the starts, rows and lengths of all sentences."""
         data = self.rows.bytes
         marks = np.flatnonzero(_MARK[data])
         kinds = data[marks]
@@ -150,7 +150,9 @@ class _Columns:
         gone = roles["gated"][kinds] & ~core[row]
         gone |= roles["apology"][kinds] & _overlap(starts, ends, roles["kindly"][kinds])
         guarded = roles["guarded"][kinds] & ~gone
+        # An idiom ("can't wait") cancels the negation inside it; the order of the guards is that of `_Reading._guard`.
         in_idiom = guarded & _overlap(starts, ends, roles["idiom"][kinds])
+        # NEVER at the end spares a test for hits behind the last opinion.
         opinions = np.append(np.sort(starts[roles["opinion"][kinds]]), NEVER)
         nearest = opinions[np.searchsorted(opinions, starts)]
         near = (nearest <= ends + OPINION_REACH) & (nearest < self.rows.ends[row])
@@ -173,7 +175,7 @@ class _Columns:
         return least
 
     def _quoted(self) -> Bools:
-        """Return which hits stand inside a quotation or code."""
+        """Return which hits are inside a quotation or code."""
         spans = sorted(quotations(self.rows.joined))
         fences = np.array([start for start, _ in spans if self.rows.joined[start] == "`"], dtype=np.int64)
         self.code = self._any_row(self.rows.of(fences))
@@ -217,7 +219,7 @@ class _Columns:
         return found
 
     def _measure_sentences(self) -> None:
-        """Measure what the sentences do, and how much of each answer does it."""
+        """Measure what the sentences do, and how much of each response does it."""
         instead = self.roles["instead"][self.kinds]
         first = self._least(self.row[instead], self.within[self.sentence[instead]], NEVER)
         opening = self.within < OPENING_SENTENCES

@@ -1,10 +1,7 @@
-"""The features of one passage: which phrases it holds where, and what the shape of the answer says.
+"""The features of one passage: which phrases it contains where, and what the form of the response says.
 
-A *refusing* sentence holds a phrase by which a model declines, a *declining* one that or moralising; what is neither is content.
-A *turn* is "but here is…". An idiom ("can't wait") cancels the negation inside it, a kind apology ("sorry to hear") an
-apology, an opinion disclaimer ("I can't have opinions") the negation that introduces it.
-
-`cues` is the one table of cues: it is evaluated on numbers here and on arrays in `columns.py`.
+A *refusing* sentence contains a phrase by which a model declines, a *declining* one that or moralising; the rest is content.
+A *turn* is "but here is…". `cues` is the one table of cues: it is evaluated on numbers here and on arrays in `columns.py`.
 """
 
 from __future__ import annotations
@@ -151,7 +148,7 @@ def cues(q: Quantities) -> dict[str, Quantity]:
         "strong_late": q.strong_end & (q.strong_opening ^ True),
         "alternative_without_refusal": q.alternative & (q.strong_opening ^ True),
         "alternative_list": q.alternative & listed,
-        # A short answer without a sign of help in it.
+        # A short response without a sign of help in it.
         "strong_short": plain & (q.size < 200) & q.strong_opening,
         "cannot_short": plain & (q.size < 260) & q.cannot,
         "cannot_very_short": plain & (q.size < 130) & q.cannot,
@@ -182,7 +179,7 @@ class Reader:
         return _Reading(self, passage).features()
 
     def strong_in(self, text: str) -> bool:
-        """Return whether a phrase that refuses by itself stands in a text."""
+        """Return whether a text contains a phrase that refuses by itself."""
         return any(self.masks[hit[2]] & _STRONG for hit in self.pack.lexicon.find(text.replace("\n", " ")))
 
     @cached_property
@@ -200,7 +197,7 @@ class Reader:
 
 
 class _Reading:
-    """One passage on its way to features; the quantities of its cues."""
+    """Computes the features of one passage; its attributes are the quantities of the cues."""
 
     def __init__(self, reader: Reader, passage: Passage) -> None:
         self.pack, self.masks, self.passage = reader.pack, reader.masks, passage
@@ -220,7 +217,7 @@ class _Reading:
         self.played = 0
         for hit in found:
             self.played |= self.masks[hit[2]]
-        # Whatever else is in it, a passage without a declining phrase has this one feature: nearly all answers end here.
+        # Whatever else is in it, a passage without a declining phrase has this one feature: nearly all responses end here.
         if not self.played & _DECLINING:
             return Features({self.cue_base + _CUE["nothing_refusing"]: 1.0}, {})
         self.starts = sentence_starts(self.text)
@@ -229,7 +226,7 @@ class _Reading:
         self._guard(found)
         self._zones()
         self._measure_sentences()
-        # Measure where lists, refusals and turns are, and how much follows them.
+        # Order matters: help that follows a refusal takes it back in part.
         items = list_items(self.text)
         self.items, self.last_item = len(items), items[-1] if items else -1
         self.code, self.asks_back = "```" in self.text, self.text.endswith("?")
@@ -259,11 +256,14 @@ class _Reading:
         for hit in found:
             start, end, c = hit
             mask = self.masks[c]
+            # A kind apology ("sorry to hear that") is not the apology of a refusal.
             if (mask & _GATED and not core) or (mask & _APOLOGY and _overlaps(kindly, start, end)):
                 continue
             if mask & _GUARDED:
+                # An idiom ("can't wait") cancels the negation inside it.
                 if _overlaps(idioms, start, end):
                     continue
+                # "I can't have opinions" introduces an answer rather than declines one.
                 at = bisect_left(opinions, start)
                 if at < len(opinions) and opinions[at] <= end + OPINION_REACH:
                     self.disclaimed = True
@@ -312,7 +312,7 @@ class _Reading:
             self.set_by[feature] = hit
 
     def _measure_sentences(self) -> None:
-        """Measure what the sentences do, and how much of the answer does it."""
+        """Measure what the sentences do, and how much of the response does it."""
         opening = 0
         for mask in self.sentences[:OPENING_SENTENCES]:
             opening |= mask

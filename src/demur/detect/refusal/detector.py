@@ -1,8 +1,6 @@
-"""Is this answer a refusal? The learned lexicon's verdict on one text, with the phrases that made it.
+"""The learned lexicon's verdict on one text, with the phrases that led to it.
 
-Laws: the score is the calibrated probability of a full refusal; the outcome is `refused` where the linear score is above the
-threshold, unless the head for partial answers is sure of its case; thresholds that a user sets apart leave `unsure` in
-between; every finding is a phrase of the pack with the weight that it added, in the order of the text.
+The score is the calibrated probability of a full refusal.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
 
     from demur.detect.refusal.cues import Features
     from demur.detect.refusal.lexicon import ClassHit
-    from demur.detect.refusal.pack import LexiconClass, RefusalPack
+    from demur.detect.refusal.pack import RefusalPack
     from demur.model.text import NormalText
 
 __all__ = ["RefusalDetector", "Thresholds", "bands", "reason_of", "sigmoid"]
@@ -35,9 +33,9 @@ _LITTLE = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """From which score on an answer is refused, and below which it is complied; in between it is `unsure`.
+    """From which score on a response is refused, and below which it is complied; in between it is `unsure`.
 
-    None is the trained threshold, with partial answers told apart.
+    None is the trained threshold, which also separates partial responses.
     """
 
     refused: float | None = None
@@ -58,7 +56,7 @@ class RefusalDetector:
 
     @cached_property
     def floor(self) -> Verdict:
-        """The verdict on every answer that holds no declining phrase at all."""
+        """The verdict on every response without a declining phrase."""
         linear = self.pack.bias + self.pack.cue_weights[CUES.index("nothing_refusing")]
         score = self.probability(linear)
         return Verdict(self.outcome(linear, score, 0.0), score, None, Cause.TEXT)
@@ -83,23 +81,23 @@ class RefusalDetector:
         return sigmoid(slope * linear + offset)
 
     def outcome(self, linear: float, score: float, partial: float) -> Outcome:
-        """Return the outcome for a linear score, its probability and the probability of a partial answer."""
+        """Return the outcome for a linear score, its probability and the probability of a partial response."""
         limits, head = self.thresholds, self.pack.partial
+        # A threshold of the user's own is about the score alone: the head for partial responses was trained with ours.
         if limits.refused is not None or limits.complied is not None:
             upper = limits.refused if limits.refused is not None else limits.complied
             lower = limits.complied if limits.complied is not None else limits.refused
             if score >= (upper or 0.0):
                 return Outcome.REFUSED
             return Outcome.COMPLIED if score < (lower or 0.0) else Outcome.UNSURE
+        # The head for partial responses overrules the linear score only where it is sure of its case.
         if linear > 0:
             return Outcome.PARTIAL if partial > head.instead_of_refused else Outcome.REFUSED
         return Outcome.PARTIAL if partial > head.instead_of_complied else Outcome.COMPLIED
 
     def _findings(self, features: Features, view: NormalText, start: int) -> tuple[Finding, ...]:
-        """Return the phrases that moved the score, in the order of the text, then what the shape of the answer added.
-
-        The weights add up to the linear score, but for what was too little to tell; above 0 is refused.
-        """
+        """Return the phrases that moved the score, in the order of the text, then what the form of the response added."""
+        # The weights add up to the linear score, except for those too small to report; above 0 is refused.
         pack, weights, hits = self.pack, self.pack.weights, features.hits
         added: dict[ClassHit, float] = {}
         for feature, hit in hits.items():
@@ -129,22 +127,19 @@ _REASONS = (Reason.SAFETY, Reason.CAPABILITY)
 
 
 def reason_of(pack: RefusalPack, features: Iterable[int]) -> Reason:
-    """Return what most of the evidence gives as the reason.
-
-    A model that declines outright and names no reason ("I can't help with that") declines for safety in practice; one
-    that neither does nor names one is `other`.
-    """
+    """Return the reason that most of the evidence gives."""
     classes = [pack.classes[k // 4] for k in features if k < 4 * len(pack.classes) and k % 4 != Zone.QUOTED]
-    held = {reason: sum(_speaks(c) for c in classes if c.reason == reason) for reason in _REASONS}
+    # A class speaks for its reason with its weight in an opening, and at least a little: a phrase can name a reason clearly
+    # and yet hardly move the score.
+    held = {
+        reason: sum(max(c.weights[Zone.ANY] + c.weights[Zone.OPENING], _LITTLE) for c in classes if c.reason == reason)
+        for reason in _REASONS
+    }
     best = max(_REASONS, key=held.__getitem__)
     if held[best] > 0:
         return best
+    # A model that declines outright and names no reason ("I can't help with that") in practice declines for safety.
     return Reason.SAFETY if any("strong" in c.roles for c in classes) else Reason.OTHER
-
-
-def _speaks(of: LexiconClass) -> float:
-    """Return how much a class speaks for its reason: what it weighs in the opening, at least a little."""
-    return max(of.weights[Zone.ANY] + of.weights[Zone.OPENING], _LITTLE)
 
 
 def bands(linear: float) -> tuple[float, float, float, float, float]:
@@ -160,5 +155,6 @@ def bands(linear: float) -> tuple[float, float, float, float, float]:
 
 
 def sigmoid(value: float) -> float:
-    """Return the logistic function; it neither overflows nor reaches 0 or 1 by rounding alone."""
+    """Return the logistic function."""
+    # By tanh, which does not overflow for large arguments as exp does.
     return 0.5 * (1.0 + math.tanh(0.5 * value))

@@ -1,10 +1,7 @@
-"""Which classes of phrases stand in this text? Phrases by themselves, and pairs of them side by side.
+"""Which classes of phrases a text contains: phrases by themselves, and pairs of them side by side.
 
 A class has phrases of its own, and frames: any phrase of one group directly before any of another ("i cannot" before "help").
-A thousand combinations cost two short lists, in the pack and in the automaton.
-
-Laws: a pair counts only where its halves touch (the space between two words is part of the right one); hits are sorted and
-told once; one text and the same text inside a buffer give the same hits.
+Hits are sorted and unique; one text gives the same hits alone and inside a buffer.
 """
 
 from __future__ import annotations
@@ -33,7 +30,7 @@ ClassHit = tuple[int, int, int]  # where a phrase or pair starts and ends, and t
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A phrase of the left group and, directly behind it, one of the right group: together they are of a class."""
+    """A phrase of the left group and, directly after it, one of the right group: together they belong to a class."""
 
     left: int
     right: int
@@ -47,6 +44,7 @@ class Lexicon:
     phrases: tuple[Phrase, ...]
     group_of: tuple[int, ...]
     class_of_group: tuple[int, ...]
+    # A thousand combinations cost two short lists, in the pack and in the automaton.
     frames: tuple[Frame, ...]
 
     def find(self, view: str) -> list[ClassHit]:
@@ -61,6 +59,7 @@ class Lexicon:
                 found.add((start, end, class_of[group]))
             if is_left[group]:
                 lefts.setdefault(end, []).append((group, start))
+            # Halves must touch: the space between two words is part of the right one.
             if start in lefts and (makes := by_right[group]):
                 for left, left_start in lefts[start]:
                     if left in makes:
@@ -77,7 +76,7 @@ class Lexicon:
         own = of >= 0
         pieces = [(starts[own], ends[own], of[own]), self._pairs(groups, starts, ends)]
         start, end, kind = (np.concatenate(column) for column in zip(*pieces, strict=True))
-        # One number a hit, so that sorting and telling twins apart is one pass.
+        # One number per hit, so that sorting and removing duplicates is one pass.
         keys = np.unique((start << _START_BITS) | ((end - start) << _LENGTH_BITS) | kind)
         start = keys >> _START_BITS
         return start, start + ((keys >> _LENGTH_BITS) & _LENGTH_MASK), keys & _CLASS_MASK

@@ -1,10 +1,6 @@
-"""The learned lexicon of refusals: classes of phrases, what each class weighs in each zone, and the cues.
+"""The learned lexicon of refusals: classes of phrases, the weight of each class in each zone, and the cues.
 
-Phrases that mean the same share a class and its weights, so what is learned in English holds in the other languages. The
-pack is written by `demur_train.refusals`; what it was trained on and how good it is stands in docs/model_card.md.
-
-Laws: the pack is data; feature k < 4·classes is (class k // 4, zone k % 4), the cues follow; nothing is read before the
-first text needs it.
+The pack is written by `demur_train.refusals`; docs/model_card.md says what it was trained on and how good it is.
 """
 
 from __future__ import annotations
@@ -23,7 +19,7 @@ __all__ = ["CUES", "LexiconClass", "PartialHead", "RefusalPack", "Zone", "load_r
 
 
 class Zone(IntEnum):
-    """Where a phrase stands; the weights of all zones that hold add up."""
+    """Where a phrase is; the weights of all zones that hold add up."""
 
     ANY = 0
     OPENING = 1
@@ -31,7 +27,7 @@ class Zone(IntEnum):
     QUOTED = 3
 
 
-# What is read off the shape of an answer rather than off its phrases; `detect/refusal/cues.py` defines each.
+# What is read off the form of a response rather than off its phrases; `detect/refusal/cues.py` defines each.
 CUES = (
     "speakers>=2",
     "refused_before",
@@ -83,6 +79,8 @@ CUES = (
 class LexiconClass(msgspec.Struct, frozen=True):
     """Phrases that mean the same: their reason, the roles they play, and their weights by zone."""
 
+    # Phrases of all languages share a class and its weights, so what is learned in English holds in the others.
+
     name: str
     reason: str
     roles: tuple[str, ...]
@@ -97,7 +95,7 @@ class _Phrases(msgspec.Struct, frozen=True):
 
 
 class PartialHead(msgspec.Struct, frozen=True):
-    """Tells a partial answer from a refused or a complied one."""
+    """Separates a partial response from a refused or a complied one."""
 
     bias: float
     features: dict[str, float]
@@ -122,7 +120,7 @@ class _PackFile(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class RefusalPack:
-    """A loaded pack; see the module's laws for the order of its features."""
+    """A loaded pack: feature k < 4·classes is (class k // 4, zone k % 4), and the cues follow."""
 
     bias: float
     calibration: tuple[float, float]
@@ -134,7 +132,7 @@ class RefusalPack:
 
     @cached_property
     def screen(self) -> Screen:
-        """Tells which texts are worth a closer look."""
+        """Says which texts are worth a closer look."""
         return Screen(self.screen_phrases)
 
     @cached_property
@@ -144,7 +142,7 @@ class RefusalPack:
 
     @cached_property
     def partial_weights(self) -> tuple[float, ...]:
-        """The weight of each feature in the head for partial answers."""
+        """The weight of each feature in the head for partial responses."""
         return tuple(self.partial.features.get(name, 0.0) for name in self.feature_names)
 
     @cached_property
@@ -183,6 +181,7 @@ def parse_refusal_pack(data: bytes) -> RefusalPack:
     )
 
 
+# Not at import: a process that judges no text should not wait for it.
 @cache
 def load_refusal_pack() -> RefusalPack:
     """Return the pack that ships with Demur."""

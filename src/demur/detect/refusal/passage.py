@@ -1,10 +1,6 @@
-"""Which part of an answer is judged, and how is it built? Speakers, sentences, quotations, lists.
+"""Which part of a response is judged, and its structure: speakers, sentences, quotations, lists.
 
-An answer that speaks with two voices ("[Normal] I cannot. [Free] Sure…") is judged by its second: what the reader got is what
-the last speaker said. Artefacts before the first word are passed over.
-
-Laws: everything here is a stretch of one view (`demur.text.view`); the same patterns are used for one text and for a
-column of them, whose texts are parted by NUL, which no view contains; linear time.
+Everything here is a part of one view (`demur.text.view`) and takes linear time.
 """
 
 from __future__ import annotations
@@ -29,6 +25,7 @@ DENSE = 2.5  # how many characters of Latin script one of Chinese, Japanese or K
 
 # A mark that ends a sentence: first the mark alone, to which a search skips, then what makes a full stop one.
 _STOP = re.compile(r"[.!?\n](?:(?<!\.)|(?<![0-9]\.)(?=[ \n\"')\]]))")
+# The same patterns serve one text and a column of them, separated by NUL, hence `\\0`, which no view contains.
 _QUOTED = re.compile('"[^"\\n\\0]{4,400}"')
 _FENCE = "```"
 _FIRST_ITEM = re.compile(r" ?(?:-|[0-9]{1,2}[.)])")
@@ -42,7 +39,7 @@ _LABEL = (
 )
 _FIRST_LABEL = re.compile(_LABEL)
 _LATER_LABEL = re.compile(r"\n" + _LABEL)
-# Labels of a text's kind rather than of a speaker: what stands behind them is quoted, sung, sent or logged.
+# Labels of a kind of text rather than of a speaker: what follows them is quoted, sung, sent or logged.
 _NO_VOICE = re.compile(
     "translat|traduc|traduz|übersetz|перевод|译文|翻译|翻譯|訳|번역|ترجم|अनुवाद|subject|asunto|betreff|oggetto|assunto|objet|тема|件名|主题|"
     "제목|quote|script|lyrics|example|summary|chorus|verse|title|fatal|error|warning"
@@ -57,7 +54,7 @@ _QUOTED_SHARE_OF_VOICES = 0.8
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """The stretch of a view that is judged: where it starts, its text, and how many voices speak in the whole."""
+    """The part of a view that is judged: where it starts, its text, and how many voices speak in the whole."""
 
     start: int
     text: str
@@ -68,6 +65,8 @@ class Passage:
 
 def take_passage(view: str) -> Passage:
     """Return the part of a view that is judged; the whole of it where one voice speaks."""
+    # A response with two voices ("[Normal] I cannot. [Free] Sure…") is judged by its second: what the reader got is what the
+    # last speaker said.
     speakers, cut = _speakers(view)
     cut = cut if len(view) - cut > _MIN_AFTER_LABEL else 0
     before = view[:cut] if speakers > 1 else ""
@@ -75,7 +74,9 @@ def take_passage(view: str) -> Passage:
     if artefact and artefact.end() < len(view):
         cut = artefact.end()
     text = view[cut:].rstrip(" \n")
-    return Passage(cut, text, speakers, _density(text), before)
+    sample = text[:_SAMPLE]
+    dense = not sample.isascii() and len(_HIGH.findall(sample)) > _DENSE_SHARE * len(sample)
+    return Passage(cut, text, speakers, DENSE if dense else 1.0, before)
 
 
 def sentence_starts(text: str) -> list[int]:
@@ -96,7 +97,7 @@ def items(text: str) -> list[int]:
 
 
 def quotations(text: str) -> list[tuple[int, int]]:
-    """Return the stretches in quotation marks and in code fences; the two may overlap. NUL ends any of them."""
+    """Return the spans in quotation marks and in code fences; the two may overlap. NUL ends any of them."""
     spans = [found.span() for found in _QUOTED.finditer(text)] if '"' in text else []
     start = text.find(_FENCE)
     while start >= 0:
@@ -109,7 +110,7 @@ def quotations(text: str) -> list[tuple[int, int]]:
 
 
 def quotation_limit(passage: Passage) -> float:
-    """Return the length from which on a quotation is the answer itself, not something quoted in it."""
+    """Return the length from which on a quotation is the response itself, not something quoted in it."""
     return len(passage.text) * (_QUOTED_SHARE_OF_VOICES if passage.speakers > 1 else _QUOTED_SHARE)
 
 
@@ -125,10 +126,3 @@ def _speakers(view: str) -> tuple[int, int]:
         if later[0].strip(' \n[]():"') != name:
             return 2, later.end()
     return 1, first.end()
-
-
-def _density(text: str) -> float:
-    if text.isascii():
-        return 1.0
-    sample = text[:_SAMPLE]
-    return DENSE if len(_HIGH.findall(sample)) > _DENSE_SHARE * len(sample) else 1.0
