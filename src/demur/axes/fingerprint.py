@@ -1,14 +1,7 @@
-"""Has the manner of the answers drifted? Twelve features of each answer, and one test of all of them together.
+"""Whether the manner of the responses drifted: twelve features of each, and one test of all of them together.
 
-The test is Hotelling's T² for pairs: is the mean of the differences d (candidate less baseline) 0 in all dimensions? Two things set it
-apart from the textbook form. The scatter of d is taken about 0, not about its mean: for one and the same test it is an
-increasing function of the usual T², and it stays well defined where every pair moves alike, all against none. And p comes from
-flipping the signs of whole pairs (or clusters of them), which are as likely one way as the other where both runs answer alike;
-the scatter is the same after every flip, so the level holds for any n and any shape of the features. The correlations are
-shrunk towards 0 by D/(D + n), which changes the power and never the level.
-
-Laws: swapping the runs keeps T² and p; a feature that nowhere moves does not matter, nor does its unit; `shift` = T²/n runs from 0 to 1,
-and is the share of pairs that moved where a single flag moves one way. No pairs, or none that moved: shift 0, p = 1.
+The test is Hotelling's T² for pairs: is the mean of the differences d (candidate less baseline) 0 in all dimensions? Swapping
+the runs keeps T² and p. `shift` = T²/n runs from 0 to 1. No pairs, or none that moved: shift 0, p = 1.
 """
 
 from __future__ import annotations
@@ -78,12 +71,13 @@ def fingerprint_shift(
     seed: int = 0,
     alpha: float = 0.05,
 ) -> FingerprintShift:
-    """Return whether two columns of features differ: rows are pairs, `clusters` an index a pair from 0 on.
+    """Return whether two tables of features differ: rows are pairs, `clusters` has an index per pair, from 0 on.
 
-    A value that either side lacks (nan) is a difference of 0, which says nothing in either direction.
+    A value that either side lacks (nan) counts as a difference of 0.
     """
     before, after = (np.asarray(x, dtype=np.float64).reshape(-1, len(DIMENSIONS)) for x in (baseline, candidate))
     known = ~(np.isnan(before) | np.isnan(after))
+    # A difference of 0 says nothing in either direction.
     moved = np.where(known, after - before, 0.0)
     where = np.arange(len(moved)) if clusters is None else np.asarray(clusters, dtype=np.int64)
     sums: _Floats = (
@@ -91,9 +85,11 @@ def fingerprint_shift(
         if len(moved)
         else moved
     )
+    # Scatter about 0, not about the mean as in the textbook form: for the same test it is an increasing function of the
+    # usual T², and it stays well defined where every pair moves alike.
     scale = np.sqrt((sums**2).sum(axis=0))
     units = sums / np.where(scale > 0, scale, 1.0)
-    # The inverse root of the shrunk scatter of columns that have length 1 (or 0: then it is left alone).
+    # Correlations are shrunk towards 0 by D/(D + n), which changes the power and never the level.
     many = units.shape[1]
     weight = many / (many + max(1, len(units)))
     value, vector = np.linalg.eigh((1 - weight) * (units.T @ units) + weight * np.eye(many))
@@ -123,11 +119,11 @@ def fingerprint_shift(
 
 
 def _flip_tests(units: _Floats, white: _Floats, *, seed: int) -> tuple[float, tuple[_Floats, _Floats]]:
-    """Return p of all features together, p of each, and p of each held against the largest of all (Westfall and Young 1993).
-
-    The data as they are count as one of the flips, so that no p is 0 and the level is kept (Phipson and Smyth 2010).
-    """
+    """Return p of all features together, p of each, and p of each against the largest of all (Westfall and Young 1993)."""
+    # Where both runs respond alike, the sign of a whole pair or cluster is as likely one way as the other, and the scatter is
+    # the same after every flip, so the level holds for any n and any distribution of the features.
     each, whole = np.abs(units.sum(axis=0)), float((white.sum(axis=0) ** 2).sum())
+    # The data as they are count as one of the flips, so that no p is 0 and the level is kept (Phipson and Smyth 2010).
     above, beyond, beyond_all = 1, np.ones(len(each)), np.ones(len(each))
     if whole <= _CLOSE:
         return 1.0, (np.ones(len(each)), np.ones(len(each)))
@@ -135,8 +131,11 @@ def _flip_tests(units: _Floats, white: _Floats, *, seed: int) -> tuple[float, tu
     both = np.concatenate([units, white], axis=1)
     rows = max(1, _SIGNS_AT_ONCE // len(units))
     for done in range(0, _FLIPS, rows):
+        cells = (min(rows, _FLIPS - done), len(units))
+        bits = np.frombuffer(rng.bytes(-(-cells[0] * cells[1] // 8)), dtype=np.uint8)
+        kept = np.unpackbits(bits, count=cells[0] * cells[1]).reshape(cells).astype(np.float64)
         # Signs are ±1: twice those that stay, less all.
-        flipped = 2 * (_kept_signs(rng, min(rows, _FLIPS - done), len(units)) @ both) - both.sum(axis=0)
+        flipped = 2 * (kept @ both) - both.sum(axis=0)
         alone = np.abs(flipped[:, : len(each)])
         above += int(((flipped[:, len(each) :] ** 2).sum(axis=1) >= whole * (1 - _CLOSE)).sum())
         beyond += (alone >= each * (1 - _CLOSE)).sum(axis=0)
@@ -144,24 +143,18 @@ def _flip_tests(units: _Floats, white: _Floats, *, seed: int) -> tuple[float, tu
     return above / (_FLIPS + 1), (beyond / (_FLIPS + 1), beyond_all / (_FLIPS + 1))
 
 
-def _kept_signs(rng: np.random.Generator, rows: int, columns: int) -> _Floats:
-    bits = np.unpackbits(np.frombuffer(rng.bytes(-(-rows * columns // 8)), dtype=np.uint8), count=rows * columns)
-    return bits.reshape(rows, columns).astype(np.float64)
-
-
 def _mean(values: _Floats) -> float:
     return float(values.mean()) if len(values) else 0.0
 
 
 def _mean_interval(sums: _Floats, known: _Floats, alpha: float) -> Interval:
-    """Return Student's interval of the mean difference between clusters, of which `known` pairs each have the feature.
-
-    The mean is a ratio where clusters differ in size, so what scatters is each sum about the mean times its size; one cluster alone has no end.
-    """
+    """Return Student's interval of the mean difference between clusters, of which `known` pairs each have the feature."""
     many, total = int((known > 0).sum()), float(known.sum())
+    # One cluster alone says nothing about the spread.
     if many < 2:  # noqa: PLR2004 - a spread needs two
         return Interval(-math.inf, math.inf, "student", 1 - alpha)
     mean = float(sums.sum()) / total
+    # The mean is a ratio where clusters differ in size, so what scatters is each sum about the mean times its size.
     scatter = math.sqrt(float(((sums - mean * known) ** 2).sum()) * many / (many - 1))
     reach = student_critical(alpha, many - 1) * scatter / total
     return Interval(mean - reach, mean + reach, "student", 1 - alpha)
@@ -171,7 +164,7 @@ _FEW_CLUSTERS_BELOW = 5
 
 
 def fingerprint_result(pairs: AxisPairs, *, seed: int, alpha: float, show: int) -> AxisResult:
-    """Return how far the features of both sides lie apart, by the signs of whole pairs or clusters."""
+    """Return how far the features of both sides are apart, by the signs of whole pairs or clusters."""
     where = np.unique(pairs.names.cluster, return_inverse=True)[1].reshape(-1)
     shift = fingerprint_shift(pairs.baseline.features, pairs.candidate.features, where, seed=seed, alpha=alpha)
     flags: tuple[Flag | AxisFlag, ...] = (
@@ -179,6 +172,7 @@ def fingerprint_result(pairs: AxisPairs, *, seed: int, alpha: float, show: int) 
         *((Flag.CLUSTERED,) if shift.count < shift.n else ()),
         *((AxisFlag.MISSING,) if pairs.failed else ()),
     )
+    # Only features that are proven to have moved are shown, the surest first: the others move by chance.
     moved = [one for one in shift.dimensions if one.p_adjusted <= alpha]
     found: list[tuple[str, str]] = []
     for one in sorted(moved, key=lambda one: (one.p_adjusted, -abs(one.effect), one.name)):
@@ -188,7 +182,6 @@ def fingerprint_result(pairs: AxisPairs, *, seed: int, alpha: float, show: int) 
         size = np.abs(after - before)
         chosen = nsmallest(max(0, show - len(found)), rows, key=lambda i: (-size[i], keys[i], i))
         found += [(keys[i], f"`{one.name}` {before[i]:.3g} → {after[i]:.3g}") for i in chosen]
-    moved_evidence = shown_evidence(found, show)
     return AxisResult(
         AxisName.FINGERPRINT,
         str(AxisName.FINGERPRINT),
@@ -203,7 +196,7 @@ def fingerprint_result(pairs: AxisPairs, *, seed: int, alpha: float, show: int) 
         tested="all twelve features have the same distribution in both runs (Hotelling's T², signs of pairs flipped)",
         missing=pairs.failed,
         flags=flags,
-        evidence=moved_evidence,
+        evidence=shown_evidence(found, show),
         details=(AxisDetail("T squared", shift.t_squared), *cluster_details(pairs.names)),
         parts=_dimension_parts(shift),
     )

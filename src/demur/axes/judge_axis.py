@@ -1,8 +1,6 @@
-"""What does a judge say of both runs? Its verdicts on pairs as rates, with what people say of some of them beside it.
+"""A judge's verdicts on both runs as rates, with people's labels of some pairs beside them.
 
-Laws: a pair without a verdict on either side is missing, never half of one; two answers are judged in both orders, and a judge that
-contradicts itself has given no verdict; texts are taken up for some pairs at a time, and verdicts alone are kept; whatever the
-rubric, labels of people correct the judge from a hundred pairs on.
+Whatever the rubric, people's labels correct the judge from a hundred pairs on.
 """
 
 from __future__ import annotations
@@ -34,8 +32,9 @@ if TYPE_CHECKING:
 
 __all__ = ["judge_rubric"]
 
-_PAIRS_AT_ONCE = 512  # pairs whose texts are held at a time: enough to keep a judge busy
+_PAIRS_AT_ONCE = 512  # whose texts are held in memory: enough to keep a judge busy; afterwards only verdicts are kept
 _WORSE, _SAME = "worse", "same"
+_SWAPPED = {"first_worse": "second_worse", "second_worse": "first_worse"}
 _AGREEMENT = "agreement with people"
 _TURNED = "it contradicts itself on every pair when the answers change places"
 
@@ -52,7 +51,7 @@ def judge_rubric(
     """Return an axis for each bad label of a rubric, or one for a pairwise rubric; absent where no verdict came back."""
     asking = RubricAsking(rubric, judge)
     pairwise = rubric.mode is RubricMode.PAIRWISE
-    sides, turned = _judged_places(pairs, asking) if pairwise else (_judged_alone(pairs, asking), 0)
+    sides, turned = _judge_pairs(pairs, asking) if pairwise else (_judge_singly(pairs, asking), 0)
     if not any(before and after for before, after in sides):
         absent = AbsentAxis(
             AxisName.JUDGE, f"judge/{rubric.name}", f"the judge gave no verdict that counts: {(asking.why or _TURNED)}"
@@ -66,23 +65,23 @@ def judge_rubric(
         result = _label_result(pairs, sides, label, name=name, alpha=alpha, show=show)
         results.append(people.held_against(result, pairs.names, sides, label))
     places = AxisDetail("verdicts that turned with the places", float(turned), f"of {len(pairs):,} pairs")
-    told = (*((places,) if pairwise else _score_details(rubric, sides)), *_usage_details(asking.usage()))
+    details = (*((places,) if pairwise else _score_details(rubric, sides)), *_usage_details(asking.usage()))
     flags = (AxisFlag.POSITION_BIAS,) if turned else ()
-    return tuple(replace(r, details=(*r.details, *told), flags=(*r.flags, *flags)) for r in results)
+    return tuple(replace(r, details=(*r.details, *details), flags=(*r.flags, *flags)) for r in results)
 
 
-def _judged_alone(pairs: AxisPairs, asking: RubricAsking) -> list[Sides]:
-    """Return the verdicts on both answers of each pair."""
+def _judge_singly(pairs: AxisPairs, asking: RubricAsking) -> list[Sides]:
+    """Return the verdicts on both responses of each pair."""
     sides: list[Sides] = []
     for shown in _texts_in_turn(pairs):
         asks = [single_ask(asking.rubric, side.prompt, side.answer) for both in shown for side in both]
-        told = asking.verdicts_on(asks)
-        sides += zip(told[::2], told[1::2], strict=True)
+        verdicts = asking.verdicts_on(asks)
+        sides += zip(verdicts[::2], verdicts[1::2], strict=True)
     return sides
 
 
-def _judged_places(pairs: AxisPairs, asking: RubricAsking) -> tuple[list[Sides], int]:
-    """Return which answer of each pair is worse, where the judge says the same whichever comes first, and how often not."""
+def _judge_pairs(pairs: AxisPairs, asking: RubricAsking) -> tuple[list[Sides], int]:
+    """Return which response of each pair is worse, if the judge says so in both orders, and how often it does not."""
     sides: list[Sides] = []
     turned = 0
     for shown in _texts_in_turn(pairs):
@@ -91,18 +90,18 @@ def _judged_places(pairs: AxisPairs, asking: RubricAsking) -> tuple[list[Sides],
             for before, after in shown
             for answers in ((before.answer, after.answer), (after.answer, before.answer))
         ]
-        told = asking.verdicts_on(asks)
-        for plain, swapped in zip(told[::2], told[1::2], strict=True):
+        verdicts = asking.verdicts_on(asks)
+        for plain, swapped in zip(verdicts[::2], verdicts[1::2], strict=True):
             if plain is None or swapped is None:
                 sides.append((None, None))
-            elif _unswapped(swapped.label) != plain.label:
+            # Judges prefer a place, so one that contradicts itself when the responses change places has given no verdict.
+            elif _SWAPPED.get(swapped.label, swapped.label) != plain.label:
                 turned += 1
                 sides.append((None, None))
             else:
                 words = (_WORSE if plain.label == at else _SAME for at in ("first_worse", "second_worse"))
                 first, second = (RubricVerdict(word, plain.reason) for word in words)
-                by_side = first, second
-                sides.append(by_side)
+                sides.append((first, second))
     return sides, turned
 
 
@@ -113,13 +112,10 @@ def _texts_in_turn(pairs: AxisPairs) -> Iterator[list[tuple[ShownTexts, ShownTex
         yield [pairs.texts(i) for i in range(start, min(start + _PAIRS_AT_ONCE, len(pairs)))]
 
 
-def _unswapped(label: str) -> str:
-    return {"first_worse": "second_worse", "second_worse": "first_worse"}.get(label, label)
-
-
 def _label_result(
     pairs: AxisPairs, sides: Sequence[Sides], label: str, *, name: str, alpha: float, show: int
 ) -> AxisResult:
+    # A pair without a verdict on either side is missing as a whole; what is known of it bounds the difference.
     unknown = [(before, after) for before, after in sides if before is None or after is None]
     missing = Missing(
         baseline_known_abstained=sum(b is not None and b.label == label for b, _ in unknown),
@@ -148,7 +144,7 @@ def _label_rows(names: PairNames, sides: Sequence[Sides], label: str) -> RateRow
 
 @dataclass(frozen=True, slots=True)
 class _People:
-    """What people said of some pairs; `by_pair` where one verdict is of both answers."""
+    """People's labels of some pairs; `by_pair` where one verdict is about both responses."""
 
     human: Sequence[HumanVerdict]
     alpha: float
@@ -156,18 +152,18 @@ class _People:
 
     def held_against(self, result: AxisResult, names: PairNames, sides: Sequence[Sides], label: str) -> AxisResult:
         """Return the axis with the judge's agreement with people, and corrected by them from a hundred labelled pairs on (PPI++)."""
-        # Of a question that was asked several times, nobody knows which answers a label is of.
+        # If a question was asked several times, nobody knows which of the responses a label is about.
         asked = Counter(names.keys)
-        said = {verdict.key: verdict for verdict in self.human}
+        labels = {verdict.key: verdict for verdict in self.human}
         both = [
-            (said[key], before.label, after.label)
+            (labels[key], before.label, after.label)
             for key, (before, after) in zip(names.keys, sides, strict=True)
-            if before and after and key in said and asked[key] == 1
+            if before and after and key in labels and asked[key] == 1
         ]
         uncalibrated = replace(result, flags=(*result.flags, Flag.DETECTOR_UNCALIBRATED))
         if not both:
-            none = AxisDetail(_AGREEMENT, None, f"none of {len(said):,} labelled pairs was judged")
-            return replace(uncalibrated, details=(*result.details, none)) if said else uncalibrated
+            none = AxisDetail(_AGREEMENT, None, f"none of {len(labels):,} labelled pairs was judged")
+            return replace(uncalibrated, details=(*result.details, none)) if labels else uncalibrated
         details = (*result.details, self._agreement(both))
         labelled = [
             LabelledPair((h.candidate == label) - (h.baseline == label), (c == label) - (b == label))
@@ -178,16 +174,16 @@ class _People:
         if fixed is None:
             return replace(uncalibrated, details=details)
         interval = fixed.difference.interval
-        told = f"{interval.low:+.3f} to {interval.high:+.3f}, p = {fixed.difference.p:.3g}"
-        corrected = AxisDetail("difference corrected by people", fixed.difference.value, told)
+        note = f"{interval.low:+.3f} to {interval.high:+.3f}, p = {fixed.difference.p:.3g}"
+        corrected = AxisDetail("difference corrected by people", fixed.difference.value, note)
         return replace(result, details=(*details, corrected))
 
     def _agreement(self, both: Sequence[tuple[HumanVerdict, str, str]]) -> AxisDetail:
         agreed = [(h.baseline == b, h.candidate == c) for h, b, c in both]
-        told = [all(row) for row in agreed] if self.by_pair else [one for row in agreed for one in row]
-        share = wilson(sum(told), len(told), level=1 - self.alpha)
+        units = [all(row) for row in agreed] if self.by_pair else [one for row in agreed for one in row]
+        share = wilson(sum(units), len(units), level=1 - self.alpha)
         what = "pairs" if self.by_pair else "answers"
-        ends = f"{share.interval.low:.3f} to {share.interval.high:.3f}, {len(told):,} {what}"
+        ends = f"{share.interval.low:.3f} to {share.interval.high:.3f}, {len(units):,} {what}"
         return AxisDetail(_AGREEMENT, share.value, ends)
 
 

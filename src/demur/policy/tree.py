@@ -295,7 +295,10 @@ def _guarded(policy: ParsedPolicy, expr: pst.Expr, sign: _Sign | None) -> pst.Ex
         raise policy.error("a permit asks for a claim in an `if`", near=names[0], hint=hint)
     if sign is _Sign.AGAINST:
         # `if` and not `!has ||`: only then does Cedar's validator see that the claim is there.
-        return reduce(lambda rest, name: pst.IfThenElse(_has(name), rest, _TRUE), reversed(names), expr)
+        guarded: pst.Expr = expr
+        for name in reversed(names):
+            guarded = pst.IfThenElse(_has(name), guarded, _TRUE)
+        return guarded
     return _present(expr)
 
 

@@ -1,8 +1,6 @@
-"""What a judge said before, on disk, under the hash of what it was asked.
+"""A judge's earlier replies on disk, under the hash of the question.
 
-Laws: a file holds the reply and its tokens, never the question; a file that cannot be read is no reply, and is written anew; a half-written
-file never takes the place of a whole one; a folder that cannot be written is an error before anything is asked, and later, where
-the disk is full, a reply that is not kept is still a reply.
+A file holds the reply and its tokens, never the question.
 """
 
 from __future__ import annotations
@@ -36,16 +34,19 @@ class JudgeCache:
         """Return the reply under a key, None where there is none that can be read."""
         try:
             return msgspec.json.decode(self._path(key).read_bytes(), type=CachedReply)
+        # A broken file is no reply: the judge is asked again, and the file written anew.
         except (OSError, msgspec.DecodeError, UnicodeError):
             return None
 
     def put(self, key: str, reply: CachedReply) -> None:
         """Keep a reply."""
         path = self._path(key)
+        # A reply that cannot be kept, as on a full disk, is still a reply.
         with suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
             with NamedTemporaryFile(dir=path.parent, delete=False) as half:
                 half.write(msgspec.json.encode(reply))
+            # Renamed when complete, so that a half-written file never replaces a whole one.
             Path(half.name).replace(path)
 
     def _path(self, key: str) -> Path:
@@ -53,7 +54,8 @@ class JudgeCache:
 
 
 def open_judge_cache(folder: str | Path) -> JudgeCache:
-    """Return the cache in a folder, which is made where there is none; raise where nothing can be kept in it."""
+    """Return the cache in a folder, created if needed; raise if nothing can be written to it."""
+    # Tried before anything is asked: hours of replies that were paid for should not be lost at the end.
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
         with TemporaryFile(dir=folder):

@@ -64,7 +64,7 @@ class JudgeEndpoint:
     longest_wait_s: float = 8.0
     at_once: int = 4
     give_up_after: int = 5
-    """Questions in a row that were lost for want of an answer, after which nothing more is asked."""
+    """Questions in a row without a reply, after which nothing more is asked."""
     most_tokens: int = 300
     price_input: float | None = None
     price_output: float | None = None
@@ -79,14 +79,14 @@ class _Choice(msgspec.Struct, frozen=True):
 
 
 class _Tokens(msgspec.Struct, frozen=True):
-    # Whatever stands there costs no verdict: what is no count is counted as none.
+    # A malformed count must not cost a verdict: it counts as 0.
     prompt_tokens: Any = 0
     completion_tokens: Any = 0
     input_tokens: Any = 0
     output_tokens: Any = 0
 
 
-class _OpenAiAnswer(msgspec.Struct, frozen=True):
+class _OpenAiResponse(msgspec.Struct, frozen=True):
     choices: tuple[_Choice, ...]
     usage: _Tokens | None = None
 
@@ -96,7 +96,7 @@ class _AnthropicBlock(msgspec.Struct, frozen=True):
     text: str = ""
 
 
-class _AnthropicAnswer(msgspec.Struct, frozen=True):
+class _AnthropicResponse(msgspec.Struct, frozen=True):
     content: tuple[_AnthropicBlock, ...]
     usage: _Tokens | None = None
 
@@ -180,7 +180,7 @@ class JudgeClient:
             return JudgeReply(kept.text, cached=True)
         got, calls, slow, spent = _Got(why=self._hopeless), 0, 0, (0, 0)
         while calls < self._endpoint.attempts and slow < _TIMED_OUT_CALLS and not self._hopeless:
-            # A judge that answered, if not with a verdict, need not be waited for.
+            # No need to wait after a reply that was no verdict: the judge is up.
             if calls and got.text is None:
                 doubled = self._endpoint.backoff_s * (1 << (calls - 1))
                 await self._sleep(min(self._endpoint.longest_wait_s, max(doubled, got.wait_s or 0.0)))
@@ -220,12 +220,14 @@ class JudgeClient:
                 if not response.body.ended:
                     await response.body.aclose()
         except UpstreamError as exc:
-            why = _failure(exc)
-            return _Got(why=f"no answer ({why})", again=True, timed_out=isinstance(exc, UpstreamTimeoutError))
-        return _read_answer(self._endpoint.kind, bytes(body))
+            timed_out = isinstance(exc, UpstreamTimeoutError)
+            # Without the address, which the settings name, so that equal failures read alike.
+            other = "cut off" if isinstance(exc, UpstreamCutError) else exc.what.rpartition(": ")[2][:80]
+            return _Got(why=f"no answer ({'timed out' if timed_out else other})", again=True, timed_out=timed_out)
+        return _read_response(self._endpoint.kind, bytes(body))
 
     def _rejected(self, response: UpstreamResponse) -> _Got:
-        # A redirect is no answer either: the texts were meant for this address.
+        # Redirects are not followed: the texts were meant for this address.
         why = f"it answers with HTTP {response.status}"
         if response.status in _HOPELESS:
             self._hopeless = why
@@ -244,48 +246,39 @@ def judge_from_environment(environ: Mapping[str, str]) -> JudgeClient | None:
     model = environ.get("DEMUR_JUDGE_MODEL", "").strip()
     if not model:
         raise UsageError("a judge needs a model", hint="set DEMUR_JUDGE_MODEL")
-    said = environ.get("DEMUR_JUDGE_KIND", JudgeKind.OPENAI)
-    if said not in set(JudgeKind):
-        raise UsageError(f"`{said}` is no kind of judge", hint="set DEMUR_JUDGE_KIND to openai or anthropic")
+    kind = environ.get("DEMUR_JUDGE_KIND", JudgeKind.OPENAI)
+    if kind not in set(JudgeKind):
+        raise UsageError(f"`{kind}` is no kind of judge", hint="set DEMUR_JUDGE_KIND to openai or anthropic")
     folder = environ.get("DEMUR_JUDGE_CACHE", "")
     name = environ.get("DEMUR_JUDGE_KEY_ENV", "").strip()
     if name and not environ.get(name):
         raise UsageError(f"`{name}` holds no key", hint="set it, or unset DEMUR_JUDGE_KEY_ENV")
-    key_named = environ[name] if name else ""
     endpoint = JudgeEndpoint(
         url.rstrip("/"),
         model,
-        JudgeKind(said),
-        key_named,
+        JudgeKind(kind),
+        environ[name] if name else "",
         price_input=_price(environ, "DEMUR_JUDGE_PRICE_INPUT"),
         price_output=_price(environ, "DEMUR_JUDGE_PRICE_OUTPUT"),
     )
     return JudgeClient(endpoint, open_judge_cache(folder) if folder else None)
 
 
-def _failure(exc: UpstreamError) -> str:
-    """Return why nothing came back, in few words."""
-    if isinstance(exc, UpstreamTimeoutError):
-        return "timed out"
-    # Without the address, which the settings name, so that equal failures read alike.
-    return "cut off" if isinstance(exc, UpstreamCutError) else exc.what.rpartition(": ")[2][:80]
-
-
 def _price(environ: Mapping[str, str], name: str) -> float | None:
-    said = environ.get(name)
-    if said is None:
+    text = environ.get(name)
+    if text is None:
         return None
     try:
-        price = float(said)
+        price = float(text)
     except ValueError:
         price = -1.0
     if not 0 <= price < math.inf:
-        raise UsageError(f"`{said}` is no price", hint=f"set {name} to a number, for a million tokens")
+        raise UsageError(f"`{text}` is no price", hint=f"set {name} to a number, for a million tokens")
     return price
 
 
 def _judge_request(endpoint: JudgeEndpoint, ask: JudgeAsk) -> UpstreamRequest:
-    shown: list[dict[str, str]] = [{"role": "user", "content": ask.user}]
+    messages: list[dict[str, str]] = [{"role": "user", "content": ask.user}]
     body: dict[str, Any] = {"model": endpoint.model, "max_tokens": endpoint.most_tokens, "temperature": 0}
     headers = [
         (b"content-type", b"application/json"),
@@ -295,32 +288,32 @@ def _judge_request(endpoint: JudgeEndpoint, ask: JudgeAsk) -> UpstreamRequest:
     ]
     key = endpoint.key.encode("latin-1", "replace")
     if endpoint.kind is JudgeKind.ANTHROPIC:
-        body |= {"system": ask.system, "messages": shown}
+        body |= {"system": ask.system, "messages": messages}
         headers += [(b"anthropic-version", b"2023-06-01"), *([(b"x-api-key", key)] if key else [])]
         path = "/messages"
     else:
-        body |= {"messages": [{"role": "system", "content": ask.system}, *shown]}
+        body |= {"messages": [{"role": "system", "content": ask.system}, *messages]}
         headers += [(b"authorization", b"Bearer " + key)] if key else []
         path = "/chat/completions"
-    # Escaped by `json`: half a surrogate pair in an answer must not keep it from being judged.
+    # Escaped by `json`: half a surrogate pair in a response must not keep it from being judged.
     return UpstreamRequest("POST", path, tuple(headers), json.dumps(body).encode())
 
 
-def _token_counts(*said: object) -> tuple[int, int]:
-    before, after = (int(one) if isinstance(one, int | float) and 0 <= one < _MAX_TOKENS else 0 for one in said)
+def _token_counts(*reported: object) -> tuple[int, int]:
+    before, after = (int(one) if isinstance(one, int | float) and 0 <= one < _MAX_TOKENS else 0 for one in reported)
     return before, after
 
 
-def _read_answer(kind: JudgeKind, body: bytes) -> _Got:
+def _read_response(kind: JudgeKind, body: bytes) -> _Got:
     try:
         if kind is JudgeKind.ANTHROPIC:
-            told = msgspec.json.decode(body, type=_AnthropicAnswer)
-            text: str | None = "".join(block.text for block in told.content if block.type == "text")
-            tokens = told.usage or _Tokens()
+            sent = msgspec.json.decode(body, type=_AnthropicResponse)
+            text: str | None = "".join(block.text for block in sent.content if block.type == "text")
+            tokens = sent.usage or _Tokens()
             return _Got(text, tokens=_token_counts(tokens.input_tokens, tokens.output_tokens))
-        answer = msgspec.json.decode(body, type=_OpenAiAnswer)
-        text = answer.choices[0].message.content if answer.choices else None
-        tokens = answer.usage or _Tokens()
+        response = msgspec.json.decode(body, type=_OpenAiResponse)
+        text = response.choices[0].message.content if response.choices else None
+        tokens = response.usage or _Tokens()
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return _Got(why="its answer is not of the protocol it is said to speak")
     return _Got(

@@ -1,8 +1,7 @@
-"""What people say of some pairs in the labels of a rubric: a file of rows with a key and a label for each side.
+"""People's labels of some pairs by a rubric: a file of rows with a key and a label for each side.
 
-Laws: a row names its pair by `id` (or `key`) and has a label of the rubric under `baseline` and under `candidate`, or, for a rubric that holds
-two answers against each other, which is `worse`: `baseline`, `candidate` or `same`; any other word, and a pair that is labelled
-twice for a rubric, is an error that names the row; `rubric` may be left out where there is one.
+A row names its pair by `id` (or `key`) and has a label of the rubric under `baseline` and under `candidate`; for a pairwise
+rubric it says which is `worse`: `baseline`, `candidate` or `same`. `rubric` may be left out where there is only one.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _SIDES = ("baseline", "candidate")
 
 @dataclass(frozen=True, slots=True)
 class PersonLabel:
-    """What a person says of both answers of a pair, by one rubric; by a pairwise one each is `worse` or `same`."""
+    """A person's labels of both responses of a pair, by one rubric; by a pairwise one each is `worse` or `same`."""
 
     rubric: str
     key: str
@@ -64,22 +63,14 @@ def _person_label(record: JsonObject, known: Mapping[str, Rubric]) -> PersonLabe
     key = record.get("id", record.get("key"))
     if not isinstance(key, str | int) or isinstance(key, bool) or key == "":
         raise ShapeError("`id`: expected the key of a pair", hint="as the runs call it")
-    labels = _worse_of(record) if known[rubric].mode is RubricMode.PAIRWISE else _label_of_each(record, known[rubric])
-    return PersonLabel(rubric, str(key), *labels)
-
-
-def _label_of_each(record: JsonObject, rubric: Rubric) -> tuple[str, str]:
-    before, after = (record.get(side) for side in _SIDES)
-    labels = [label.name for label in rubric.labels]
-    for side, said in zip(_SIDES, (before, after), strict=True):
-        if said not in labels:
-            raise ShapeError(f"`{side}`: expected a label of `{rubric.name}`", hint=f"one of {', '.join(labels)}")
-    return str(before), str(after)
-
-
-def _worse_of(record: JsonObject) -> tuple[str, str]:
-    said = record.get("worse")
-    if said not in (*_SIDES, "same"):
-        raise ShapeError("`worse`: expected which of the two answers is", hint=f"one of {', '.join(_SIDES)}, same")
-    before, after = ("worse" if said == side else "same" for side in _SIDES)
-    return before, after
+    if known[rubric].mode is RubricMode.PAIRWISE:
+        worse = record.get("worse")
+        if worse not in (*_SIDES, "same"):
+            raise ShapeError("`worse`: expected which of the two answers is", hint=f"one of {', '.join(_SIDES)}, same")
+        return PersonLabel(rubric, str(key), *("worse" if worse == side else "same" for side in _SIDES))
+    labels = [label.name for label in known[rubric].labels]
+    for side in _SIDES:
+        # A misspelt label would silently count as another one.
+        if record.get(side) not in labels:
+            raise ShapeError(f"`{side}`: expected a label of `{rubric}`", hint=f"one of {', '.join(labels)}")
+    return PersonLabel(rubric, str(key), *(str(record[side]) for side in _SIDES))
