@@ -1,8 +1,7 @@
-"""What do Langfuse's observations tell of, as its API and the download of a trace give them?
+"""Langfuse's observations, as its API, the download of a trace, and its export to blob storage give them.
 
-Laws: only generations are calls. Langfuse's OpenAI integration keeps a message's role, content and tool calls but not its
-refusal, so a message without content is an empty answer, not a refusal. A level says how a row is shown, not that a model
-declined: `ERROR` matters only where there is no output, and then the answer is missing.
+Only generations are calls. Langfuse's OpenAI integration keeps a message's role, content and tool calls but not its refusal,
+so a message without content is an empty response, not a refusal.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from demur.model.run import Skipped, Traced
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from demur.model.exchange import Response
     from demur.wire.fields import JsonObject
 
 __all__ = ["LANGFUSE_EXPORT", "NAME", "open_reader", "sniffs"]
@@ -49,26 +47,19 @@ def _read_observation(row: JsonObject) -> Iterator[Traced | Skipped]:
     elif kind != "GENERATION":
         yield Skipped(describe_kind(kind, "observation"))
     else:
-        yield _generation(row)
-
-
-def _generation(row: JsonObject) -> Traced:
-    metadata = unwrapped_json(row.get("metadata"))
-    about: JsonObject = metadata if isinstance(metadata, dict) else {}
-    model = text_at(row, "model", "provided_model_name", "providedModelName") or ""
-    request = request_of(unwrapped_json(row.get("input")), model)
-    session = text_at(row, "sessionId", "session_id") or text_at(row, "traceId", "trace_id")
-    fields = fields_of({**row, "model": model, "metadata": about}, skip=_NO_FIELDS)
-    return Traced(Exchange(None, _observed(row, about, model), request, pair_key_in(about), session), fields)
-
-
-def _observed(row: JsonObject, metadata: JsonObject, model: str) -> Response | None:
-    # The integration notes why a streamed answer ended in the metadata, and nowhere else.
-    stop = text_at(metadata, "finish_reason")
-    response = response_in(row.get("output"), model=model, stop=stop)
-    if response is None and row.get("level") == "ERROR":
-        return failure_of(text_at(row, "statusMessage", "status_message") or "error", model=model, path="statusMessage")
-    return response
+        metadata = unwrapped_json(row.get("metadata"))
+        about: JsonObject = metadata if isinstance(metadata, dict) else {}
+        model = text_at(row, "model", "provided_model_name", "providedModelName") or ""
+        request = request_of(unwrapped_json(row.get("input")), model)
+        session = text_at(row, "sessionId", "session_id") or text_at(row, "traceId", "trace_id")
+        # The integration notes why a streamed response ended in the metadata, and nowhere else.
+        response = response_in(row.get("output"), model=model, stop=text_at(about, "finish_reason"))
+        # A level says how a row is shown, not that a model declined: `ERROR` matters only where there is no output.
+        if response is None and row.get("level") == "ERROR":
+            why = text_at(row, "statusMessage", "status_message") or "error"
+            response = failure_of(why, model=model, path="statusMessage")
+        fields = fields_of({**row, "model": model, "metadata": about}, skip=_NO_FIELDS)
+        yield Traced(Exchange(None, response, request, pair_key_in(about), session), fields)
 
 
 def _read_langfuse(record: JsonObject) -> Iterator[Traced | Skipped]:

@@ -1,8 +1,6 @@
-"""What do LangSmith's runs tell of?
+"""LangSmith's runs, also those nested as `child_runs`.
 
-Laws: only runs of the type `llm` are calls, also those nested as `child_runs`; LangChain keeps a refusal and the stop word
-in objects of its own, other wrappers keep the provider's whole response; `session_id` is the project, so the cluster is the
-thread in the metadata, else the trace; the example that a run came from is its pair key.
+Only runs of the type `llm` are calls; the example that a run came from is its pair key.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ from demur.model.run import Skipped, Traced
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from demur.model.exchange import Part, Request, Response
+    from demur.model.exchange import Part, Response
     from demur.wire.fields import JsonObject
 
 __all__ = ["NAME", "open_reader", "sniffs"]
@@ -73,40 +71,36 @@ def _read_run(run: JsonObject) -> Iterator[Traced | Skipped]:
     metadata, settings = object_at(extra, "metadata"), object_at(extra, "invocation_params")
     model = text_at(metadata, "ls_model_name") or text_at(settings, "model", "model_name") or ""
     key = text_at(run, "reference_example_id") or pair_key_in(metadata)
+    # `session_id` of a run is the project, so the cluster is the thread in the metadata, else the trace.
     session = text_at(metadata, *_THREADS) or text_at(run, "trace_id")
-    response = _run_answer(run, model)
+    response = _run_response(run, model)
     model = model or (response.model if response else "")
-    fields = fields_of({"model": model, "metadata": metadata, **{name: run.get(name) for name in _FIELDS}})
-    yield Traced(Exchange(None, response, _run_prompt(run, model), key, session), fields)
-
-
-def _run_prompt(run: JsonObject, model: str) -> Request | None:
     inputs = object_at(run, "inputs")
     prompts = inputs.get("prompts")
-    return request_of(prompts[:1] if isinstance(prompts, list) else inputs, model)
+    asked = request_of(prompts[:1] if isinstance(prompts, list) else inputs, model)
+    fields = fields_of({"model": model, "metadata": metadata, **{name: run.get(name) for name in _FIELDS}})
+    yield Traced(Exchange(None, response, asked, key, session), fields)
 
 
-def _run_answer(run: JsonObject, model: str) -> Response | None:
+def _run_response(run: JsonObject, model: str) -> Response | None:
     outputs = object_at(run, "outputs")
     batches = outputs.get("generations")
-    # The first of a batch is the answer to the first of the prompts.
+    # The first of a batch is the response to the first of the prompts.
     first = batches[0] if isinstance(batches, list) and batches else None
     generations = first if isinstance(first, list) else batches
     if isinstance(generations, list) and generations:
-        told = [_generation_parts(item) for item in generations if isinstance(item, dict)]
+        told: list[tuple[tuple[Part, ...], Any]] = []
+        for item in generations:
+            if isinstance(item, dict):
+                # LangChain keeps a refusal and the stop word in objects of its own.
+                parts, stop = parts_and_stop(object_at(item, "message") or {"content": item.get("text")})
+                about = object_at(item, "generation_info")
+                told.append((parts, text_at(about, "finish_reason", "stop_reason", "finishReason") or stop))
         name = text_at(object_at(outputs, "llm_output"), "model_name") or model
         return response_of_choices(told, model=name, path="generation_info.finish_reason")
     if outputs:
         return response_in(outputs, model=model, path="outputs")
     return failure_of(run["error"], model=model) if run.get("error") else None
-
-
-def _generation_parts(item: JsonObject) -> tuple[tuple[Part, ...], Any]:
-    """Return the parts and the stop word of a generation: its message where it has one, else its text."""
-    message = object_at(item, "message") or {"content": item.get("text")}
-    parts, stop = parts_and_stop(message)
-    about = object_at(item, "generation_info")
-    return parts, text_at(about, "finish_reason", "stop_reason", "finishReason") or stop
 
 
 open_reader = stateless(_read_runs)

@@ -1,11 +1,6 @@
-"""What does LiteLLM's standard logging payload say of a call?
+"""LiteLLM's standard logging payload, with the field names of `litellm.types.utils.StandardLoggingPayload` (1.106).
 
-Field names are those of `litellm.types.utils.StandardLoggingPayload` (1.106). LiteLLM writes `content_filter` for refusals,
-filters and a good deal that is neither (RECITATION, LANGUAGE, OTHER), and keeps the provider's own word beside it, in
-`provider_specific_fields.native_finish_reason`. Laws: where that word is kept it decides, so that a recitation is no
-filter and a refusal is one; where it is not, `content_filter` is a filter, which may over-count. A failure is a block
-where its class is a content policy's or a guardrail stopped it, an error otherwise. `id` is the response's own, new with
-every call, hence no pair key.
+A call that failed is a block where its class is a content policy's or a guardrail stopped it, an error otherwise.
 """
 
 from __future__ import annotations
@@ -36,6 +31,7 @@ _SILENT = ("embedding", "image", "moderation", "transcription", "speech", "reran
 _POLICY_CLASSES = frozenset({"ContentPolicyViolationError", "GuardrailRaisedException", "BlockedPiiEntityError"})
 _STOPPED = frozenset({"guardrail_intervened", "blocked"})
 _FLAGGED = _STOPPED | {"guardrail_flagged"}
+_STOP_KINDS = {Finish.CONTENT_FILTER: SignalKind.FILTER_STOP, Finish.REFUSAL: SignalKind.REFUSAL_STOP}
 _REDACTED = "redacted-by-litellm"
 _MORE_FILTERS = frozenset({"sensitive", "image_prohibited_content"})
 """Filters of Zhipu and of Gemini's images, in lower case, that other formats do not write."""
@@ -56,21 +52,18 @@ def _read_payload(record: JsonObject) -> Iterator[Traced | Skipped]:
     response = _failed_call(record) if record.get("status") == "failure" else _answered_call(record, model)
     if response is not None and any(choice.text == _REDACTED for choice in response.choices):
         yield Skipped("an answer that the logger redacted")
-    else:
-        yield _payload_row(record, response, model)
-
-
-open_reader = stateless(_read_payload)
-
-
-def _payload_row(record: JsonObject, response: Response | None, model: str) -> Traced:
+        return
     about = object_at(record, "metadata")
     # What the caller of the proxy sent along stands one level further down.
     told = (about, object_at(about, "requester_metadata"), object_at(about, "spend_logs_metadata"))
+    # `id` is the response's own, new with every call: no pair key.
     label = next((key for holder in told if (key := pair_key_in(holder))), None)
     fields = fields_of({**record, "meta": {**told[2], **told[1]}}, skip=_SKIP)
     session = text_at(record, "session_id", "trace_id")
-    return Traced(Exchange(None, response, request_of(record.get("messages"), model), label, session), fields)
+    yield Traced(Exchange(None, response, request_of(record.get("messages"), model), label, session), fields)
+
+
+open_reader = stateless(_read_payload)
 
 
 def _answered_call(record: JsonObject, model: str) -> Response | None:
@@ -83,39 +76,38 @@ def _answered_call(record: JsonObject, model: str) -> Response | None:
     if shape is None:
         raise ShapeError("`response`: expected a provider's response, got something else")
     read = CODECS[shape].read_response(answer)
-    natives = {at: word for at, word in _natives(answer) if at < len(read.choices)}
-    choices = tuple(_own_finish(choice, natives.get(at)) for at, choice in enumerate(read.choices))
-    overruled = {choices[at].index for at in natives}
-    kept = (s for s in read.signals if s.kind is not SignalKind.FILTER_STOP or s.choice not in overruled)
-    said = _native_signals(choices, natives)
-    return replace(read, choices=choices, signals=(*kept, *said, *_guardrail_flags(record)))
+    choices, signals = _with_native_words(read, answer.get("choices"))
+    # Guardrails that let a call through masked or noted something, and did not block.
+    flags = [
+        Signal(SignalKind.FILTER_FLAG, "guardrail_information", status, category=name, blocked=False)
+        for status, name in _guardrails(record)
+        if status in _FLAGGED
+    ]
+    return replace(read, choices=choices, signals=(*signals, *flags))
 
 
-def _natives(answer: JsonObject) -> Iterator[tuple[int, str]]:
-    """Yield the place of every choice whose provider's own finish word was kept, and the word."""
-    choices = answer.get("choices")
-    for at, choice in enumerate(choices if isinstance(choices, list) else ()):
-        word = text_at(object_at(choice, "provider_specific_fields"), "native_finish_reason")
-        if word is not None:
-            yield at, word
+def _with_native_words(read: Response, listed: object) -> tuple[tuple[Choice, ...], list[Signal]]:
+    """Return the choices and signals of a response, by the providers' own finish words where LiteLLM kept them.
 
-
-def _own_finish(choice: Choice, native: str | None) -> Choice:
-    """Return the choice with its provider's own word where LiteLLM has made a filter of it."""
-    if native is None or choice.finish is not Finish.CONTENT_FILTER:
-        return choice
-    finish = Finish.CONTENT_FILTER if native.lower() in _MORE_FILTERS else finish_of(native)
-    return replace(choice, finish=finish, finish_raw=native)
-
-
-def _native_signals(choices: tuple[Choice, ...], natives: dict[int, str]) -> Iterator[Signal]:
-    kinds = {Finish.CONTENT_FILTER: SignalKind.FILTER_STOP, Finish.REFUSAL: SignalKind.REFUSAL_STOP}
-    for at, native in natives.items():
+    LiteLLM writes `content_filter` for refusals, filters and a good deal that is neither (RECITATION, LANGUAGE, OTHER).
+    Where the provider's word is kept it decides; where it is not, `content_filter` is a filter, which may over-count.
+    """
+    choices = list(read.choices)
+    signals = list(read.signals)
+    for at, raw in enumerate(listed[: len(choices)] if isinstance(listed, list) else ()):
+        native = text_at(object_at(raw, "provider_specific_fields"), "native_finish_reason")
+        if native is None:
+            continue
+        if choices[at].finish is Finish.CONTENT_FILTER:
+            finish = Finish.CONTENT_FILTER if native.lower() in _MORE_FILTERS else finish_of(native)
+            choices[at] = replace(choices[at], finish=finish, finish_raw=native)
         choice = choices[at]
-        kind = kinds.get(choice.finish) if choice.finish else None
+        signals = [s for s in signals if s.kind is not SignalKind.FILTER_STOP or s.choice != choice.index]
+        kind = _STOP_KINDS.get(choice.finish) if choice.finish else None
         if kind is not None:
             path = f"response.choices[{at}].provider_specific_fields.native_finish_reason"
-            yield Signal(kind, path, native, choice.index)
+            signals.append(Signal(kind, path, native, choice.index))
+    return tuple(choices), signals
 
 
 def _failed_call(record: JsonObject) -> Response:
@@ -127,13 +119,6 @@ def _failed_call(record: JsonObject) -> Response:
     signal = Signal(kind, "error_information.error_class", name or "failure", detail=message[:200] or None)
     error = ProviderError(message, code=text_at(about, "error_code"), kind=name or None)
     return Response(text_at(record, "model") or "", (), (signal,), error)
-
-
-def _guardrail_flags(record: JsonObject) -> Iterator[Signal]:
-    """Yield what guardrails saw in a call that went through: they masked or noted, and did not block."""
-    for status, name in _guardrails(record):
-        if status in _FLAGGED:
-            yield Signal(SignalKind.FILTER_FLAG, "guardrail_information", status, category=name, blocked=False)
 
 
 def _guardrails(record: JsonObject) -> Iterator[tuple[str, str | None]]:

@@ -1,8 +1,7 @@
-"""Conversations as training and evaluation sets keep them: a list of `messages`, or a `prompt` and a `completion` of them.
+"""Conversations as training and evaluation sets keep them: `messages`, `prompt` and `completion`, or ShareGPT's `conversations`.
 
-JSON lines and the rows of a Parquet file are the same objects. Laws: the last message of the assistant is the answer,
-what stands before it the request; a conversation in which the assistant says nothing has no answer. `role` and `content`
-(and both spellings of a row) are what Hugging Face's TRL calls the conversational format.
+The last message of the assistant is the response, what stands before it the request. `role` and `content` are what Hugging
+Face's TRL calls the conversational format; ShareGPT's `from` and `value` have no specification, and are read as TRL does.
 """
 
 from __future__ import annotations
@@ -52,11 +51,9 @@ def _read_conversation(record: JsonObject, turns: list[Any]) -> Traced:
     parts = () if last is None else message_of(spoken[last]).parts
     stop = text_at(record, "finish_reason", "stop_reason")
     # An assistant's turn whose content is null was never recorded.
-    answer = (
-        response_of_parts(parts, model=model, stop=stop)
-        if parts or (last is not None and _is_said(spoken[last]))
-        else None
-    )
+    names = ("content", "value", "text", "parts")
+    recorded = bool(parts) or (last is not None and any(spoken[last].get(name) is not None for name in names))
+    answer = response_of_parts(parts, model=model, stop=stop) if recorded else None
     label = key_of(record.get("id")) or key_of(record.get("custom_id"))
     session = next((found for name in _SESSIONS if (found := key_of(record.get(name)))), None)
     return Traced(Exchange(None, answer, request, label, session), fields_of(record, skip=_SKIP))
@@ -83,14 +80,18 @@ def _are_turns(value: object) -> bool:
     )
 
 
-def _is_said(turn: JsonObject) -> bool:
-    return any(turn.get(name) is not None for name in ("content", "value", "text", "parts"))
-
-
 def _sniffs_sharegpt(record: JsonObject) -> bool:
     """Return whether a record is a list of turns, each with a speaker and a text."""
     turns = record.get("conversations")
-    return isinstance(turns, list) and bool(turns) and all(_is_sharegpt_turn(turn) for turn in turns)
+    spellings = (("from", "value"), ("role", "content"))
+    return (
+        isinstance(turns, list)
+        and bool(turns)
+        and all(
+            isinstance(turn, dict) and any(isinstance(turn.get(who), str) and said in turn for who, said in spellings)
+            for turn in turns
+        )
+    )
 
 
 def _read_sharegpt(record: JsonObject) -> Iterator[Traced | Skipped]:
@@ -98,13 +99,6 @@ def _read_sharegpt(record: JsonObject) -> Iterator[Traced | Skipped]:
     # What was cut from one long conversation shares its id.
     yield replace(
         read, exchange=msgspec.structs.replace(read.exchange, session=read.exchange.session or read.exchange.id)
-    )
-
-
-def _is_sharegpt_turn(turn: object) -> bool:
-    return isinstance(turn, dict) and any(
-        isinstance(turn.get(speaker), str) and said in turn
-        for speaker, said in (("from", "value"), ("role", "content"))
     )
 
 

@@ -28,7 +28,7 @@ from demur.wire.shapes import shape_of_response
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from demur.formats.spans import Span
+    from demur.formats.spans import Span, SpanEvent
     from demur.model.exchange import Part, Request, Response
     from demur.model.run import Traced
     from demur.wire.fields import JsonObject
@@ -78,74 +78,70 @@ def read_genai(span: Span) -> Traced | Skipped:
     details = next((event.attributes for event in span.events if event.name == _DETAILS), {})
     span = replace(span, attributes={**details, **span.attributes})
     model = span.text("gen_ai.response.model", "gen_ai.request.model") or ""
-    response = _response_of(span, model)
+    stops = unwrapped_json(span.attributes.get("gen_ai.response.finish_reasons"))
+    if not isinstance(stops, list):
+        one = span.text("gen_ai.response.finish_reason", "gen_ai.response.stop_reason")
+        stops = [stop for stop in (stops, one) if isinstance(stop, str)]
+    choices = _genai_choices(span)
+    if choices:
+        told = [(parts, stop or (stops[i] if i < len(stops) else None)) for i, (parts, stop) in enumerate(choices)]
+        response: Response | None = response_of_choices(told, model=model, path="gen_ai.response.finish_reasons")
+    else:
+        # Content is not recorded by default: without it, only a stop by a filter is known, and enough.
+        whole, stop = span.attributes.get("gen_ai.completion"), stops[0] if stops else None
+        response = response_in(whole, model=model, stop=stop, path="gen_ai.completion")
     if response is None and span.failed is not None:
         response = failure_of(span.failed, model=model, path="status")
     metadata = {
         name.removeprefix(_PROPERTIES): value for name, value in span.attributes.items() if name.startswith(_PROPERTIES)
     }
-    return traced_span(span, _request_of_span(span), response, metadata=metadata)
+    return traced_span(span, _genai_request(span), response, metadata=metadata)
 
 
-def _request_of_span(span: Span) -> Request | None:
+def _genai_request(span: Span) -> Request | None:
+    # From 1.37 of the conventions on, messages are one attribute, or stand in the event `_DETAILS`; before, they were
+    # events of their own; OpenLLMetry spreads them over `gen_ai.prompt.N.…`, and keeps a refusal there.
     attributes, model = span.attributes, span.text("gen_ai.request.model") or ""
     asked = unwrapped_json(attributes.get("gen_ai.input.messages"))
     system = unwrapped_json(attributes.get("gen_ai.system_instructions"))
     if asked is not None:
         return request_of({"system": system, "messages": asked}, model)
     spread = [{**turn, "content": unwrapped_json(turn.get("content"))} for turn in indexed(attributes, "gen_ai.prompt")]
-    events = [_turn_of_event(event.name, event.attributes) for event in span.events if event.name not in _CHOICE_EVENTS]
-    told = [turn for turn in events if turn is not None]
+    told = []
+    for event in span.events:
+        is_message = event.name.startswith("gen_ai.") and event.name.endswith(".message")
+        if is_message or event.name == "gen_ai.content.prompt":
+            role = event.name.removeprefix("gen_ai.").removesuffix(".message") if is_message else "user"
+            body = _event_body(event)
+            told.append({"role": role, **body} if isinstance(body, dict) else {"role": role, "content": body})
     return request_of(spread or told or unwrapped_json(attributes.get("gen_ai.prompt")), model)
 
 
-def _turn_of_event(name: str, attributes: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the message in an event such as `gen_ai.user.message`; None where it is no message."""
-    body = unwrapped_json(next((attributes[key] for key in _BODIES if attributes.get(key) is not None), None))
-    if name != "gen_ai.content.prompt" and not (name.startswith("gen_ai.") and name.endswith(".message")):
-        return None
-    role = name.removeprefix("gen_ai.").removesuffix(".message") if name.endswith(".message") else "user"
-    return {"role": role, **body} if isinstance(body, dict) else {"role": role, "content": body}
+def _event_body(event: SpanEvent) -> object:
+    body = next((event.attributes[key] for key in _BODIES if event.attributes.get(key) is not None), None)
+    return unwrapped_json(body)
 
 
-def _response_of(span: Span, model: str) -> Response | None:
-    choices = list(_choices_of(span))
-    stops = _stops_of(span)
-    if choices:
-        told = [(parts, stop or (stops[i] if i < len(stops) else None)) for i, (parts, stop) in enumerate(choices)]
-        return response_of_choices(told, model=model, path="gen_ai.response.finish_reasons")
-    whole = span.attributes.get("gen_ai.completion")
-    return response_in(whole, model=model, stop=stops[0] if stops else None, path="gen_ai.completion")
-
-
-def _choices_of(span: Span) -> list[tuple[tuple[Part, ...], object]]:
-    """Return the parts and the stop word of each answer, wherever this version of the conventions keeps them."""
+def _genai_choices(span: Span) -> list[tuple[tuple[Part, ...], object]]:
+    """Return the parts and the stop word of each choice, wherever this version of the conventions keeps them."""
     output = unwrapped_json(span.attributes.get("gen_ai.output.messages"))
     messages = [item for item in output if isinstance(item, dict)] if isinstance(output, list) else []
     messages = messages or indexed(span.attributes, "gen_ai.completion")
-    messages = messages or [_choice_of_event(e.attributes) for e in span.events if e.name in _CHOICE_EVENTS]
-    return [(_parts_of_answer(message), text_at(message, "finish_reason")) for message in messages]
-
-
-def _choice_of_event(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    body = unwrapped_json(next((attributes[key] for key in _BODIES if attributes.get(key) is not None), None))
-    if isinstance(body, list) and body and isinstance(body[0], dict):
-        body = body[0]
-    if not isinstance(body, dict):
-        return {"content": body}
-    return {**(object_at(body, "message") or body), "finish_reason": body.get("finish_reason")}
-
-
-def _parts_of_answer(message: dict[str, Any]) -> tuple[Part, ...]:
-    calls = indexed(message, "tool_calls")
-    held = {**message, "role": "assistant", "tool_calls": calls} if calls else {**message, "role": "assistant"}
-    return message_of(held).parts
-
-
-def _stops_of(span: Span) -> list[object]:
-    one = span.text("gen_ai.response.finish_reason", "gen_ai.response.stop_reason")
-    several = unwrapped_json(span.attributes.get("gen_ai.response.finish_reasons"))
-    return several if isinstance(several, list) else [stop for stop in (several, one) if isinstance(stop, str)]
+    if not messages:
+        for event in span.events:
+            if event.name in _CHOICE_EVENTS:
+                body = _event_body(event)
+                body = body[0] if isinstance(body, list) and body and isinstance(body[0], dict) else body
+                message = object_at(body, "message") or body if isinstance(body, dict) else {"content": body}
+                stop = body.get("finish_reason") if isinstance(body, dict) else None
+                messages.append({**message, "finish_reason": stop})
+    choices: list[tuple[tuple[Part, ...], object]] = []
+    for message in messages:
+        # OpenLLMetry spreads the calls of a message over `tool_calls.N.…`.
+        calls = indexed(message, "tool_calls")
+        held = {**message, "role": "assistant", **({"tool_calls": calls} if calls else {})}
+        choices.append((message_of(held).parts, text_at(message, "finish_reason")))
+    return choices
 
 
 _MESSAGES = ("llm.input_messages", "llm.output_messages")
@@ -162,38 +158,35 @@ def read_openinference(span: Span) -> Traced | Skipped:
     if kind is not None and kind.upper() != "LLM":
         return Skipped(describe_kind(kind, "span"))
     model = span.text("llm.response.model_name", "llm.model_name", "llm.request.model_name") or ""
-    response = _response_told(span, model)
+    stop, output = span.text("llm.finish_reason"), span.attributes.get("output.value")
+    body = unwrapped_json(output)
+    turns = [_openinference_turn(message) for message in indexed(span.attributes, "llm.output_messages")]
+    # The provider's own response comes before the messages, which have no place for a refusal.
+    if turns and not (isinstance(body, dict) and shape_of_response(body)):
+        told = [(message_of(turn).parts, stop if index == 0 else None) for index, turn in enumerate(turns)]
+        response: Response | None = response_of_choices(told, model=model, path="llm.finish_reason")
+    else:
+        response = response_in(output, model=model, stop=stop, path="output.value")
     if response is None and span.failed is not None:
         response = failure_of(span.failed, model=model, path="status")
     metadata = unwrapped_json(span.attributes.get("metadata"))
     nested = {
         name.removeprefix("metadata."): value for name, value in span.attributes.items() if name.startswith("metadata.")
     }
-    return traced_span(span, _request_told(span), response, metadata=metadata if isinstance(metadata, dict) else nested)
+    asked_model = span.text("llm.request.model_name", "llm.model_name") or ""
+    asked = [_openinference_turn(message) for message in indexed(span.attributes, "llm.input_messages")]
+    whole = unwrapped_json(span.attributes.get("input.value"))
+    request = request_of(asked, asked_model) or request_of(whole, asked_model)
+    return traced_span(span, request, response, metadata=metadata if isinstance(metadata, dict) else nested)
 
 
-def _request_told(span: Span) -> Request | None:
-    model = span.text("llm.request.model_name", "llm.model_name") or ""
-    turns = [_turn(message) for message in indexed(span.attributes, "llm.input_messages")]
-    value = unwrapped_json(span.attributes.get("input.value"))
-    return request_of(turns, model) or request_of(value, model)
-
-
-def _response_told(span: Span, model: str) -> Response | None:
-    stop = span.text("llm.finish_reason")
-    value = span.attributes.get("output.value")
-    body = unwrapped_json(value)
-    turns = [_turn(message) for message in indexed(span.attributes, "llm.output_messages")]
-    if turns and not (isinstance(body, dict) and shape_of_response(body)):
-        told = [(message_of(turn).parts, stop if index == 0 else None) for index, turn in enumerate(turns)]
-        return response_of_choices(told, model=model, path="llm.finish_reason")
-    return response_in(value, model=model, stop=stop, path="output.value")
-
-
-def _turn(message: JsonObject) -> JsonObject:
+def _openinference_turn(message: JsonObject) -> JsonObject:
     """Return a message as other tools spell it, from `message.content`, or `message.contents` spread or listed."""
     bare = {name.removeprefix("message."): value for name, value in message.items()}
-    contents = [_content(part) for part in indexed(bare, "contents")]
+    contents = [
+        {name.removeprefix("message_content."): value for name, value in part.items()}
+        for part in indexed(bare, "contents")
+    ]
     calls = [
         {
             "id": call.get("tool_call.id"),
@@ -209,10 +202,6 @@ def _turn(message: JsonObject) -> JsonObject:
         "tool_calls": calls,
         "tool_call_id": bare.get("tool_call_id"),
     }
-
-
-def _content(part: JsonObject) -> JsonObject:
-    return {name.removeprefix("message_content."): value for name, value in part.items()}
 
 
 _VERCEL = ("ai.operationId", "ai.prompt", "ai.prompt.messages", "ai.response.text", "ai.result.text", "ai.model.id")
@@ -232,11 +221,17 @@ def read_vercel(span: Span) -> Traced | Skipped:
         return Skipped("a tool span")
     if operation.startswith(("ai.embed", "ai.rerank")):
         return Skipped("an embeddings span" if operation.startswith("ai.embed") else "a rerank span")
+    # The SDK writes a span around a whole `generateText` and one for each model call in it (`….doGenerate`), both with
+    # the response: only the inner ones are read, so that none counts twice.
     if operation.startswith("ai.") and ".do" not in operation:
         return Skipped("an outer span, whose calls have spans of their own")
     model = span.text("ai.response.model", "ai.model.id") or ""
-    asked = _request_recorded(span)
-    response = _response_recorded(span, model, known=asked is not None)
+    asked_model = span.text("ai.model.id", "gen_ai.request.model") or ""
+    messages = unwrapped_json(span.attributes.get("ai.prompt.messages"))
+    whole = unwrapped_json(span.attributes.get("ai.prompt"))
+    conversation = {"system": span.text("ai.prompt.system"), "messages": messages}
+    asked = request_of(whole if messages is None else conversation, asked_model)
+    response = _vercel_response(span, model, known=asked is not None)
     if response is None and span.failed is not None:
         response = failure_of(span.failed, model=model, path="status")
     metadata = {
@@ -247,32 +242,21 @@ def read_vercel(span: Span) -> Traced | Skipped:
     return traced_span(span, asked, response, metadata=metadata)
 
 
-def _request_recorded(span: Span) -> Request | None:
-    model = span.text("ai.model.id", "gen_ai.request.model") or ""
-    system = span.text("ai.prompt.system")
-    asked = unwrapped_json(span.attributes.get("ai.prompt.messages"))
-    if asked is None:
-        return request_of(unwrapped_json(span.attributes.get("ai.prompt")), model)
-    return request_of({"system": system, "messages": asked}, model)
-
-
-def _response_recorded(span: Span, model: str, *, known: bool) -> Response | None:
+def _vercel_response(span: Span, model: str, *, known: bool) -> Response | None:
     stop = span.text(*_VERCEL_FINISHES)
     path = next((name for name in _VERCEL_FINISHES if name in span.attributes), _VERCEL_FINISHES[0])
-    parts = _parts_recorded(span)
-    told = "ai.response.text" in span.attributes or "ai.result.text" in span.attributes
-    response = response_of_parts(parts, model=model, stop=stop, path=path)
-    return response if parts or told or response.signals or (known and finish_of(stop) is not None) else None
-
-
-def _parts_recorded(span: Span) -> tuple[Part, ...]:
     text = span.text("ai.response.text", "ai.result.text", "ai.response.object", "ai.result.object")
     calls = unwrapped_json(span.attributes.get("ai.response.toolCalls", span.attributes.get("ai.result.toolCalls")))
     called = message_of({"role": "assistant", "tool_calls": calls}).parts
-    return ((TextPart(text),) if text else ()) + called
+    parts = ((TextPart(text),) if text else ()) + called
+    told = "ai.response.text" in span.attributes or "ai.result.text" in span.attributes
+    response = response_of_parts(parts, model=model, stop=stop, path=path)
+    # A call that recorded its prompt and why it ended, but no text, object or tool call, said nothing.
+    return response if parts or told or response.signals or (known and finish_of(stop) is not None) else None
 
 
 _CONVENTIONS: tuple[tuple[str, Callable[[Mapping[str, Any]], bool], Callable[[Span], Traced | Skipped]], ...] = (
+    # The AI SDK is asked first: it writes some of OpenTelemetry's attributes too.
     ("vercel", reads_vercel, read_vercel),
     ("openinference", reads_openinference, read_openinference),
     ("openllmetry", reads_openllmetry, read_genai),

@@ -1,8 +1,6 @@
-"""What do promptfoo's results tell of: a whole `results.json`, or one result a line?
+"""promptfoo's results: a whole `results.json`, or one result per line.
 
-Laws: `error` is also where promptfoo writes why an assertion failed, so an answer that is there is read whatever `error`
-says, and only a result without one is missing; `isRefusal` is the provider's refusal, a flagged guardrail without it a
-filter; repeats of one test have the same variables and are one cluster.
+`isRefusal` is the provider's refusal, a flagged guardrail without it a filter.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ from demur.wire.fields import canonical
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from demur.model.exchange import Request, Response
+    from demur.model.exchange import Response
     from demur.model.run import Skipped
     from demur.wire.fields import JsonObject
 
@@ -74,6 +72,7 @@ def _read_result(row: JsonObject) -> Iterator[Traced | Skipped]:
     places = [label_of(row.get(name)) for name in ("testIdx", "promptIdx")]
     key = "/".join(place for place in places if place) if all(places) else None
     asked = object_at(row, "vars")
+    # Repeats of one test have the same variables, and are one cluster.
     session = blake2b(canonical(asked), digest_size=8).hexdigest() if asked else None
     fields = {
         **{name: row.get(name) for name in _FIELDS},
@@ -81,37 +80,31 @@ def _read_result(row: JsonObject) -> Iterator[Traced | Skipped]:
         "vars": asked,
         "metadata": {**object_at(object_at(row, "testCase"), "metadata"), **object_at(row, "metadata")},
     }
-    exchange = Exchange(None, _result_answer(row, model), _result_prompt(row, model), key, session)
+    rendered = object_at(row, "response").get("prompt") or object_at(row, "prompt").get("raw")
+    request = request_of(unwrapped_json(rendered), model) or request_of(rendered, model)
+    exchange = Exchange(None, _result_response(row, model), request, key, session)
     yield Traced(exchange, fields_of(fields, skip={"timestamp"}))
 
 
-def _result_prompt(row: JsonObject, model: str) -> Request | None:
-    rendered = object_at(row, "response").get("prompt") or object_at(row, "prompt").get("raw")
-    return request_of(unwrapped_json(rendered), model) or request_of(rendered, model)
-
-
-def _result_answer(row: JsonObject, model: str) -> Response | None:
+def _result_response(row: JsonObject, model: str) -> Response | None:
     response = object_at(row, "response")
     output, stop = response.get("output"), response.get("finishReason")
-    signals = tuple(_flags_of(response))
+    guardrails, signals = object_at(response, "guardrails"), tuple[Signal, ...]()
+    why = text_at(guardrails, "reason")
+    if response.get("isRefusal") is True:
+        signals = (Signal(SignalKind.REFUSAL_FIELD, "response.isRefusal", "true", 0, detail=why),)
+    elif guardrails.get("flagged") is True:
+        signals = (Signal(SignalKind.FILTER_FLAG, "response.guardrails.flagged", "true", 0, detail=why),)
     if isinstance(output, str):
         answer = response_of_text(output, model=model, stop=stop, path="response.finishReason")
     else:
         read = response_in(output, model=model, stop=stop, path="response.output")
+        # `error` is also where promptfoo writes why an assertion failed, so it counts only without any output.
         error = response.get("error") or row.get("error")
         if read is None and not signals:
             return failure_of(error, model=model) if error else None
         answer = read or response_of_parts((), model=model)
     return replace(answer, signals=answer.signals + signals)
-
-
-def _flags_of(response: JsonObject) -> Iterator[Signal]:
-    guardrails = object_at(response, "guardrails")
-    if response.get("isRefusal") is True:
-        yield Signal(SignalKind.REFUSAL_FIELD, "response.isRefusal", "true", 0, detail=text_at(guardrails, "reason"))
-    elif guardrails.get("flagged") is True:
-        why = text_at(guardrails, "reason")
-        yield Signal(SignalKind.FILTER_FLAG, "response.guardrails.flagged", "true", 0, detail=why)
 
 
 open_reader = stateless(_read_results)

@@ -1,9 +1,7 @@
-"""What does a log of a provider's own responses hold, one a line? OpenAI, Azure, Anthropic, Gemini and Bedrock.
+"""Logs of a provider's own responses, one per line: OpenAI, Azure, Anthropic, Gemini and Bedrock.
 
-A row is the response itself, with the caller's fields beside its own, or an object that holds it under `response`. Laws:
-the response is read by its shape's codec, whichever of these formats the file was taken for; the request is the
-caller's, where the caller logged it; a response's own id is no pair key, so the id is the caller's or None; a row whose
-response is null has none.
+A row is the response itself, with the caller's fields beside its own, or an object that holds it under `response`. The
+request is the caller's, where the caller logged it; a row whose response is null has none.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ from demur.wire.shapes import CODECS, shape_of_response
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from demur.model.exchange import Request, Response
+    from demur.model.exchange import Request
     from demur.wire.fields import JsonObject
 
 __all__ = ["ANTHROPIC", "AZURE", "BEDROCK", "GEMINI", "OPENAI_CHAT"]
@@ -63,7 +61,9 @@ def _log_kind(shape: Shape) -> Kind:
 
 def _body_in(record: JsonObject) -> JsonObject | None:
     """Return the provider's response in a row: the row itself, or what it holds; None where there is none."""
-    if _log_shape(record) is not None and not _holds_text(record):
+    # A row that has the response as plain text is no provider's: an `error` in it is only a note.
+    holds_text = "choices" not in record and any(isinstance(record.get(name), str) for name in RESPONSE_FIELDS)
+    if not holds_text and _log_shape(record) is not None:
         return record
     held = next((record[name] for name in _HOLDERS if isinstance(record.get(name), dict)), None)
     if held is not None and _log_shape(held) is None and isinstance(held.get("body"), dict):
@@ -74,21 +74,14 @@ def _body_in(record: JsonObject) -> JsonObject | None:
 def _log_shape(body: JsonObject) -> Shape | None:
     """Return whose response this is; the Responses API's are in the logs of OpenAI's clients as well."""
     shape = shape_of_response(body)
-    error = body.get("error")
-    if shape is Shape.OPENAI_CHAT and "choices" not in body and not _is_api_error(error):
-        return None
+    if shape is Shape.OPENAI_CHAT and "choices" not in body:
+        # Many tools have a field `error`: only one with a message and a type or code is OpenAI's.
+        error = object_at(body, "error")
+        if not isinstance(error.get("message"), str) or not ("type" in error or "code" in error):
+            return None
     if shape is Shape.ANTHROPIC and body.get("type") == "message" and body.get("role", "assistant") != "assistant":
         return None
     return Shape.OPENAI_CHAT if shape is Shape.OPENAI_RESPONSES else shape
-
-
-def _holds_text(record: JsonObject) -> bool:
-    """Return whether a row has the answer as plain text, so that an `error` in it is only a note."""
-    return "choices" not in record and any(isinstance(record.get(name), str) for name in RESPONSE_FIELDS)
-
-
-def _is_api_error(error: object) -> bool:
-    return isinstance(error, dict) and isinstance(error.get("message"), str) and ("type" in error or "code" in error)
 
 
 def _read_log_row(record: JsonObject, home: Shape) -> Iterator[Traced | Skipped]:
@@ -98,7 +91,10 @@ def _read_log_row(record: JsonObject, home: Shape) -> Iterator[Traced | Skipped]
         return
     # The shape of the file decides whose error an error is: several providers' look alike.
     shape = home if CODECS[home].reads_response(body) else shape_of_response(body) or home
-    response = CODECS[shape].read_response(body, status=_http_status(record))
+    status = record.get("status_code", record.get("status"))
+    if not isinstance(status, int) or isinstance(status, bool):
+        status = _FAILED if record.get("error") else _OK
+    response = CODECS[shape].read_response(body, status=status)
     yield _logged(record, Exchange(shape, response), bare=body is record)
 
 
@@ -120,16 +116,17 @@ def _unanswered(record: JsonObject, home: Shape) -> Traced | Skipped:
 def _logged(record: JsonObject, exchange: Exchange, *, bare: bool) -> Traced:
     """Return the exchange with the caller's fields; `bare` is a row that is the response itself, its `id` with it."""
     about = object_at(record, "metadata")
-    own = None if bare else _caller_id(record)
+    # The provider's id of its response is new with every call, so it is no pair key.
+    own = None if bare else key_of(record.get("id"))
+    own = None if own is None or own.startswith(_RESPONSE_IDS) else own
     label = key_of(record.get("custom_id")) or own or pair_key_in(record) or pair_key_in(about)
     session = next((found for at in (record, about) for name in _SESSIONS if (found := key_of(at.get(name)))), None)
     whole = Exchange(exchange.shape, exchange.response, _asked_of(record), label, session)
-    return Traced(whole, fields_of({**_known(exchange.response), **_own_fields(record)}, skip=_SKIP))
-
-
-def _caller_id(record: JsonObject) -> str | None:
-    label = key_of(record.get("id"))
-    return None if label is None or label.startswith(_RESPONSE_IDS) else label
+    # Model and time are the row's own, and the response's where the row does not say.
+    response = exchange.response
+    known: JsonObject = {} if response is None else {"model": response.model, "created": response.created_s}
+    known |= {name: value for name, value in record.items() if value is not None}
+    return Traced(whole, fields_of(known, skip=_SKIP))
 
 
 def _asked_of(record: JsonObject) -> Request | None:
@@ -142,24 +139,6 @@ def _asked_of(record: JsonObject) -> Request | None:
     return request_of(
         record[asked] if asked not in _REQUEST_FIELDS else spread, model if isinstance(model, str) else ""
     )
-
-
-def _own_fields(record: JsonObject) -> JsonObject:
-    return {name: value for name, value in record.items() if value is not None}
-
-
-def _known(response: Response | None) -> JsonObject:
-    """Return what the response itself says of model and time, for rows that do not."""
-    if response is None:
-        return {}
-    return {"model": response.model, "created": response.created_s}
-
-
-def _http_status(record: JsonObject) -> int:
-    status = record.get("status_code", record.get("status"))
-    if isinstance(status, int) and not isinstance(status, bool):
-        return status
-    return _FAILED if record.get("error") else _OK
 
 
 OPENAI_CHAT = _log_kind(Shape.OPENAI_CHAT)

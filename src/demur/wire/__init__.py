@@ -1,5 +1,4 @@
-"""Provider shapes ⇄ `Exchange`: decoded JSON or stream events in, frozen values out, and back.
+"""Providers' formats ⇄ `Exchange`: decoded JSON or stream events in, frozen values out, and back.
 
-Laws: no sockets, no files; a reader raises only `ShapeError`, naming the JSON path; a structured signal is never lost;
-what is not understood is kept, not dropped.
+No sockets and no files; a reader raises only `ShapeError`, with the JSON path; a provider's own signal is never lost.
 """

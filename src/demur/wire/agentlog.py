@@ -20,7 +20,7 @@ from demur.wire.fields import decode, encode
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from demur.model.exchange import Choice, Exchange, Part, Request, Response
+    from demur.model.exchange import Exchange, Part, Response
     from demur.wire.fields import JsonObject
 
 __all__ = ["LoggedExchange", "is_payload", "payload_stop", "payload_text", "record_id", "write_agentlog"]
@@ -36,6 +36,7 @@ def is_payload(body: dict[str, Any]) -> bool:
 
 def payload_text(body: dict[str, Any]) -> str:
     """Return the text parts joined by a space; empty where there are none."""
+    # A content that is a plain string has no text for Shadow.
     content = body.get("content")
     parts = content if isinstance(content, list) else []
     texts = [part.get("text") for part in parts if isinstance(part, dict) and part.get("type") == "text"]
@@ -58,6 +59,8 @@ def record_id(payload: object) -> str:
 
 
 def _canonical_json(value: Any) -> str:
+    # Shadow's SPEC, sections 5 and 6: strings and keys in Unicode's NFC, keys sorted by their UTF-8 bytes, no white space,
+    # numbers in their shortest form without an exponent (`1.0` is `1`, `-0.0` is `0`).
     match value:
         case dict():
             pairs = [(unicodedata.normalize("NFC", key), item) for key, item in value.items()]
@@ -104,13 +107,16 @@ def write_agentlog(exchanges: Iterable[LoggedExchange], *, ts: str, tool: str = 
     last: str = head["id"]
     for exchange, latency_ms in exchanges:
         if exchange.request is not None:
-            asked = _log_record(
-                "chat_request", _request_payload(exchange.request), ts=ts, parent=last, session=exchange.session
-            )
+            payload: JsonObject = {
+                "model": exchange.request.model,
+                "messages": [{"role": m.role, "content": _payload_parts(m.parts)} for m in exchange.request.messages],
+                "params": {},
+            }
+            asked = _log_record("chat_request", payload, ts=ts, parent=last, session=exchange.session)
             yield _log_line(asked)
             last = asked["id"]
         if exchange.response is not None:
-            kind, payload = _answer_payload(exchange.response, latency_ms)
+            kind, payload = _response_payload(exchange.response, latency_ms)
             told = _log_record(kind, payload, ts=ts, parent=last, session=exchange.session)
             yield _log_line(told)
             last = told["id"]
@@ -126,49 +132,42 @@ def _log_line(record: JsonObject) -> bytes:
     return encode(record) + b"\n"
 
 
-def _request_payload(request: Request) -> JsonObject:
-    messages = [
-        {"role": m.role, "content": [p for part in m.parts for p in _payload_part(part)]} for m in request.messages
-    ]
-    return {"model": request.model, "messages": messages, "params": {}}
-
-
-def _answer_payload(response: Response, latency_ms: float | None) -> tuple[str, JsonObject]:
+def _response_payload(response: Response, latency_ms: float | None) -> tuple[str, JsonObject]:
     if response.error is not None:
         return "error", {"source": "llm", "code": response.error.code or "error", "message": response.error.message}
     choice = response.choices[0] if response.choices else None
+    finish, said = (choice and choice.finish) or Finish.UNKNOWN, choice and choice.finish_raw
     usage = response.usage
     known: JsonObject = {} if latency_ms is None else {"latency_ms": latency_ms}
     if usage is not None:
         known["usage"] = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
     return "chat_response", {
         "model": response.model,
-        "content": [p for part in choice.parts for p in _payload_part(part)] if choice else [],
-        "stop_reason": _payload_stop_word(choice),
+        "content": _payload_parts(choice.parts) if choice else [],
+        # A word that has no meaning for us is written as it came.
+        "stop_reason": said if said and finish is Finish.UNKNOWN else _STOPS[finish],
         **known,
     }
 
 
-def _payload_stop_word(choice: Choice | None) -> str:
-    finish = (choice.finish if choice else None) or Finish.UNKNOWN
-    said = choice.finish_raw if choice else None
-    return said if said and finish is Finish.UNKNOWN else _STOPS[finish]
-
-
-def _payload_part(part: Part) -> Iterator[JsonObject]:
-    match part:
-        case TextPart(text):
-            yield {"type": "text", "text": text}
-        case RefusalPart(text):
-            yield {"type": "refusal", "refusal": text}
-        case ThinkingPart(text):
-            yield {"type": "thinking", "thinking": text}
-        case ToolCallPart(label, name, arguments):
-            yield {"type": "tool_use", "id": label, "name": name, "input": _call_input(arguments)}
-        case ToolResultPart(label, text):
-            yield {"type": "tool_result", "tool_use_id": label, "content": text}
-        case _:
-            return
+def _payload_parts(parts: tuple[Part, ...]) -> list[JsonObject]:
+    written: list[JsonObject] = []
+    for part in parts:
+        match part:
+            case TextPart(text):
+                written.append({"type": "text", "text": text})
+            case RefusalPart(text):
+                written.append({"type": "refusal", "refusal": text})
+            case ThinkingPart(text):
+                written.append({"type": "thinking", "thinking": text})
+            case ToolCallPart(label, name, arguments):
+                written.append({"type": "tool_use", "id": label, "name": name, "input": _call_input(arguments)})
+            case ToolResultPart(label, text):
+                written.append({"type": "tool_result", "tool_use_id": label, "content": text})
+            case _:
+                # A payload has no place for what we do not read.
+                pass
+    return written
 
 
 def _call_input(arguments: str) -> Any:

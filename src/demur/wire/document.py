@@ -46,16 +46,12 @@ def parse_utf8(data: bytes) -> str:
 def _lenient(data: bytes, why: str, *, nan_is_null: bool) -> Any:
     """Return JSON that is valid but beyond the strict decoder: escaped lone surrogates, very long integers."""
     try:
-        return json.loads(data, parse_constant=_null if nan_is_null else _no_number)
+        return json.loads(data, parse_constant=(lambda _: None) if nan_is_null else _no_number)
     except UnicodeDecodeError:
         parse_utf8(data)
         raise
     except (ValueError, RecursionError) as exc:
         raise JsonError(f"not JSON ({why})", hint="expected a JSON object") from exc
-
-
-def _null(_word: str) -> None:
-    return None
 
 
 def _no_number(word: str) -> NoReturn:
@@ -70,7 +66,13 @@ _CLIENT_SIDE = {"sdk_http_response", "automatic_function_calling_history", "pars
 def plain(value: Any) -> Any:
     """Return the decoded JSON in a dict, a list, a mapping, an SDK's object, or JSON text."""
     if isinstance(value, (str, bytes, bytearray)):
-        return _from_text(value)
+        try:
+            decoded = decode(value if isinstance(value, str) else bytes(value))
+        except ShapeError as exc:
+            raise ShapeError(_EXPECTED, hint="the text given is not JSON") from exc
+        if not isinstance(decoded, (dict, list)):
+            raise ShapeError(_EXPECTED, hint="the JSON given is neither an object nor a list")
+        return decoded
     if not (isinstance(value, (Mapping, list, tuple)) or _is_model(value)):
         raise ShapeError(_EXPECTED, hint=f"got a {type(value).__name__}")
     try:
@@ -79,25 +81,23 @@ def plain(value: Any) -> Any:
         raise ShapeError(_EXPECTED, hint="it is nested too deeply, or holds itself") from exc
 
 
-def _from_text(text: str | bytes | bytearray) -> Any:
-    try:
-        decoded = decode(text if isinstance(text, str) else bytes(text))
-    except ShapeError as exc:
-        raise ShapeError(_EXPECTED, hint="the text given is not JSON") from exc
-    if not isinstance(decoded, (dict, list)):
-        raise ShapeError(_EXPECTED, hint="the JSON given is neither an object nor a list")
-    return decoded
-
-
 def _walk(value: Any, path: str) -> Any:
     if value is None or isinstance(value, (bool, int, float)):
         return value
     if isinstance(value, Mapping):
-        return {_key(key, path): _walk(item, f"{path}.{key}" if path else str(key)) for key, item in value.items()}
+        odd = next((key for key in value if not isinstance(key, str)), None)
+        if odd is not None:
+            raise ShapeError(f"{f'`{path}`' if path else 'the body'}: expected names that are strings, got {odd!r}")
+        return {key: _walk(item, f"{path}.{key}" if path else key) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_walk(item, f"{path}[{index}]") for index, item in enumerate(value)]
     if _is_model(value):
-        return _dump(value)
+        # SDKs build models without validation, so a field may hold a value that its type does not allow: no warnings.
+        # They also fill in what the wire never held: nulls are left out.
+        try:
+            return value.model_dump(mode="json", by_alias=True, exclude_none=True, warnings=False, exclude=_CLIENT_SIDE)
+        except (TypeError, ValueError) as exc:
+            raise ShapeError(_EXPECTED, hint=f"`{type(value).__name__}` does not turn into JSON") from exc
     return _leaf(value, path)
 
 
@@ -114,20 +114,7 @@ def _leaf(value: Any, path: str) -> str:
     raise ShapeError(f"`{path}`: expected JSON, got a {type(value).__name__}")
 
 
-def _key(key: Any, path: str) -> str:
-    if not isinstance(key, str):
-        raise ShapeError(f"{f'`{path}`' if path else 'the body'}: expected names that are strings, got {key!r}")
-    return key
-
-
 def _is_model(value: Any) -> bool:
+    # No SDK is imported: a pydantic model is known by how it behaves.
     kind = type(value)
     return hasattr(kind, "model_fields") and callable(getattr(kind, "model_dump", None))
-
-
-def _dump(model: Any) -> Any:
-    # SDKs build models without validation, so a field may hold a value that its type does not allow: no warning.
-    try:
-        return model.model_dump(mode="json", by_alias=True, exclude_none=True, warnings=False, exclude=_CLIENT_SIDE)
-    except (TypeError, ValueError) as exc:
-        raise ShapeError(_EXPECTED, hint=f"`{type(model).__name__}` does not turn into JSON") from exc

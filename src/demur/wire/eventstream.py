@@ -1,12 +1,8 @@
-"""How do bytes of `application/vnd.amazon.eventstream` become events, and events bytes, wherever the network cuts them?
+"""The framing of `application/vnd.amazon.eventstream`: bytes to events and back, wherever the network cuts them.
 
-A message is a prelude (total length, headers length, CRC-32 of both), headers, a payload, and the CRC-32 of all before
-it; numbers are big-endian. The limits are those of botocore: 128 KiB of headers, 24 MiB of payload.
-
-Laws: any chunking of the same bytes gives the same events; a wrong checksum or a malformed header is a `ShapeError`, a
-length beyond the limits a `SizeLimitError`, before anything of that size is held, and either is raised again by every
-later `feed`; a stream that ends inside a message is a value, `StreamEnd(complete=False)`; an exception or error of the
-service is an event that bears its name; `decode(frame(e)) == e` for events with a name.
+A message is a prelude (total length, headers length, CRC-32 of both), headers, a payload, and the CRC-32 of all before it;
+numbers are big-endian. A wrong checksum or a malformed header is a `ShapeError`, a length beyond the limits a
+`SizeLimitError`; a stream that ends inside a message is a value, `StreamEnd(complete=False)`.
 """
 
 from __future__ import annotations
@@ -29,6 +25,7 @@ MEDIA_TYPE = "application/vnd.amazon.eventstream"
 _PRELUDE = struct.Struct("!III")
 _CRC = struct.Struct("!I")
 _FRAME_BYTES = _PRELUDE.size + _CRC.size
+# The limits are those of botocore.
 _MAX_HEADERS_BYTES = 128 * 2**10
 _MAX_PAYLOAD_BYTES = 24 * 2**20
 _STRING = 7
@@ -78,6 +75,7 @@ class Decoder:
         payload = total - headers - _FRAME_BYTES
         if payload < 0:
             raise ShapeError(f"a message of {total} bytes cannot hold {headers} bytes of headers")
+        # Checked before anything of that size is held.
         if headers > self._max_headers_bytes or payload > self._max_payload_bytes:
             raise SizeLimitError(
                 f"a message of the event stream holds {total} bytes", hint="raise the limits to read it"
@@ -89,7 +87,10 @@ def frame(event: ServerEvent) -> bytes:
     """Return the event as one message; names that end in `Exception` are the service's exceptions."""
     name = event.event or "unknown"
     if name == "error":
-        return _message(_error_headers(event), b"")
+        # An error that the service did not model has no payload: code and message are headers.
+        body = decode(event.data)
+        said = [str(body.get(key, "")) for key in ("__type", "message")] if isinstance(body, dict) else ["", ""]
+        return _message({":error-code": said[0], ":error-message": said[1], ":message-type": "error"}, b"")
     kind = "exception" if name.endswith("Exception") else "event"
     headers = {f":{kind}-type": name, ":content-type": "application/json", ":message-type": kind}
     return _message(headers, event.data.encode("utf-8", errors="replace"))
@@ -131,25 +132,16 @@ def _headers(block: bytes) -> Iterator[tuple[str, str]]:
 
 
 def _message(headers: Mapping[str, str], payload: bytes) -> bytes:
-    block = b"".join(_header(name, value) for name, value in headers.items())
+    block = b""
+    for name, value in headers.items():
+        name_bytes, value_bytes = name.encode(), value.encode("utf-8", errors="replace")
+        if len(name_bytes) > _MAX_NAME_BYTES or len(value_bytes) > _MAX_VALUE_BYTES:
+            raise ShapeError(f"`{name}`: expected at most {_MAX_VALUE_BYTES} bytes in a header, got {len(value_bytes)}")
+        block += struct.pack("!B", len(name_bytes)) + name_bytes
+        block += struct.pack("!BH", _STRING, len(value_bytes)) + value_bytes
     prelude = struct.pack("!II", _FRAME_BYTES + len(block) + len(payload), len(block))
     message = prelude + _CRC.pack(crc32(prelude)) + block + payload
     return message + _CRC.pack(crc32(message))
-
-
-def _header(name: str, value: str) -> bytes:
-    name_bytes, value_bytes = name.encode(), value.encode("utf-8", errors="replace")
-    if len(name_bytes) > _MAX_NAME_BYTES or len(value_bytes) > _MAX_VALUE_BYTES:
-        raise ShapeError(f"`{name}`: expected at most {_MAX_VALUE_BYTES} bytes in a header, got {len(value_bytes)}")
-    return b"".join(
-        (struct.pack("!B", len(name_bytes)), name_bytes, struct.pack("!BH", _STRING, len(value_bytes)), value_bytes)
-    )
-
-
-def _error_headers(event: ServerEvent) -> dict[str, str]:
-    body = decode(event.data)
-    code, message = (str(body.get(name, "")) for name in ("__type", "message")) if isinstance(body, dict) else ("", "")
-    return {":error-code": code, ":error-message": message, ":message-type": "error"}
 
 
 def _check(data: bytes | bytearray, checksum: int) -> None:

@@ -1,6 +1,6 @@
 """A row that somebody wrote by hand: a prompt field and a response field, each plain text.
 
-Laws: the field names are those that people use; a null response is a row whose answer is missing, not an empty answer.
+The field names are those that people use. A null response is a row whose response is missing, not an empty response.
 """
 
 from __future__ import annotations
@@ -72,8 +72,11 @@ def read_flat(body: JsonObject) -> Exchange:
     answer = _first(body, RESPONSE_FIELDS)
     if answer is None:
         raise ShapeError("no response field", hint=f"name it one of {', '.join(RESPONSE_FIELDS)}")
-    text = body[answer]
-    response = _response(text, body)
+    text, signals, stop = body[answer], tuple(_row_signals(body)), _stop(body)
+    response = None
+    if text is not None or signals:
+        choice = Choice(0, (TextPart(text),) if text else (), finish_raw=stop[1] if stop else None)
+        response = Response(_label(body, "model") or "", (choice,), signals)
     key, session = (
         next((label for name in names if (label := _label(body, name))), None)
         for names in (("id", "custom_id"), ("session_id", "conversation_id"))
@@ -92,17 +95,7 @@ def read_prompt(body: JsonObject) -> Request | None:
     )
 
 
-def _response(text: str | None, body: JsonObject) -> Response | None:
-    """Return the answer of a row and what its provider said of it; None where there is neither."""
-    signals = tuple(_stop_signals(body))
-    if text is None and not signals:
-        return None
-    parts = (TextPart(text),) if text else ()
-    stop = _stop(body)
-    return Response(_label(body, "model") or "", (Choice(0, parts, finish_raw=stop[1] if stop else None),), signals)
-
-
-def _stop_signals(body: JsonObject) -> Iterator[Signal]:
+def _row_signals(body: JsonObject) -> Iterator[Signal]:
     stop, refusal, error = _stop(body), body.get("refusal"), body.get("error")
     # `FinishReason.SAFETY` is how an SDK's enum prints.
     word = stop[1].strip().lower().rpartition(".")[2] if stop else ""
@@ -112,23 +105,16 @@ def _stop_signals(body: JsonObject) -> Iterator[Signal]:
     if refusal is True or (isinstance(refusal, str) and refusal.strip().lower() not in _NOTHING):
         yield Signal(SignalKind.REFUSAL_FIELD, "refusal", str(refusal), 0)
     if error and str(error).strip().lower() not in _NOTHING:
-        yield Signal(_error_kind(error), "error", _error_text(error), 0)
-
-
-def _error_kind(error: object) -> SignalKind:
-    """Return whether an error is a filter's block, by its own word or by the code that it carries, or a failure."""
-    codes = [error] if isinstance(error, str) else [error.get(n) for n in _CODES] if isinstance(error, dict) else []
-    said = any(isinstance(code, str) and code.strip().lower() in FILTER_WORDS for code in codes)
-    return SignalKind.PROMPT_BLOCK if said or POLICY_ERROR.search(_error_text(error)) else SignalKind.ERROR
-
-
-def _error_text(error: object) -> str:
-    text = error if isinstance(error, str) else msgspec.json.encode(error).decode()
-    return text[:MAX_ERROR_CHARS]
+        codes = [error] if isinstance(error, str) else [error.get(n) for n in _CODES] if isinstance(error, dict) else []
+        text = (error if isinstance(error, str) else msgspec.json.encode(error).decode())[:MAX_ERROR_CHARS]
+        # An error is a filter's block by its own word, or by a code that it carries; otherwise it is a failure.
+        said = any(isinstance(code, str) and code.strip().lower() in FILTER_WORDS for code in codes)
+        kind = SignalKind.PROMPT_BLOCK if said or POLICY_ERROR.search(text) else SignalKind.ERROR
+        yield Signal(kind, "error", text, 0)
 
 
 def _stop(body: JsonObject) -> tuple[str, str] | None:
-    """Return the field that says why the answer ended, and what it says."""
+    """Return the field that says why the response ended, and what it says."""
     return next(((name, body[name]) for name in _STOP_FIELDS if isinstance(body.get(name), str)), None)
 
 

@@ -1,7 +1,7 @@
-"""Which shape is this? The registry of codecs, and the reader for a body that does not say where it came from.
+"""The registry of codecs, and readers for bodies and streams that do not say where they came from.
 
-Laws: a shape is recognised by fields that only it has; Azure is asked before OpenAI chat, whose superset it is; what no
-codec recognises is a `ShapeError` that lists the fields found and the shapes expected.
+A format is recognised by fields that only it has; what no codec recognises is a `ShapeError` that lists the fields found and
+the formats expected.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["CODECS", "read_asked", "read_exchange", "read_stream", "shape_of_request", "shape_of_response"]
 
 CODECS: Mapping[Shape, Codec] = {
+    # Before OpenAI chat, of which it is a superset.
     Shape.AZURE: azure,
     Shape.OPENAI_CHAT: openai_chat,
     Shape.OPENAI_RESPONSES: openai_responses,
