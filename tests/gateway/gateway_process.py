@@ -63,6 +63,20 @@ def gateway_command(folder: Path, *flags: str) -> list[str]:
     return [sys.executable, "-m", "demur", "gateway", "--port", "0", *store, *flags]
 
 
+def gateway_call(folder: Path, *flags: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Return what becomes of a call that ends by itself, with no settings of ours in the environment but these."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("DEMUR_")}
+    return subprocess.run(  # noqa: S603 — our own command
+        gateway_command(folder, *flags),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        cwd=folder,
+        env=clean | variables,
+    )
+
+
 @contextmanager
 def gateway_process(folder: Path, *flags: str, **variables: str) -> Iterator[Started]:
     """Yield a gateway once it says where it is; end it afterwards."""

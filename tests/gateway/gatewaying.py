@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
+import socket
+import sqlite3
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +16,13 @@ from anthropic import Anthropic
 from openai import AzureOpenAI, OpenAI
 from tests.plain_http import anthropic_http, openai_http
 
+from demur.gateway.keys import hash_key, new_client_key
 from demur.gateway.run import running_gateway
 from demur.gateway.settings import (
+    AuditorsPart,
     Durability,
     GatewaySettings,
+    KeysPart,
     ListenPart,
     MetricsPart,
     PolicyPart,
@@ -94,6 +99,30 @@ class Running:
         finally:
             connection.close()
 
+    def ask(self, text: str = HARMLESS, **more: Any) -> Got:
+        """Return what a chat of one message gets; `more` are further fields of its body."""
+        return self.knock(CHAT, chat(text, **more))
+
+    def connect(self, *, buffer_bytes: int = 0) -> socket.socket:
+        """Return a bare connection, which takes no more than so many bytes before they are read."""
+        host, port = self.url.removeprefix("http://").split(":")
+        sock = socket.socket()
+        if buffer_bytes:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer_bytes)
+        sock.settimeout(20)
+        sock.connect((host, int(port)))
+        return sock
+
+    def send_bytes(self, sent: bytes) -> bytes:
+        """Return all that comes back for these bytes until the gateway closes, which it must."""
+        got = b""
+        # What was sent after the refusal was never read: the kernel may then reset.
+        with self.connect() as sock, suppress(ConnectionResetError):
+            sock.sendall(sent)
+            while piece := sock.recv(65536):
+                got += piece
+        return got
+
     def metrics(self) -> str:
         """Return its figures."""
         return self.knock("/metrics", method="GET").body.decode()
@@ -152,6 +181,40 @@ def provider(body: bytes = ANSWER) -> Stub:
 
 def chat(text: str, **more: Any) -> Any:
     return {"model": "gpt-x", "messages": [{"role": "user", "content": text}], **more}
+
+
+def free_address() -> str:
+    """Return an address at which nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        return f"http://127.0.0.1:{closed.getsockname()[1]}"
+
+
+def one_key(folder: Path) -> tuple[str, KeysPart]:
+    """Return a client's key, and the setting under which no other is accepted."""
+    key = new_client_key()
+    (folder / "keys.toml").write_text(f'[[key]]\nname = "a"\nhash = "{hash_key(key)}"\n', encoding="utf-8")
+    return key, KeysPart(str(folder / "keys.toml"))
+
+
+def gone_auditor(folder: Path, mode: str) -> AuditorsPart:
+    """Return the setting of a chain with one auditor that nobody answers for."""
+    (folder / "auditors.yaml").write_text(
+        f"chain:\n  - name: gone\n    url: {free_address()}\n    phases: [request]\n    on_error: {mode}\n",
+        encoding="utf-8",
+    )
+    return AuditorsPart(str(folder / "auditors.yaml"))
+
+
+@contextmanager
+def broken_store(folder: Path) -> Iterator[None]:
+    """Take away the table that the log is written to, for as long as the block runs."""
+    db = sqlite3.connect(folder / "log" / "log.db", isolation_level=None)
+    db.execute("ALTER TABLE records RENAME TO records_moved")
+    try:
+        yield
+    finally:
+        db.execute("ALTER TABLE records_moved RENAME TO records")
+        db.close()
 
 
 def settings_for(

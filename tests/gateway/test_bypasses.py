@@ -28,6 +28,7 @@ QUOTED = json.dumps(ATTACK)
 RESPONSES, MESSAGES = "/v1/responses", "/v1/messages"
 HIDDEN = f'{{"role":"user","content":{QUOTED}}}'
 OPEN = '{"role":"user","content":"hi"}'
+RESULT = {"type": "tool_result", "tool_use_id": "t"}
 FIRST, SECOND = PHRASE[:9], PHRASE[9:]
 
 
@@ -71,10 +72,18 @@ def turns(*messages: dict[str, Any], **more: Any) -> dict[str, Any]:
         "/v1/chat/completions%00.json",
         "/v1/chat/completions%0a",
         "/v1/%EF%BD%83hat/completions",
+        "/v1/chat/completions/",
+        "//v1//chat/completions",
+        "/v1/%63hat/completions",
+        "/v1/%2563hat/completions",
+        "/v1/x/../chat/completions",
+        "/V1/Chat/Completions",
+        "/v1/chat/completions;x=1",
+        "/api/v1/chat/completions",
     ],
 )
 def test_every_reading_of_a_path_is_audited(tmp_path: Path, path: str) -> None:
-    """What one server in a row could take for the door is one, whichever way it reads parameters, escapes and line ends."""
+    """However a path is spelt, what one server in a row could take for the door is one: a denied prompt is denied, and the provider is not asked."""
     stub = provider()
     with serving(stub) as url, gateway(tmp_path, url) as running:
         assert running.knock(path, chat(ATTACK)).status == 403
@@ -134,7 +143,7 @@ def test_names_of_others_may_be_spelt_as_they_like(tmp_path: Path) -> None:
     """Schemas, tools' arguments, metadata and quoted names in texts are nobody's two readings."""
     schema = {"type": "object", "properties": {"Content": {"type": "string"}, "Type": {"type": "string"}}}
     used = {"type": "tool_use", "id": "t", "name": "f", "input": {"Content": "x", "Role": "y"}}
-    result = {"type": "tool_result", "tool_use_id": "t", "content": '{"a": 1, "a": 2}'}
+    result = {**RESULT, "content": '{"a": 1, "a": 2}'}
     body = turns(
         {"role": "user", "content": HARMLESS + ' "a": "b\\" : '},
         {"role": "assistant", "content": [used]},
@@ -148,16 +157,6 @@ def test_names_of_others_may_be_spelt_as_they_like(tmp_path: Path) -> None:
     assert len(stub.asked) == 1
 
 
-@pytest.mark.parametrize("kind", ["application/json; charset=utf-7", 'application/json;charset="ibm037"'])
-def test_other_charsets_are_refused(tmp_path: Path, kind: str) -> None:
-    """A body that is declared in a charset that hides plain letters is a 415."""
-    stub = provider()
-    with serving(stub) as url, gateway(tmp_path, url) as running:
-        assert running.knock(CHAT, chat(HARMLESS), content_type=kind).status == 415
-        assert running.knock(CHAT, chat(HARMLESS), content_type="application/json; charset=UTF-8").status == 200
-    assert len(stub.asked) == 1
-
-
 @pytest.mark.parametrize(
     ("path", "body"),
     [
@@ -166,10 +165,7 @@ def test_other_charsets_are_refused(tmp_path: Path, kind: str) -> None:
         (CHAT, turns({"role": "user", "content": [{"type": "Text", "text": ATTACK}]})),
         (RESPONSES, {"model": "m", "input": [{"type": "function_call_output", "call_id": "c", "output": ATTACK}]}),
         (RESPONSES, {"model": "m", "prompt": {"id": "p", "variables": {"x": ATTACK}}}),
-        (
-            MESSAGES,
-            turns({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": ATTACK}]}),
-        ),
+        (MESSAGES, turns({"role": "user", "content": [{**RESULT, "content": ATTACK}]})),
     ],
 )
 def test_an_attack_is_found_wherever_it_stands(tmp_path: Path, path: str, body: dict[str, Any]) -> None:
@@ -212,7 +208,7 @@ def test_no_dress_of_an_answer_hides_a_phrase(
     """Whatever an answer's status, type and charset say, what a client could put together from it is withheld."""
     stub = Stub(pieces=(answer,), status=status, content_type=kind)
     with guarded(tmp_path, stub) as running:
-        got = running.knock(CHAT, chat(HARMLESS, stream=stream))
+        got = running.ask(stream=stream)
     for spelt in (FIRST.encode(), FIRST.encode("utf-16-le"), FIRST.encode("utf-7")):
         assert spelt not in got.body
     passport = passports(tmp_path)[-1]
@@ -245,7 +241,7 @@ def test_digits_without_end_are_a_name(tmp_path: Path) -> None:
     said = json.dumps({"choices": [{"index": 0, "delta": {"tool_calls": [call]}}]}).encode()
     stub = Stub(pieces=(events(said),))
     with guarded(tmp_path, stub) as running:
-        got = running.knock(CHAT, chat(HARMLESS, stream=True))
+        got = running.ask(stream=True)
     assert (got.status, got.body) == (200, events(said))
     assert len(passports(tmp_path)) == 1
 
@@ -255,7 +251,7 @@ def test_a_status_that_is_none_is_the_providers_fault(tmp_path: Path, *, stream:
     """An answer with a status beyond HTTP's is a 502 on record, and not a broken connection."""
     reply = b"HTTP/1.1 999 What\r\ncontent-length: 2\r\n\r\n{}"
     with answering(reply) as url, gateway(tmp_path, url) as running:
-        assert running.knock(CHAT, chat(HARMLESS, stream=stream)).status == 502
+        assert running.ask(stream=stream).status == 502
     assert passports(tmp_path)[-1].causes == (DeclineCause.PROVIDER_ERROR,)
 
 

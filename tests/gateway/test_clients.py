@@ -9,11 +9,10 @@ import anthropic
 import openai
 import pytest
 from pydantic import BaseModel
-from tests.gateway.gatewaying import ATTACK, HARMLESS, Running, Stub, chat, gateway, passports, verified
+from tests.gateway.gatewaying import ATTACK, HARMLESS, Running, chat, gateway, passports, provider, verified
 from tests.http.serving import serving
 
 from demur.model.passport import DeclineCause, StreamMode
-from demur.simulate.server.run import running_simulator
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,15 +24,9 @@ MESSAGES: Any = chat(HARMLESS)["messages"]
 ATTACKED: Any = chat(ATTACK)["messages"]
 
 
-@pytest.fixture(scope="module")
-def simulator() -> Iterator[RunningSimulator]:
-    with running_simulator() as running:
-        running.refuse_by("answer")
-        yield running
-
-
 @pytest.fixture
 def running(tmp_path: Path, simulator: RunningSimulator) -> Iterator[Running]:
+    simulator.refuse_by("answer")
     with gateway(tmp_path, simulator.url) as found:
         yield found
 
@@ -61,8 +54,7 @@ def test_openai_chat(running: Running, simulator: RunningSimulator) -> None:
 def test_openai_parse(tmp_path: Path) -> None:
     """`.parse()` gives the object, and a denial before it."""
     body = b'{"id":"c","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"{\\"city\\": \\"Paris\\"}"},"finish_reason":"stop"}]}'
-    stub = Stub(pieces=(body,), content_type=b"application/json")
-    with serving(stub) as url, gateway(tmp_path, url) as running, running.openai() as client:
+    with serving(provider(body)) as url, gateway(tmp_path, url) as running, running.openai() as client:
         done = client.chat.completions.parse(model="m", messages=MESSAGES, response_format=Capital)
         assert done.choices[0].message.parsed == Capital(city="Paris")
         with pytest.raises(openai.PermissionDeniedError):
@@ -147,7 +139,7 @@ def test_tools_and_pictures_pass(tmp_path: Path) -> None:
     """Tool calls, pictures and fields from the future go both ways as they are: the provider gets the client's bytes."""
     body = b'{"id":"c","object":"chat.completion","created":1,"model":"m","later":{"a":[1]},"choices":[{"index":0,"message":{"role":"assistant","content":null,"tool_calls":[{"id":"t","type":"function","function":{"name":"f","arguments":"{\\"x\\": 1}"}}]},"finish_reason":"tool_calls"}]}'
     asked = b'{ "model":"m",  "future": {"z": 1.50}, "messages":[{"role":"user","content":[{"type":"text","text":"hi"},{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}}]}] }'
-    stub = Stub(pieces=(body,), content_type=b"application/json")
+    stub = provider(body)
     with serving(stub) as url, gateway(tmp_path, url) as running:
         got = running.knock(
             "/v1/chat/completions?beta=1", asked, x_custom="kept", authorization="Bearer client-key", te="trailers"

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import socket
-import sqlite3
-import subprocess
 from typing import TYPE_CHECKING, Any
 
 import openai
 import pytest
 import uvicorn
-from tests.gateway.gateway_process import gateway_command
+from tests.gateway.gateway_process import gateway_call
 from tests.gateway.gatewaying import (
     CHAT,
     HARMLESS,
     POLICY_FILE,
     Got,
     Running,
-    Stub,
+    broken_store,
     chat,
+    free_address,
     gateway,
+    gone_auditor,
     passports,
     provider,
     settings_for,
@@ -35,7 +34,6 @@ from demur.audit.chain import Chain
 from demur.errors import UsageError
 from demur.gateway.app import GatewayApp
 from demur.gateway.settings import (
-    AuditorsPart,
     FailurePart,
     LimitsPart,
     OnFailure,
@@ -47,10 +45,8 @@ from demur.http.serve import listening_socket
 from demur.model.claim import Phase
 from demur.model.passport import DeclineCause, Passport
 from demur.record.store.location import log_place
-from demur.simulate.server.run import running_simulator
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from demur.audit.inputs import AuditorInput
@@ -58,13 +54,8 @@ if TYPE_CHECKING:
     from demur.model.audit import Audit
     from demur.simulate.server.run import RunningSimulator
 
+PHASES = ("request", "response")
 ALLOW = '@id("seen") @decision("log")\nforbid (principal, action, resource) when { context.claims.model_refused };'
-
-
-@pytest.fixture(scope="module")
-def simulator() -> Iterator[RunningSimulator]:
-    with running_simulator() as running:
-        yield running
 
 
 @pytest.mark.parametrize(("scenario", "status"), [("fault-429", 429), ("fault-500", 500), ("fault-503", 503)])
@@ -72,7 +63,7 @@ def test_a_providers_errors_pass(tmp_path: Path, simulator: RunningSimulator, sc
     """The provider's own errors come back as they are, retry headers included, and are on record with their status."""
     simulator.refuse_by(scenario)
     with gateway(tmp_path, simulator.url) as running:
-        got = running.knock(CHAT, chat(HARMLESS))
+        got = running.ask()
     assert got.status == status
     assert "error" in got.json
     assert status != 429 or got.headers["retry-after"] == "1"
@@ -83,22 +74,18 @@ def test_a_providers_errors_pass(tmp_path: Path, simulator: RunningSimulator, sc
 def test_a_providers_400_filter_is_a_filter(tmp_path: Path, simulator: RunningSimulator) -> None:
     """Azure's 400 by its filter passes, and its cause is the filter, not the error."""
     simulator.refuse_by("filter-azure-400")
-    with (
-        gateway(tmp_path, simulator.url) as running,
-        running.azure() as client,
-        pytest.raises(openai.BadRequestError),
-    ):
-        client.chat.completions.create(**chat(HARMLESS))
+    with gateway(tmp_path, simulator.url) as running, running.azure() as client:  # noqa: SIM117 — only the call may raise
+        with pytest.raises(openai.BadRequestError):
+            client.chat.completions.create(**chat(HARMLESS))
     (found,) = passports(tmp_path)
     assert (found.upstream_status, found.causes) == (400, (DeclineCause.PROVIDER_FILTER,))
 
 
 def test_nobody_at_the_address_is_a_502(tmp_path: Path) -> None:
-    """A provider that cannot be reached is a 502 in the provider's shape, on record without a status of its own."""
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        port = closed.getsockname()[1]
-    with gateway(tmp_path, f"http://127.0.0.1:{port}") as running:
-        got = running.knock(CHAT, chat(HARMLESS))
+    """A gateway is ready without its provider; an exchange with one that cannot be reached is a 502 in its shape, on record without a status."""
+    with gateway(tmp_path, free_address()) as running:
+        assert running.knock("/readyz", method="GET").status == 200
+        got = running.ask()
         assert (got.status, got.json["error"]["code"]) == (502, "upstream_connect")
         got = running.knock("/v1/messages", {"model": "m", "max_tokens": 9, "messages": chat(HARMLESS)["messages"]})
         assert (got.status, got.json["type"]) == (502, "error")
@@ -112,7 +99,7 @@ def test_a_provider_that_says_nothing_is_a_504(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         with gateway(tmp_path, url, timeouts=TimeoutsPart(read_s=0.2)) as running:
-            got = running.knock(CHAT, chat(HARMLESS))
+            got = running.ask()
     assert (got.status, got.json["error"]["code"]) == (504, "upstream_timeout")
 
 
@@ -124,15 +111,8 @@ def test_an_auditor_that_is_down(
 ) -> None:
     """An auditor nobody answers for denies, warns or passes by its mode; what it let through is a gap on record."""
     simulator.refuse_by("answer")
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        port = closed.getsockname()[1]
-    chain = tmp_path / "auditors.yaml"
-    chain.write_text(
-        f"chain:\n  - name: gone\n    url: http://127.0.0.1:{port}\n    phases: [request]\n    on_error: {mode}\n",
-        encoding="utf-8",
-    )
-    with gateway(tmp_path, simulator.url, policy=ALLOW, auditors=AuditorsPart(str(chain))) as running:
-        got = running.knock(CHAT, chat(HARMLESS))
+    with gateway(tmp_path, simulator.url, policy=ALLOW, auditors=gone_auditor(tmp_path, mode)) as running:
+        got = running.ask()
         part = 'demur_fail_closed_total{part="auditors"} 1' if mode == "closed" else "demur_fail_open_total"
         assert part in running.metrics()
     assert got.status == status
@@ -147,20 +127,12 @@ def test_a_store_that_takes_nothing(tmp_path: Path, simulator: RunningSimulator,
     """Without a record there is no answer, or there is and the loss is counted, by the setting; then it is taken up again."""
     simulator.refuse_by("answer")
     with gateway(tmp_path, simulator.url, failure=FailurePart(store=mode)) as running:
-        assert running.knock(CHAT, chat(HARMLESS)).status == 200
-        lock = sqlite3.connect(tmp_path / "log" / "log.db", isolation_level=None)
-        lock.execute("DROP TABLE IF EXISTS entries_moved")
-        tables = [name for (name,) in lock.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-        held = next(name for name in tables if name not in ("state", "sqlite_sequence"))
-        lock.execute(f'ALTER TABLE "{held}" RENAME TO entries_moved')
-        got = running.knock(CHAT, chat(HARMLESS))
-        assert got.status == status
-        assert running.knock("/readyz", method="GET").json == {"status": "unready", "troubles": ["store"]}
-        streamed = running.knock(CHAT, chat(HARMLESS, stream=True))
-        assert streamed.status == status
-        lock.execute(f'ALTER TABLE entries_moved RENAME TO "{held}"')
-        lock.close()
-        assert running.knock(CHAT, chat(HARMLESS)).status == 200
+        assert running.ask().status == 200
+        with broken_store(tmp_path):
+            assert running.ask().status == status
+            assert running.knock("/readyz", method="GET").json == {"status": "unready", "troubles": ["store"]}
+            assert running.ask(stream=True).status == status
+        assert running.ask().status == 200
         assert running.knock("/readyz", method="GET").status == 200
         word = "closed" if mode is OnFailure.CLOSED else "open"
         assert f'demur_fail_{word}_total{{part="store"}}' in running.metrics()
@@ -177,10 +149,10 @@ def test_a_policy_that_does_not_load(tmp_path: Path, simulator: RunningSimulator
     more: dict[str, Any] = {"failure": FailurePart(policy_reload=mode), "reload_s": 0.02}
     rules = tmp_path / "policies" / POLICY_FILE
     with gateway(tmp_path, simulator.url, policy=ALLOW, **more) as running:
-        assert running.knock(CHAT, chat(HARMLESS)).status == 200
+        assert running.ask().status == 200
         rules.write_text("forbid (", encoding="utf-8")
         until(lambda: "policy_reload" in running.metrics())
-        assert running.knock(CHAT, chat(HARMLESS)).status == status
+        assert running.ask().status == status
         rules.write_text(ALLOW.replace("log", "warn"), encoding="utf-8")
         until(lambda: len({p.policy_digest for p in _asked_again(running, tmp_path)}) == 2)
         assert running.knock("/readyz", method="GET").status == 200
@@ -191,7 +163,7 @@ def test_a_policy_that_does_not_load(tmp_path: Path, simulator: RunningSimulator
 
 
 def _asked_again(running: Running, folder: Path) -> list[Passport]:
-    running.knock(CHAT, chat(HARMLESS))
+    running.ask()
     return passports(folder)
 
 
@@ -200,22 +172,20 @@ def test_more_at_once_than_the_limit_is_refused(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         more: dict[str, Any] = {"limits": LimitsPart(requests=1), "timeouts": TimeoutsPart(read_s=1)}
-        with gateway(tmp_path, url, **more) as running:
-            host, port = running.url.removeprefix("http://").split(":")
-            with socket.create_connection((host, int(port))) as first:
-                body = b'{"model":"m","messages":[{"role":"user","content":"hi"}]}'
-                head = b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
-                first.sendall(head + b"content-length: %d\r\n\r\n" % len(body) + body)
-                with silent.accept()[0]:
-                    got = running.knock(CHAT, chat(HARMLESS))
-                assert (got.status, got.headers["retry-after"]) == (503, "1")
+        with gateway(tmp_path, url, **more) as running, running.connect() as first:
+            body = b'{"model":"m","messages":[{"role":"user","content":"hi"}]}'
+            head = b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+            first.sendall(head + b"content-length: %d\r\n\r\n" % len(body) + body)
+            with silent.accept()[0]:
+                got = running.ask()
+            assert (got.status, got.headers["retry-after"]) == (503, "1")
 
 
 def test_an_answer_that_is_too_large_is_refused(tmp_path: Path) -> None:
     """An answer beyond what is read is a 502, and nothing of it is passed."""
-    stub = Stub(pieces=(b'{"choices": [' + b" " * 5000 + b"]}",), content_type=b"application/json")
-    with serving(stub) as url, gateway(tmp_path, url, limits=LimitsPart(decoded_bytes=1000)) as running:
-        got = running.knock(CHAT, chat(HARMLESS))
+    large = provider(b'{"choices": [' + b" " * 5000 + b"]}")
+    with serving(large) as url, gateway(tmp_path, url, limits=LimitsPart(decoded_bytes=1000)) as running:
+        got = running.ask()
     assert (got.status, got.json["error"]["code"]) == (502, "answer_too_large")
     (found,) = passports(tmp_path)
     assert found.causes == (DeclineCause.GATEWAY_BLOCK,)
@@ -225,7 +195,7 @@ def test_html_in_place_of_an_answer_passes_as_it_is(tmp_path: Path, simulator: R
     """A page of some proxy in between is read as text and passed with its own type."""
     simulator.refuse_by("fault-content-type")
     with gateway(tmp_path, simulator.url) as running:
-        got = running.knock(CHAT, chat(HARMLESS))
+        got = running.ask()
     assert got.headers["content-type"].startswith("text/html")
     assert len(passports(tmp_path)) == 1
 
@@ -270,10 +240,7 @@ def test_auditors_that_cannot_be_asked_at_all(tmp_path: Path, mode: OnFailure, s
         assert found.causes == (DeclineCause.GATEWAY_BLOCK,)
         assert 'demur_fail_closed_total{part="auditors"} 1\n' in figures
     else:
-        assert [(gap.phase, gap.what) for gap in found.gaps] == [
-            ("request", "failed_open"),
-            ("response", "failed_open"),
-        ]
+        assert [(gap.phase, gap.what) for gap in found.gaps] == [(phase, "failed_open") for phase in PHASES]
         assert 'demur_fail_open_total{part="auditors"} 2\n' in figures
     assert verified(tmp_path).faults == ()
 
@@ -296,38 +263,19 @@ def test_a_log_has_the_name_of_the_settings(tmp_path: Path) -> None:
 def test_no_policy_is_the_one_that_blocks_nothing(tmp_path: Path, paths: str) -> None:
     """Where no policy is named, in an empty list or not at all, `observe-only` holds and says so."""
     (tmp_path / "demur.toml").write_text(f"[gateway.policy]\n{paths}\n", encoding="utf-8")
-    printed = called(tmp_path, "--print-config")
+    printed = gateway_call(tmp_path, "--print-config")
     assert printed.returncode == 0
     assert 'paths = ["observe-only"]' in printed.stdout
 
 
-def called(folder: Path, *flags: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Return what becomes of a call that ends by itself."""
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("DEMUR_")}
-    return subprocess.run(  # noqa: S603 — our own command
-        gateway_command(folder, *flags),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-        cwd=folder,
-        env=clean | variables,
-    )
-
-
 def test_flags_win_over_the_environment_and_that_over_the_file(tmp_path: Path) -> None:
     """Setting by setting, the later source holds, and `--print-config` says which it was; no secret is printed."""
-    (tmp_path / "demur.toml").write_text(
-        '[gateway.failure]\nstore = "closed"\nupstream = "open"\n[gateway.log]\nlevel = "debug"\n',
-        encoding="utf-8",
-    )
-    printed = called(
+    written = '[gateway.failure]\nstore = "closed"\nupstream = "open"\n[gateway.log]\nlevel = "debug"\n'
+    (tmp_path / "demur.toml").write_text(written, encoding="utf-8")
+    flags = ("--print-config", "--log-level", "error", "--store", "postgresql://demur:secret-word@db/demur")
+    printed = gateway_call(
         tmp_path,
-        "--print-config",
-        "--log-level",
-        "error",
-        "--store",
-        "postgresql://demur:secret-word@db/demur",
+        *flags,
         DEMUR_GATEWAY_LOG_LEVEL="warning",
         DEMUR_GATEWAY_FAILURE_UPSTREAM="closed",
         DEMUR_GATEWAY_POLICY_PATHS="observe-only, strict",
@@ -345,21 +293,9 @@ def test_flags_win_over_the_environment_and_that_over_the_file(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("text", "flags", "said"),
     [
-        (
-            "[gateway.failure]\nstores = 'open'\n",
-            (),
-            "`demur.toml` line 2: `failure.stores` is no setting; did you mean",
-        ),
-        (
-            "[gateway.failure]\nstore = 'ajar'\n",
-            (),
-            "`demur.toml` line 2: `failure.store` is `ajar`; expected one of closed, open",
-        ),
-        (
-            "[gateway.limits]\n\nrequests = 0\n",
-            (),
-            "`demur.toml` line 3: `limits.requests` is `0`; expected a number of 1 or more",
-        ),
+        ("[gateway.failure]\nstores = 'open'\n", (), "line 2: `failure.stores` is no setting; did you mean"),
+        ("[gateway.failure]\nstore = 'ajar'\n", (), "line 2: `failure.store` is `ajar`; expected one of closed, open"),
+        ("[gateway.limits]\n\nrequests = 0\n", (), "line 3: `limits.requests` is `0`; expected a number of 1 or more"),
         ("[gateway.dashboard]\ntoken = 'abc'\n", (), "set `dashboard.token_env` to the name of the variable"),
         ("", ("--policy", "no-such-pack"), "no-such-pack"),
         ("", ("--auditors", "none.yaml"), "none.yaml"),
@@ -372,16 +308,8 @@ def test_what_is_wrong_is_said_in_one_line_before_anything_listens(
 ) -> None:
     """A setting that cannot hold ends the start with code 2, and one line that names the place and the way out."""
     (tmp_path / "demur.toml").write_text(text, encoding="utf-8")
-    done = called(tmp_path, *flags)
+    done = gateway_call(tmp_path, *flags)
     assert done.returncode == 2, done.stderr
-    assert said in done.stderr
+    assert (f"`demur.toml` {said}" if said.startswith("line") else said) in done.stderr
     assert "Traceback" not in done.stderr
     assert "gateway at" not in done.stderr
-
-
-def test_a_dead_provider_at_the_start_is_no_reason_not_to_start(tmp_path: Path) -> None:
-    """The provider is asked with the first exchange, not before: a gateway is ready without it."""
-    more: dict[str, Any] = {"policy": "observe-only"}
-    with gateway(tmp_path, "http://127.0.0.1:9", **more) as running:
-        assert running.knock("/readyz", method="GET").status == 200
-        assert running.knock(CHAT, chat(HARMLESS)).status == 502

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import sqlite3
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,14 +10,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.gateway.gatewaying import (
     ANSWER,
-    ATTACK,
     CHAT,
     HARMLESS,
     POLICY_FILE,
     Running,
     Stub,
+    broken_store,
     chat,
     gateway,
+    gone_auditor,
     passports,
     provider,
     verified,
@@ -29,7 +29,6 @@ from tests.patience import until
 
 from demur.gateway.metrics import GAPS, gateway_families
 from demur.gateway.settings import (
-    AuditorsPart,
     Durability,
     FailurePart,
     LimitsPart,
@@ -39,10 +38,9 @@ from demur.gateway.settings import (
     TimeoutsPart,
 )
 from demur.model.passport import DeclineCause, RejectReason
-from demur.simulate.server.run import running_simulator
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from demur.http.asgi import Receive, Scope, Send
     from demur.model.passport import Passport
@@ -62,25 +60,16 @@ async def _squeezed(_scope: Scope, receive: Receive, send: Send) -> None:
 
 def failed_open(folder: Path) -> str:
     """An auditor that nobody answers for, and that may be done without."""
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        port = closed.getsockname()[1]
-    chain = folder / "auditors.yaml"
-    chain.write_text(
-        f"chain:\n  - name: gone\n    url: http://127.0.0.1:{port}\n    phases: [request]\n    on_error: open\n",
-        encoding="utf-8",
-    )
-    with (
-        serving(provider()) as url,
-        gateway(folder, url, policy=LOG_ONLY, auditors=AuditorsPart(str(chain))) as running,
-    ):
-        assert running.knock(CHAT, chat(HARMLESS)).status == 200
+    gone = gone_auditor(folder, "open")
+    with serving(provider()) as url, gateway(folder, url, policy=LOG_ONLY, auditors=gone) as running:
+        assert running.ask().status == 200
         return running.metrics()
 
 
 def unscanned(folder: Path) -> str:
     """An answer in a coding that cannot be read, where no rule would withhold it."""
     with serving(_squeezed) as url, gateway(folder, url, policy="observe-only") as running:
-        assert running.knock(CHAT, chat(HARMLESS)).body == b"\x01\x02\x03"
+        assert running.ask().body == b"\x01\x02\x03"
         return running.metrics()
 
 
@@ -89,7 +78,7 @@ def unenforced(folder: Path) -> str:
     stub = Stub()
     load(stub, phrase_case())
     with guarded(folder, stub, StreamWord.PASS) as running:
-        running.knock(CHAT, chat(HARMLESS, stream=True))
+        running.ask(stream=True)
         return running.metrics()
 
 
@@ -97,7 +86,7 @@ def beyond_limits(folder: Path) -> str:
     """A stream that is longer than what is read."""
     stub = Stub(pieces=phrase_case().events[:4], endless=True)
     with guarded(folder, stub, policy=SEEN, limits=LimitsPart(decoded_bytes=100_000)) as running:
-        running.knock(CHAT, chat(HARMLESS, stream=True))
+        running.ask(stream=True)
         return running.metrics()
 
 
@@ -105,7 +94,7 @@ def upstream_cut(folder: Path) -> str:
     """A provider that breaks a stream off."""
     stub = Stub(pieces=phrase_case().events[:4], cut=True)
     with guarded(folder, stub, policy=SEEN) as running:
-        running.knock(CHAT, chat(HARMLESS, stream=True))
+        running.ask(stream=True)
         return running.metrics()
 
 
@@ -127,17 +116,16 @@ def policy_stale(folder: Path) -> str:
     with serving(provider()) as url, gateway(folder, url, policy=LOG_ONLY, reload_s=0.02) as running:
         (folder / "policies" / POLICY_FILE).write_text("forbid (", encoding="utf-8")
         until(lambda: "policy_reload" in running.metrics())
-        assert running.knock(CHAT, chat(HARMLESS)).status == 200
+        assert running.ask().status == 200
         return running.metrics()
 
 
 def unrecorded(folder: Path) -> str:
     """A session that is called by the very words that a claim quotes: the phase is left out of the record."""
     words = "I'm sorry, but I can't help with that."
-    stub = Stub(pieces=(ANSWER.replace(b"Paris.", words.encode()),), content_type=b"application/json")
-    with serving(stub) as url:
+    with serving(provider(ANSWER.replace(b"Paris.", words.encode()))) as url:
         with gateway(folder, url, policy="observe-only") as running:
-            running.knock(CHAT, chat(HARMLESS))
+            running.ask()
         (first,) = passports(folder)
         assert first.phases[1].withheld
         with gateway(folder, url, policy="observe-only") as running:
@@ -149,14 +137,8 @@ def unrecorded(folder: Path) -> str:
 SCENES: dict[str, Callable[[Path], str]] = {
     scene.__name__: scene
     for scene in (
-        failed_open,
-        unscanned,
-        unenforced,
-        beyond_limits,
-        upstream_cut,
-        client_gone,
-        policy_stale,
-        unrecorded,
+        *(failed_open, unscanned, unenforced, beyond_limits),
+        *(upstream_cut, client_gone, policy_stale, unrecorded),
     )
 }
 
@@ -184,13 +166,13 @@ def test_a_gap_is_on_record_and_counted(tmp_path: Path, what: str) -> None:
 def test_what_could_not_be_recorded_at_all_is_counted(tmp_path: Path) -> None:
     """By default an exchange goes on without its record; the gap stands in the figures, and recording is taken up again."""
     with serving(provider()) as url, gateway(tmp_path, url) as running:
-        assert running.knock(CHAT, chat(HARMLESS)).status == 200
+        assert running.ask().status == 200
         with broken_store(tmp_path):
             for _ in range(2):
-                got = running.knock(CHAT, chat(HARMLESS))
+                got = running.ask()
                 assert (got.status, got.body) == (200, ANSWER)
             assert running.knock("/readyz", method="GET").status == 503
-        assert running.knock(CHAT, chat(HARMLESS)).status == 200
+        assert running.ask().status == 200
         figures = running.metrics()
     assert 'demur_gaps_total{phase="response",what="unrecorded"} 2\n' in figures
     assert 'demur_fail_open_total{part="store"} 2\n' in figures
@@ -205,32 +187,18 @@ def test_an_answer_that_does_not_wait_is_on_record_in_the_end(tmp_path: Path) ->
     with serving(provider()) as url, gateway(tmp_path, url, store=store) as running:
         with broken_store(tmp_path):
             asked = 1
-            assert running.knock(CHAT, chat(HARMLESS)).status == 200
+            assert running.ask().status == 200
             until(lambda: running.knock("/readyz", method="GET").status == 503)
             for _ in range(2):
-                assert running.knock(CHAT, chat(HARMLESS)).status == 200
+                assert running.ask().status == 200
         until(lambda: running.knock("/readyz", method="GET").status == 200)
-        assert running.knock(CHAT, chat(HARMLESS)).status == 200
+        assert running.ask().status == 200
         figures = running.metrics()
     assert 'demur_gaps_total{phase="response",what="unrecorded"} 2\n' in figures
     # Those that waited in vain are lost; the one that did not wait is written as soon as the store can.
     assert 'demur_records_total{state="failed"} 2\n' in figures
     assert len(passports(tmp_path)) == asked + 1
     assert verified(tmp_path).faults == ()
-
-
-class broken_store:  # noqa: N801 — reads as what it is: a block in which the store is broken
-    """The log's file without the table that it is written to."""
-
-    def __init__(self, folder: Path) -> None:
-        self._db = sqlite3.connect(folder / "log" / "log.db", isolation_level=None)
-
-    def __enter__(self) -> None:
-        self._db.execute("ALTER TABLE records RENAME TO records_moved")
-
-    def __exit__(self, *_: object) -> None:
-        self._db.execute("ALTER TABLE records_moved RENAME TO records")
-        self._db.close()
 
 
 @pytest.mark.parametrize(("mode", "status"), [(OnFailure.OPEN, 200), (OnFailure.CLOSED, 503)])
@@ -240,7 +208,7 @@ def test_a_store_that_hangs_is_not_waited_for(tmp_path: Path, mode: OnFailure, s
     with serving(provider()) as url, gateway(tmp_path, url, **more) as running:
         held = sqlite3.connect(tmp_path / "log" / "log.db", isolation_level=None)
         held.execute("BEGIN IMMEDIATE")
-        assert running.knock(CHAT, chat(HARMLESS)).status == status
+        assert running.ask().status == status
         assert running.knock("/readyz", method="GET").json["troubles"] == ["store"]
         held.execute("ROLLBACK")
         held.close()
@@ -248,19 +216,13 @@ def test_a_store_that_hangs_is_not_waited_for(tmp_path: Path, mode: OnFailure, s
         after: list[int] = []
 
         def is_back() -> bool:
-            after.append(running.knock(CHAT, chat(HARMLESS)).status)
+            after.append(running.ask().status)
             return after[-1] == 200 and running.knock("/readyz", method="GET").status == 200
 
         until(is_back)
     # What was given up was still written, once the store could.
     assert len(passports(tmp_path)) == 1 + len(after)
     assert verified(tmp_path).faults == ()
-
-
-@pytest.fixture(scope="module")
-def simulator() -> Iterator[RunningSimulator]:
-    with running_simulator() as running:
-        yield running
 
 
 async def _bad_request(_scope: Scope, receive: Receive, send: Send) -> None:
@@ -300,7 +262,7 @@ def test_a_cause_is_the_same_everywhere(
     """Claims, passport and figures name one cause, the same; the provider's finish reason stands beside it as it came."""
     simulator.refuse_by(scenario)
     with gateway(tmp_path, simulator.url, policy="observe-only") as running:
-        running.knock(CHAT, chat(HARMLESS, stream=stream))
+        running.ask(stream=stream)
         figures = running.metrics()
     (found,) = passports(tmp_path)
     assert found.causes == (cause,)
@@ -314,31 +276,18 @@ def test_a_cause_is_the_same_everywhere(
 def test_a_providers_400_is_an_error_and_no_filter(tmp_path: Path) -> None:
     """A 400 that names no filter is the provider's error, with its status on record."""
     with serving(_bad_request) as url, gateway(tmp_path, url, policy="observe-only") as running:
-        assert running.knock(CHAT, chat(HARMLESS)).status == 400
+        assert running.ask().status == 400
     (found,) = passports(tmp_path)
     assert (found.causes, found.upstream_status) == ((DeclineCause.PROVIDER_ERROR,), 400)
     assert claims_of(found)["refusal_cause"] == "provider_error"
-
-
-def test_the_gateways_block_is_nobody_elses(tmp_path: Path, simulator: RunningSimulator) -> None:
-    """A denied prompt has one cause, no verdict and no finish reason: the provider was not asked."""
-    simulator.refuse_by("answer")
-    with gateway(tmp_path, simulator.url) as running:
-        assert running.knock(CHAT, chat(ATTACK)).status == 403
-        figures = running.metrics()
-    (found,) = passports(tmp_path)
-    assert (found.causes, found.finish_reasons, found.upstream_status) == ((DeclineCause.GATEWAY_BLOCK,), (), None)
-    assert 'demur_declines_total{cause="gateway_block"} 1\n' in figures
-    assert "demur_verdicts_total{" not in figures
 
 
 @pytest.mark.parametrize("word", ["length", "content_filter", "tool_calls", "a-word-of-the-future", "STOP "])
 def test_the_providers_word_is_kept_as_it_came(tmp_path: Path, word: str) -> None:
     """Whatever a provider says why it stopped is on record letter by letter."""
     body = json.dumps({**json.loads(ANSWER), "choices": [{**json.loads(ANSWER)["choices"][0], "finish_reason": word}]})
-    stub = Stub(pieces=(body.encode(),), content_type=b"application/json")
-    with serving(stub) as url, gateway(tmp_path, url, policy="observe-only") as running:
-        running.knock(CHAT, chat(HARMLESS))
+    with serving(provider(body.encode())) as url, gateway(tmp_path, url, policy="observe-only") as running:
+        running.ask()
     (found,) = passports(tmp_path)
     assert found.finish_reasons == (word,)
 

@@ -9,7 +9,7 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from tests.gateway.gatewaying import ANSWER, ATTACK, CHAT, HARMLESS, Stub, chat, gateway, passports
+from tests.gateway.gatewaying import ATTACK, CHAT, HARMLESS, Stub, chat, gateway, passports, provider
 from tests.http.serving import serving
 
 from demur.gateway.settings import DisclosurePart, MetricsPart
@@ -29,7 +29,7 @@ STREAM = (
 
 def test_texts_are_kept_apart_and_erased(tmp_path: Path) -> None:
     """Where texts are kept, each meets its commitment, whole and streamed; once erased none is left, and the log stays."""
-    whole = Stub(pieces=(ANSWER,), content_type=b"application/json")
+    whole = provider()
     place = log_place(str(tmp_path / "log"))
     for stub, more in ((whole, {}), (Stub(pieces=STREAM), {"stream": True})):
         with serving(stub) as url, gateway(tmp_path, url, disclosure=DisclosurePart(on=True)) as running:
@@ -50,22 +50,20 @@ def test_texts_are_kept_apart_and_erased(tmp_path: Path) -> None:
 
 def test_no_text_is_kept_by_default(tmp_path: Path) -> None:
     """Unless the settings say so, there is no store of texts at all."""
-    stub = Stub(pieces=(ANSWER,), content_type=b"application/json")
-    with serving(stub) as url, gateway(tmp_path, url) as running:
-        running.knock(CHAT, chat(HARMLESS))
+    with serving(provider()) as url, gateway(tmp_path, url) as running:
+        running.ask()
     assert not (tmp_path / "log" / "disclosures.db").exists()
 
 
 def test_an_exchange_is_a_span_with_its_claims(tmp_path: Path) -> None:
     """A tracing system sees one span an exchange, under the client's own, with decisions and claims and without a text."""
     exporter = InMemorySpanExporter()
-    provider = TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
-    trace.set_tracer_provider(provider)
+    tracers = TracerProvider()
+    tracers.add_span_processor(SimpleSpanProcessor(exporter))
+    trace.set_tracer_provider(tracers)
     parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-    stub = Stub(pieces=(ANSWER,), content_type=b"application/json")
     metrics = MetricsPart(folder=str(tmp_path / "figures"), otel=True)
-    with serving(stub) as url, gateway(tmp_path, url, metrics=metrics) as running:
+    with serving(provider()) as url, gateway(tmp_path, url, metrics=metrics) as running:
         running.knock(CHAT, chat(HARMLESS), traceparent=parent)
         running.knock(CHAT, chat(ATTACK))
     first, second = exporter.get_finished_spans()

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-import socket
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.gateway.gatewaying import ANSWER, CHAT, HARMLESS, Stub, chat, gateway, passports, verified
-from tests.gateway.test_request import raw
+from tests.gateway.gatewaying import ANSWER, CHAT, HARMLESS, Stub, chat, gateway, passports, provider, verified
 from tests.http.serving import serving
 from tests.patience import until
 
 from demur.gateway.settings import LimitsPart, TimeoutsPart
 
 if TYPE_CHECKING:
-    from tests.gateway.gatewaying import Running
+    import socket
 
 _ESTABLISHED = "01"
 EVENTS = (
@@ -32,20 +30,6 @@ def post(text: str = HARMLESS, **more: object) -> bytes:
     return b"POST %b HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n%b" % (CHAT.encode(), len(body), body)
 
 
-def plain(body: bytes = ANSWER) -> Stub:
-    return Stub(pieces=(body,), content_type=b"application/json")
-
-
-def connected(running: Running, *, buffer_bytes: int = 0) -> socket.socket:
-    host, port = running.url.removeprefix("http://").split(":")
-    sock = socket.socket()
-    if buffer_bytes:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer_bytes)
-    sock.connect((host, int(port)))
-    sock.settimeout(20)
-    return sock
-
-
 def is_held_open(sock: socket.socket) -> bool:
     """Return whether the other side still has its end of a connection open, by what the kernel knows of it."""
     ours, theirs = (f"0100007F:{port:04X}" for port in (sock.getsockname()[1], sock.getpeername()[1]))
@@ -55,8 +39,8 @@ def is_held_open(sock: socket.socket) -> bool:
 
 def test_what_is_no_http_is_refused_after_the_answers_before_it(tmp_path: Path) -> None:
     """Bytes that are no request are answered with 400 once the requests before them have their whole answers."""
-    with serving(plain()) as url, gateway(tmp_path, url) as running:
-        got = raw(running, post() + post() + b"no http at all\r\n\r\n")
+    with serving(provider()) as url, gateway(tmp_path, url) as running:
+        got = running.send_bytes(post() + post() + b"no http at all\r\n\r\n")
     assert re.findall(rb"HTTP/1\.1 (\d+) ", got) == [b"200", b"200", b"400"]
     assert got.count(ANSWER) == 2
     assert [passport.gaps for passport in passports(tmp_path)][:2] == [(), ()]
@@ -66,7 +50,7 @@ def test_what_is_no_http_is_refused_after_the_answers_before_it(tmp_path: Path) 
 def test_what_is_no_http_does_not_stand_inside_a_stream(tmp_path: Path) -> None:
     """A stream that runs is heard to its end before what came behind it is refused."""
     stub = Stub(pieces=EVENTS, hold=threading.Event())
-    with serving(stub) as url, gateway(tmp_path, url) as running, connected(running) as sock:
+    with serving(stub) as url, gateway(tmp_path, url) as running, running.connect() as sock:
         sock.sendall(post(stream=True))
         got = sock.recv(65536)
         sock.sendall(b"no http at all\r\n\r\n")
@@ -79,8 +63,8 @@ def test_what_is_no_http_does_not_stand_inside_a_stream(tmp_path: Path) -> None:
 
 def test_a_long_body_is_no_part_of_the_next_head(tmp_path: Path) -> None:
     """The limit of a head counts what came of it, not the body that came in the same piece."""
-    with serving(plain()) as url, gateway(tmp_path, url, limits=LimitsPart(header_bytes=2048)) as running:
-        got = raw(running, post("x" * 20_000) + b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+    with serving(provider()) as url, gateway(tmp_path, url, limits=LimitsPart(header_bytes=2048)) as running:
+        got = running.send_bytes(post("x" * 20_000) + b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
     assert got.count(b"HTTP/1.1 200 ") == 2
 
 
@@ -88,10 +72,10 @@ def test_a_long_body_is_no_part_of_the_next_head(tmp_path: Path) -> None:
 def test_whoever_takes_nothing_is_cut_off(tmp_path: Path) -> None:
     """An answer that is not taken at all is not kept for ever, whether it is the first or one behind it."""
     times = TimeoutsPart(slow_client_s=0.3)
-    large = plain(ANSWER[:-1] + b" " * 20_000_000 + b"}")
+    large = provider(ANSWER[:-1] + b" " * 20_000_000 + b"}")
     with serving(large) as url, gateway(tmp_path, url, timeouts=times) as running:
         for count in (1, 2):
-            with connected(running, buffer_bytes=4096) as sock:
+            with running.connect(buffer_bytes=4096) as sock:
                 sock.sendall(post() * count)
                 until(lambda: not is_held_open(sock))
         until(lambda: "demur_in_flight 0" in running.metrics())
@@ -100,18 +84,18 @@ def test_whoever_takes_nothing_is_cut_off(tmp_path: Path) -> None:
 def test_a_body_that_never_ends_is_given_up_on_every_path(tmp_path: Path) -> None:
     """Also where nothing is read, a client that does not go on with its body is told so, and its place is free."""
     more: dict[str, Any] = {"timeouts": TimeoutsPart(slow_client_s=2.0), "limits": LimitsPart(requests=1)}
-    with serving(plain()) as url, gateway(tmp_path, url, **more) as running:
-        got = raw(running, b"POST /v1/files HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\r\na")
+    with serving(provider()) as url, gateway(tmp_path, url, **more) as running:
+        got = running.send_bytes(b"POST /v1/files HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\r\na")
         assert got.startswith(b"HTTP/1.1 408 ")
-        assert running.knock(CHAT, chat(HARMLESS)).status == 200
+        assert running.ask().status == 200
 
 
 def test_a_client_with_a_long_body_is_seen_to_leave(tmp_path: Path) -> None:
     """That a client went away is noticed while the provider is waited for, also after a body that came in many pieces."""
-    stub = plain()
+    stub = provider()
     stub.begin = threading.Event()
     with serving(stub) as url, gateway(tmp_path, url) as running:
-        with connected(running) as sock:
+        with running.connect() as sock:
             whole = post("x" * 300_000)
             sock.sendall(whole[:100])
             sock.sendall(whole[100:])
@@ -128,6 +112,6 @@ def test_answers_without_a_body_have_no_length(tmp_path: Path) -> None:
         stub = Stub(status=status, content_type=b"application/json")
         with serving(stub) as url, gateway(tmp_path / str(status), url) as running:
             ends = b"GET /v1/files HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
-            got = raw(running, post() + ends)
+            got = running.send_bytes(post() + ends)
         assert got.count(b"HTTP/1.1 %d " % status) == 2
         assert b"content-length" not in got

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import socket
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,9 +15,9 @@ from tests.gateway.gatewaying import (
     CHAT,
     HARMLESS,
     Running,
-    Stub,
     chat,
     gateway,
+    one_key,
     passports,
     provider,
     verified,
@@ -38,27 +37,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LABELLED = '@id("interns") @decision("deny") @reason("not for interns")\nforbid (principal in Label::"interns", action == Action::"request", resource);'
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/v1/chat/completions/",
-        "//v1//chat/completions",
-        "/v1/%63hat/completions",
-        "/v1/%2563hat/completions",
-        "/v1/x/../chat/completions",
-        "/V1/Chat/Completions",
-        "/v1/chat/completions;x=1",
-        "/api/v1/chat/completions",
-    ],
-)
-def test_no_spelling_goes_around_the_audit(tmp_path: Path, path: str) -> None:
-    """However the path is spelt, a denied prompt is denied and the provider is not asked."""
-    stub = provider()
-    with serving(stub) as url, gateway(tmp_path, url) as running:
-        assert running.knock(path, chat(ATTACK)).status == 403
-    assert stub.asked == []
 
 
 def test_paths_are_told_apart() -> None:
@@ -95,17 +73,12 @@ def test_keys_are_asked_for_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyP
         encoding="utf-8",
     )
     monkeypatch.setenv("PROVIDER_KEY", "sk-of-the-provider")
-    stub = provider()
+    stub, asked_for = provider(), KeysPart(str(file))
     with (
         serving(stub) as url,
-        gateway(
-            tmp_path,
-            UpstreamPart(url=url, api_key_env="PROVIDER_KEY"),
-            policy=LABELLED,
-            keys=KeysPart(file=str(file)),
-        ) as running,
+        gateway(tmp_path, UpstreamPart(url, "PROVIDER_KEY"), policy=LABELLED, keys=asked_for) as running,
     ):
-        assert running.knock(CHAT, chat(HARMLESS)).status == 401
+        assert running.ask().status == 401
         got = running.knock("/v1/messages", chat(HARMLESS), x_api_key="demur_wrong_wrong_wrong_wrong")
         assert (got.status, got.json["error"]["type"]) == (401, "authentication_error")
         assert running.knock(CHAT, chat(HARMLESS), authorization=f"Bearer {keys['intern']}").status == 403
@@ -120,11 +93,9 @@ def test_keys_are_asked_for_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_our_key_beside_the_providers(tmp_path: Path) -> None:
     """A client with a key of its own at the provider shows ours in a header of its own, which ends here."""
-    key = new_client_key()
-    file = tmp_path / "keys.toml"
-    file.write_text(f'[[key]]\nname = "a"\nhash = "{hash_key(key)}"\n', encoding="utf-8")
+    key, keys = one_key(tmp_path)
     stub = provider()
-    with serving(stub) as url, gateway(tmp_path, url, keys=KeysPart(file=str(file))) as running:
+    with serving(stub) as url, gateway(tmp_path, url, keys=keys) as running:
         assert running.knock(CHAT, chat(HARMLESS), x_demur_key=key, authorization="Bearer sk-own").status == 200
         assert running.knock(CHAT, chat(HARMLESS), authorization=f"Bearer {key}").status == 200
     assert stub.headers[0]["authorization"] == "Bearer sk-own"
@@ -140,7 +111,7 @@ def test_routes_lead_to_their_provider(tmp_path: Path) -> None:
         serving(second) as two,
         gateway(tmp_path, one, routes=(RoutePart(paths=("/v1/messages",), url=two),)) as running,
     ):
-        running.knock(CHAT, chat(HARMLESS))
+        running.ask()
         running.knock("/v1/messages", chat(HARMLESS, max_tokens=9))
     assert (len(first.asked), len(second.asked)) == (1, 1)
 
@@ -153,7 +124,7 @@ def test_sessions_are_named_by_header_body_or_beginning(tmp_path: Path) -> None:
         named = chat(HARMLESS, metadata={"session_id": "of-the-body"})
         running.knock(CHAT, named, x_session_id="of-the-header")
         running.knock(CHAT, named)
-        running.knock(CHAT, chat(HARMLESS))
+        running.ask()
         running.knock(CHAT, later)
         running.knock(CHAT, chat(HARMLESS), authorization="Bearer somebody-else")
         running.knock(CHAT, chat(HARMLESS), x_session_id="n" * 500)
@@ -211,33 +182,18 @@ HEAD = b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-type: applicat
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     folder = tmp_path_factory.mktemp("gateway")
     limits = LimitsPart(body_bytes=3_000_000, header_bytes=8192)
-    stub = Stub(pieces=(ANSWER,), content_type=b"application/json")
-    with serving(stub) as url, gateway(folder, url, limits=limits) as found:
+    with serving(provider()) as url, gateway(folder, url, limits=limits) as found:
         yield found
     assert verified(folder).faults == ()
 
 
-def raw(running: Running, sent: bytes) -> bytes:
-    """Return all that comes back for these bytes, until the gateway closes."""
-    host, port = running.url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=10) as sock:
-        sock.sendall(sent)
-        got = b""
-        try:
-            while piece := sock.recv(65536):
-                got += piece
-        except ConnectionResetError:
-            # What was sent after the refusal was never read: the kernel then resets.
-            return got
-        return got
-
-
-def status_of(got: bytes) -> int:
+def status_of(running: Running, sent: bytes) -> int:
+    got = running.send_bytes(sent)
     return int(got.split(b" ", 2)[1]) if got.startswith(b"HTTP/1.1 ") else 0
 
 
 def still_serves(running: Running) -> None:
-    assert running.knock(CHAT, chat(HARMLESS)).status == 200
+    assert running.ask().status == 200
 
 
 @pytest.mark.parametrize(
@@ -271,7 +227,7 @@ def test_a_body_that_cannot_be_read(running: Running, body: bytes, status: int, 
 def test_what_stands_behind_a_body_that_is_too_long_is_not_served(running: Running) -> None:
     """A client that goes on sending hears its refusal to the end; the connection is then over, whatever else it sent."""
     head = b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 3000001\r\n\r\n"
-    got = raw(running, head + b" " * 3_000_001 + b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
+    got = running.send_bytes(head + b" " * 3_000_001 + b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
     assert got.startswith(b"HTTP/1.1 413 ")
     assert b"request_too_large" in got
     assert got.count(b"HTTP/1.1") == 1
@@ -287,10 +243,12 @@ def test_what_is_refused_is_recorded(tmp_path: Path) -> None:
     assert found.request.size_bytes == 1
 
 
-def test_a_body_of_another_type(running: Running) -> None:
-    """A body that is not declared as JSON is refused: a provider may read it all the same."""
-    assert running.knock(CHAT, BODY, content_type="text/plain").status == 415
-    assert running.knock(CHAT, BODY, content_type="application/json; charset=utf-8").status == 200
+@pytest.mark.parametrize("kind", ["text/plain", "application/json; charset=utf-7", 'application/json;charset="ibm037"'])
+def test_a_body_of_another_type(running: Running, kind: str) -> None:
+    """A body that is not declared as JSON, or in a charset that hides plain letters, is a 415: a provider may read it all the same."""
+    assert running.knock(CHAT, BODY, content_type=kind).status == 415
+    for good in ("application/json; charset=utf-8", "application/json; charset=UTF-8"):
+        assert running.knock(CHAT, BODY, content_type=good).status == 200
 
 
 @pytest.mark.parametrize(
@@ -314,29 +272,28 @@ def test_a_body_of_another_type(running: Running) -> None:
 )
 def test_smuggling_is_refused(running: Running, head: bytes) -> None:
     """Lengths that contradict each other, broken chunks and bytes that HTTP forbids are a 400, and the connection ends."""
-    got = raw(running, HEAD + head + b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
-    assert status_of(got) == 400
+    got = running.send_bytes(HEAD + head + b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
+    assert got.startswith(b"HTTP/1.1 400 ")
     assert got.count(b"HTTP/1.1 ") == 1
     still_serves(running)
 
 
 def test_headers_have_a_limit(running: Running) -> None:
     """Headers beyond the limit are a 431, whether they come at once, one by one or never end."""
-    assert status_of(raw(running, HEAD + b"x: " + b"a" * 9000 + b"\r\n\r\n")) == 431
-    assert status_of(raw(running, HEAD + b"".join(b"x%d: a\r\n" % n for n in range(2000)) + b"\r\n")) == 431
-    assert status_of(raw(running, HEAD + b"x: " + b"a" * 60_000)) == 431
+    assert status_of(running, HEAD + b"x: " + b"a" * 9000 + b"\r\n\r\n") == 431
+    assert status_of(running, HEAD + b"".join(b"x%d: a\r\n" % n for n in range(2000)) + b"\r\n") == 431
+    assert status_of(running, HEAD + b"x: " + b"a" * 60_000) == 431
     still_serves(running)
 
 
 def test_a_client_that_dawdles_is_cut_off(tmp_path: Path) -> None:
     """Headers or a body that never end are a 408 after their time."""
-    stub = Stub(pieces=(ANSWER,), content_type=b"application/json")
     times = TimeoutsPart(slow_client_s=0.5)
-    with serving(stub) as url, gateway(tmp_path, url, timeouts=times) as running:
-        assert status_of(raw(running, HEAD)) == 408
-        assert status_of(raw(running, HEAD + b"content-length: 500\r\n\r\n{")) == 408
+    with serving(provider()) as url, gateway(tmp_path, url, timeouts=times) as running:
+        assert status_of(running, HEAD) == 408
+        assert status_of(running, HEAD + b"content-length: 500\r\n\r\n{") == 408
         # On a busy machine a client in good time may seem slow too.
-        until(lambda: running.knock(CHAT, chat(HARMLESS)).status == 200)
+        until(lambda: running.ask().status == 200)
 
 
 def test_ten_thousand_messages(running: Running) -> None:
@@ -354,7 +311,7 @@ def test_any_model_name(running: Running, model: str) -> None:
 @pytest.mark.parametrize("text", ["", "\u0000", "\ud800 lone", "\U000e0041" * 1000, "a" * 1_000_000])
 def test_any_text(running: Running, text: str) -> None:
     """No text breaks the audit or the record."""
-    assert running.knock(CHAT, chat(text)).status in (200, 403)
+    assert running.ask(text).status in (200, 403)
     still_serves(running)
 
 
@@ -380,8 +337,7 @@ def test_any_json_is_answered(running: Running, body: dict[str, Any], path: str)
 @given(junk=st.binary(max_size=300))
 def test_any_bytes_are_survived(running: Running, junk: bytes) -> None:
     """Whatever bytes come before, the next client is served."""
-    host, port = running.url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=10) as sock:
+    with running.connect() as sock:
         sock.sendall(junk)
     assert running.knock("/healthz", method="GET").status == 200
 

@@ -9,9 +9,9 @@ import os
 import re
 import signal
 import socket
-import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import schemathesis
 from hypothesis import given, settings
-from tests.gateway.gateway_process import Started, gateway_process
-from tests.gateway.gatewaying import ANSWER, CHAT, HARMLESS, Running, Stub, chat, gateway, passports, verified
+from tests.gateway.gateway_process import Started, gateway_call, gateway_process
+from tests.gateway.gatewaying import CHAT, HARMLESS, Stub, chat, gateway, passports, provider, verified
 from tests.http.serving import serving
 
 from demur.errors import UsageError
@@ -36,74 +36,21 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.heavy
 
-COMMAND = (
-    "import argparse, sys\n"
-    "from demur.cli import gateway\n"
-    "if __name__ == '__main__':\n"
-    "    top = argparse.ArgumentParser()\n"
-    "    gateway.add_parser(top.add_subparsers())\n"
-    "    args = top.parse_args()\n"
-    "    sys.exit(args.run(args))\n"
-)
-
-
-@contextmanager
-def process(folder: Path, *flags: str, **variables: str) -> Iterator[tuple[subprocess.Popen[str], Running]]:
-    """Yield a gateway in a process of its own, once it says where it is."""
-    script = folder / "run.py"
-    script.write_text(COMMAND, encoding="utf-8")
-    named = [sys.executable, str(script), "gateway", "--port", "0", "--store", str(folder / "log"), *flags]
-    done = subprocess.Popen(  # noqa: S603 — our own command
-        named, stderr=subprocess.PIPE, text=True, cwd=folder, env=os.environ | variables
-    )
-    assert done.stderr is not None
-    rest = threading.Thread(target=done.stderr.read, daemon=True)
-    try:
-        found, said = None, ""
-        for line in done.stderr:
-            said += line
-            found = re.search(r"gateway at (\S+)", line)
-            if found:
-                break
-        assert found is not None, said
-        rest.start()
-        yield done, Running(found[1], folder)
-    finally:
-        if done.poll() is None:
-            done.terminate()
-        done.wait(60)
-        if rest.ident is not None:
-            rest.join()
-        done.stderr.close()
-
-
-def ended(done: subprocess.Popen[str]) -> int:
-    done.send_signal(signal.SIGTERM)
-    return done.wait(60)
-
 
 def test_defaults_need_nothing(tmp_path: Path) -> None:
     """Without arguments a simulated model answers, nothing is blocked, and the end is in good order."""
-    with process(tmp_path) as (done, running):
-        with running.openai() as client:
+    with gateway_process(tmp_path) as started:
+        with started.running.openai() as client:
             assert client.chat.completions.create(**chat(HARMLESS)).choices
-        assert ended(done) == 0
+        assert started.end() == 0
     assert len(passports(tmp_path)) == 1
 
 
 def test_settings_are_printed(tmp_path: Path) -> None:
     """`--print-config` prints what holds as a file that reads back to the same, with where each came from."""
-    script = tmp_path / "run.py"
-    script.write_text(COMMAND, encoding="utf-8")
     (tmp_path / "demur.toml").write_text("[gateway.listen]\nport = 1\nworkers = 3\n", encoding="utf-8")
-    printed = subprocess.run(  # noqa: S603 — our own command
-        [sys.executable, str(script), "gateway", "--print-config", "--port", "3"],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=tmp_path,
-        env=os.environ | {"DEMUR_GATEWAY_LISTEN_PORT": "2", "DEMUR_GATEWAY_LISTEN_HOST": "localhost"},
-    ).stdout
+    variables = {"DEMUR_GATEWAY_LISTEN_PORT": "2", "DEMUR_GATEWAY_LISTEN_HOST": "localhost"}
+    printed = gateway_call(tmp_path, "--print-config", "--port", "3", **variables).stdout
     (tmp_path / "again.toml").write_text(printed, encoding="utf-8")
     listen = GATEWAY_SETTINGS.load(str(tmp_path / "again.toml"), environ={}).settings.listen
     assert (listen.host, listen.port, listen.workers) == ("localhost", 3, 3)
@@ -112,40 +59,40 @@ def test_settings_are_printed(tmp_path: Path) -> None:
 
 def test_several_workers_share_one_log(tmp_path: Path) -> None:
     """Workers take from one socket, write one log that verifies, add their figures up, and end together."""
-    stub = Stub(pieces=(ANSWER,), content_type=b"application/json")
-    with serving(stub) as url, process(tmp_path, "--upstream", url, "--workers", "2") as (done, running):
-        threads = [threading.Thread(target=_ask, args=(running, 10)) for _ in range(6)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert 'demur_requests_total{shape="openai_chat",status="2xx"} 60' in running.metrics()
-        assert ended(done) == 0
+    with serving(provider()) as url, gateway_process(tmp_path, "--upstream", url, "--workers", "2") as started:
+        with ThreadPoolExecutor(6) as others:
+            statuses = others.map(
+                lambda _: started.running.knock(CHAT, chat(HARMLESS), x_session_id="shared"), range(60)
+            )
+        assert {got.status for got in statuses} == {200}
+        assert answered(started) == 60
+        assert started.end() == 0
     assert len(passports(tmp_path)) == 60
     assert verified(tmp_path).faults == ()
 
 
-def _ask(running: Running, times: int) -> None:
-    for _ in range(times):
-        assert running.knock(CHAT, chat(HARMLESS), x_session_id="shared").status == 200
+@contextmanager
+def streaming(folder: Path, *flags: str) -> Iterator[tuple[Started, http.client.HTTPResponse, threading.Event]]:
+    """Yield a gateway, the answer of a stream that runs through it, and what lets the stream end."""
+    hold = threading.Event()
+    stub = Stub(pieces=(b'data: {"choices":[]}\n\n', b"data: [DONE]\n\n"), hold=hold)
+    with serving(stub) as url, gateway_process(folder, "--upstream", url, *flags) as started:
+        connection = http.client.HTTPConnection(started.url.removeprefix("http://"), timeout=20)
+        body = json.dumps(chat(HARMLESS, stream=True))
+        connection.request("POST", CHAT, body, {"content-type": "application/json"})
+        with contextlib.closing(connection):
+            yield started, connection.getresponse(), hold
+        assert started.ended() == 0
 
 
 @pytest.mark.posix(reason="a signal lets a process end in order")
 @pytest.mark.parametrize("number", END_SIGNALS[1:])
 def test_a_running_stream_ends_before_the_process_does(tmp_path: Path, number: signal.Signals) -> None:
     """Told to end, the gateway takes nothing new, lets the stream end, records it, and leaves the log in order."""
-    hold = threading.Event()
-    stub = Stub(pieces=(b'data: {"choices":[]}\n\n', b"data: [DONE]\n\n"), hold=hold)
-    with serving(stub) as url, process(tmp_path, "--upstream", url) as (done, running):
-        connection = http.client.HTTPConnection(running.url.removeprefix("http://"), timeout=20)
-        body = json.dumps(chat(HARMLESS, stream=True))
-        connection.request("POST", CHAT, body, {"content-type": "application/json"})
-        response = connection.getresponse()
-        done.send_signal(number)
+    with streaming(tmp_path) as (started, response, hold):
+        started.process.send_signal(number)
         hold.set()
         assert response.read().endswith(b"[DONE]\n\n")
-        connection.close()
-        assert done.wait(60) == 0
     assert len(passports(tmp_path)) == 1
     with gateway(tmp_path, "http://127.0.0.1:9"):
         pass
@@ -225,11 +172,10 @@ def answered(started: Started) -> int:
 @pytest.mark.posix(reason="several workers")
 def test_figures_are_one_sum_over_workers_dead_or_alive(tmp_path: Path) -> None:
     """Every scrape is the sum over all workers; one that is killed keeps its counts, is replaced, and what it did is on record."""
-    stub = Stub(pieces=(ANSWER,), content_type=b"application/json")
     waits = {"DEMUR_GATEWAY_STORE_DURABILITY": "sync"}
-    with serving(stub) as url, gateway_process(tmp_path, "--upstream", url, "--workers", "2", **waits) as started:
+    with serving(provider()) as url, gateway_process(tmp_path, "--upstream", url, "--workers", "2", **waits) as started:
         for _ in range(20):
-            assert started.running.knock(CHAT, chat(HARMLESS)).status == 200
+            assert started.running.ask().status == 200
         assert {answered(started) for _ in range(10)} == {20}
         first = workers_of(started)
         assert len(first) == 2
@@ -250,7 +196,7 @@ def _asked_again(started: Started) -> bool:
     """Return whether a request is answered; one that the killed worker had taken is lost with its connection."""
     for _ in range(5):
         try:
-            return started.running.knock(CHAT, chat(HARMLESS)).status == 200
+            return started.running.ask().status == 200
         except OSError:
             continue
     return False
@@ -278,22 +224,10 @@ def test_no_folder_of_figures_is_left_behind(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", END_SIGNALS)
 def test_a_terminal_that_tells_every_process_cuts_no_stream(tmp_path: Path, number: signal.Signals) -> None:
     """A key or a hang-up that reaches the workers and their keeper alike ends them in good order, the stream first."""
-    hold = threading.Event()
-    stub = Stub(pieces=(b'data: {"choices":[]}\n\n', b"data: [DONE]\n\n"), hold=hold)
-    with serving(stub) as url, gateway_process(tmp_path, "--workers", "2", "--upstream", url) as started:
-        connection = http.client.HTTPConnection(started.url.removeprefix("http://"), timeout=20)
-        body = json.dumps(chat(HARMLESS, stream=True))
-        connection.request("POST", CHAT, body, {"content-type": "application/json"})
-        with contextlib.closing(connection):
-            response = connection.getresponse()
-            _tell_all(started, number)
-            # Longer than the keeper looks away: what it does next must not hurry them.
-            threading.Timer(2, hold.set).start()
-            assert response.read().endswith(b"[DONE]\n\n")
-        assert started.ended() == 0
+    with streaming(tmp_path, "--workers", "2") as (started, response, hold):
+        for pid in (*workers_of(started), started.process.pid):
+            os.kill(pid, number)
+        # Longer than the keeper looks away: what it does next must not hurry them.
+        threading.Timer(2, hold.set).start()
+        assert response.read().endswith(b"[DONE]\n\n")
     assert [passport.gaps for passport in passports(tmp_path)] == [()]
-
-
-def _tell_all(started: Started, number: signal.Signals) -> None:
-    for pid in (*workers_of(started), started.process.pid):
-        os.kill(pid, number)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
+CUT = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhel"
 ASKED = UpstreamRequest("POST", "/v1/chat/completions?a=b", ((b"x-own", b"1"),), b'{"model":"m"}')
 GET = UpstreamRequest("GET", "/v1/models")
 
@@ -177,6 +178,10 @@ async def whole(answer: UpstreamResponse) -> bytes:
     return b"".join([piece async for piece in answer.body])
 
 
+async def answer_of(pool: HttpPool, request: UpstreamRequest = ASKED) -> bytes:
+    return await whole(await pool.send(request))
+
+
 async def asked_of(
     raw: bytes, request: UpstreamRequest = ASKED, *, close: bool = False, limits: UpstreamLimits | None = None
 ) -> tuple[int, dict[bytes, bytes], bytes]:
@@ -188,11 +193,7 @@ async def asked_of(
 
 @asynccontextmanager
 async def pooled(
-    url: str,
-    *,
-    limits: UpstreamLimits | None = None,
-    tls: ssl.SSLContext | None = None,
-    proxy: str | None = None,
+    url: str, *, limits: UpstreamLimits | None = None, tls: ssl.SSLContext | None = None, proxy: str | None = None
 ) -> AsyncIterator[HttpPool]:
     pool = HttpPool(url, limits=limits, tls=tls, proxy=proxy)
     try:

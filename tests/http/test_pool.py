@@ -14,6 +14,7 @@ from tests.http.loopback_upstream import (
     OK,
     Peer,
     always,
+    answer_of,
     asked_of,
     certificate,
     pooled,
@@ -40,22 +41,18 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_a_request_arrives_as_it_was_sent() -> None:
+async def test_a_request_arrives_as_it_was_sent() -> None:
     """Target, own headers and body go through; the host is the provider's; the next request has the same connection."""
-
-    async def main() -> None:
-        async with provider(always(OK)) as served, pooled(f"{served.url}/base/") as pool:
-            for _ in range(3):
-                answer = await pool.send(ASKED)
-                assert (answer.status, await whole(answer), answer.body.ended) == (200, b"ok", True)
-            host = served.url.removeprefix("http://").encode()
-            assert served.asked[2] == (
-                b"POST /base/v1/chat/completions?a=b HTTP/1.1\r\nhost: " + host + b"\r\nx-own: 1\r\n"
-                b'content-length: 13\r\n\r\n{"model":"m"}'
-            )
-            assert (served.connections, pool.connections, pool.idle) == (1, 1, 1)
-
-    run(main())
+    async with provider(always(OK)) as served, pooled(f"{served.url}/base/") as pool:
+        for _ in range(3):
+            answer = await pool.send(ASKED)
+            assert (answer.status, await whole(answer), answer.body.ended) == (200, b"ok", True)
+        host = served.url.removeprefix("http://").encode()
+        assert served.asked[2] == (
+            b"POST /base/v1/chat/completions?a=b HTTP/1.1\r\nhost: " + host + b"\r\nx-own: 1\r\n"
+            b'content-length: 13\r\n\r\n{"model":"m"}'
+        )
+        assert (served.connections, pool.connections, pool.idle) == (1, 1, 1)
 
 
 def test_redirects_are_answers() -> None:
@@ -73,26 +70,22 @@ def test_nobody_there_is_a_connect_error() -> None:
             run(HttpPool(f"http://127.0.0.1:{port}").send(ASKED))
 
 
-def test_a_handshake_that_never_ends_runs_into_the_connect_timeout() -> None:
+async def test_a_handshake_that_never_ends_runs_into_the_connect_timeout() -> None:
     """TLS is part of connecting."""
+    reached = asyncio.Event()
 
-    async def main() -> None:
-        reached = asyncio.Event()
+    async def serve(peer: Peer) -> None:
+        await peer.reader.readexactly(1)
+        reached.set()
+        await peer.reader.read()
 
-        async def serve(peer: Peer) -> None:
-            await peer.reader.readexactly(1)
-            reached.set()
-            await peer.reader.read()
-
-        async with provider(serve) as served, pooled(served.url.replace("http", "https")) as pool:
-            task = asyncio.create_task(pool.send(ASKED))
-            await reached.wait()
-            skip(11)
-            with pytest.raises(UpstreamTimeoutError, match="connect timeout") as caught:
-                await task
-            assert caught.value.which == "connect"
-
-    run(main())
+    async with provider(serve) as served, pooled(served.url.replace("http", "https")) as pool:
+        task = asyncio.create_task(pool.send(ASKED))
+        await reached.wait()
+        skip(11)
+        with pytest.raises(UpstreamTimeoutError, match="connect timeout") as caught:
+            await task
+        assert caught.value.which == "connect"
 
 
 def closing_server(
@@ -121,20 +114,16 @@ def closing_server(
     return listening.getsockname()[1], seen
 
 
-def test_a_connection_that_was_closed_meanwhile_is_not_used() -> None:
+async def test_a_connection_that_was_closed_meanwhile_is_not_used() -> None:
     """An end that the event loop has not yet seen is seen before anything is sent: even a POST goes to a new one."""
-
-    async def main() -> None:
-        ready, close_now, closed = threading.Event(), threading.Event(), threading.Event()
-        port, seen = closing_server(ready, close_now, closed)
-        async with pooled(f"http://127.0.0.1:{port}") as pool:
-            await whole(await pool.send(ASKED))
-            close_now.set()
-            closed.wait(10)  # the event loop stands still here, so that it cannot take note
-            assert await whole(await pool.send(ASKED)) == b"ok"
-        assert len(seen) == 2
-
-    run(main())
+    ready, close_now, closed = threading.Event(), threading.Event(), threading.Event()
+    port, seen = closing_server(ready, close_now, closed)
+    async with pooled(f"http://127.0.0.1:{port}") as pool:
+        await answer_of(pool)
+        close_now.set()
+        closed.wait(10)  # the event loop stands still here, so that it cannot take note
+        assert await answer_of(pool) == b"ok"
+    assert len(seen) == 2
 
 
 KEYED = UpstreamRequest("POST", "/", ((b"Idempotency-Key", b"k"),), b"{}")
@@ -145,44 +134,38 @@ KEYED = UpstreamRequest("POST", "/", ((b"Idempotency-Key", b"k"),), b"{}")
     [(GET, 1, 3), (KEYED, 1, 3), (GET, 2, 3), (ASKED, 1, 2)],
     ids=["get", "keyed", "twice", "post"],
 )
-def test_only_what_is_safe_is_sent_again_and_once(request_: UpstreamRequest, dies: int, sent: int) -> None:
+async def test_only_what_is_safe_is_sent_again_and_once(request_: UpstreamRequest, dies: int, sent: int) -> None:
     """Where a used connection ends before any answer, a safe request is sent again once, another never."""
 
-    async def main() -> None:
-        async def serve(peer: Peer) -> None:
-            if peer.number == 0:
-                await peer.request()
-                await peer.say(OK)
+    async def serve(peer: Peer) -> None:
+        if peer.number == 0:
             await peer.request()
-            if peer.number > 0 and dies == 1:
-                await peer.say(OK)
+            await peer.say(OK)
+        await peer.request()
+        if peer.number > 0 and dies == 1:
+            await peer.say(OK)
 
-        async with provider(serve) as served, pooled(served.url) as pool:
-            await whole(await pool.send(request_))
-            if sent == 3 and dies == 1:
-                assert await whole(await pool.send(request_)) == b"ok"
-            else:
-                with pytest.raises(UpstreamCutError) as caught:
-                    await pool.send(request_)
-                assert not caught.value.received
-            assert len(served.asked) == sent
-
-    run(main())
+    async with provider(serve) as served, pooled(served.url) as pool:
+        await answer_of(pool, request_)
+        if sent == 3 and dies == 1:
+            assert await answer_of(pool, request_) == b"ok"
+        else:
+            with pytest.raises(UpstreamCutError) as caught:
+                await pool.send(request_)
+            assert not caught.value.received
+        assert len(served.asked) == sent
 
 
-def test_a_new_connection_that_dies_is_not_tried_again() -> None:
+async def test_a_new_connection_that_dies_is_not_tried_again() -> None:
     """A provider that ends a new connection without a word has refused, and is not asked again."""
 
     async def serve(peer: Peer) -> None:
         await peer.request()
 
-    async def main() -> None:
-        async with provider(serve) as served, pooled(served.url) as pool:
-            with pytest.raises(UpstreamCutError):
-                await pool.send(GET)
-            assert len(served.asked) == 1
-
-    run(main())
+    async with provider(serve) as served, pooled(served.url) as pool:
+        with pytest.raises(UpstreamCutError):
+            await pool.send(GET)
+        assert len(served.asked) == 1
 
 
 def test_a_certificate_must_be_trusted(tmp_path: Path) -> None:
@@ -191,8 +174,8 @@ def test_a_certificate_must_be_trusted(tmp_path: Path) -> None:
 
     async def ask(tls: ssl.SSLContext) -> bytes:
         async with provider(always(OK), tls=server) as served, pooled(served.url, tls=tls) as pool:
-            assert await whole(await pool.send(ASKED)) == b"ok"
-            return await whole(await pool.send(ASKED))
+            assert await answer_of(pool) == b"ok"
+            return await answer_of(pool)
 
     with pytest.raises(UpstreamConnectError, match=r"is not trusted: self.signed certificate"):
         run(ask(upstream_tls()))
@@ -200,32 +183,21 @@ def test_a_certificate_must_be_trusted(tmp_path: Path) -> None:
     assert run(ask(upstream_tls(verify=False))) == b"ok"
 
 
-def test_a_certificate_for_another_is_refused(tmp_path: Path) -> None:
+async def test_a_certificate_for_another_is_refused(tmp_path: Path) -> None:
     """A trusted certificate still has to be that of the host."""
     file, server = certificate(tmp_path, name="127.0.0.2")
-
-    async def ask() -> None:
-        async with (
-            provider(always(OK), tls=server) as served,
-            pooled(served.url, tls=upstream_tls(ca_file=file)) as pool,
-        ):
+    tls = upstream_tls(ca_file=file)
+    async with provider(always(OK), tls=server) as served, pooled(served.url, tls=tls) as pool:
+        with pytest.raises(UpstreamConnectError, match="is not trusted: ip address mismatch"):
             await pool.send(ASKED)
 
-    with pytest.raises(UpstreamConnectError, match="is not trusted: ip address mismatch"):
-        run(ask())
 
-
-def test_a_proxy_is_given_the_whole_address() -> None:
+async def test_a_proxy_is_given_the_whole_address() -> None:
     """Without TLS the proxy gets the URL in absolute form, with its own authorisation."""
-
-    async def main() -> list[bytes]:
-        async with provider(always(OK)) as served:
-            proxy = served.url.replace("://", "://me:secret@")
-            async with pooled("http://api.invalid/base", proxy=proxy) as pool:
-                assert await whole(await pool.send(ASKED)) == b"ok"
-            return served.asked
-
-    (asked,) = run(main())
+    async with provider(always(OK)) as served:
+        async with pooled("http://api.invalid/base", proxy=served.url.replace("://", "://me:secret@")) as pool:
+            assert await answer_of(pool) == b"ok"
+        (asked,) = served.asked
     assert asked.startswith(b"POST http://api.invalid/base/v1/chat/completions?a=b HTTP/1.1\r\nhost: api.invalid\r\n")
     assert b"\r\nproxy-authorization: Basic bWU6c2VjcmV0\r\n" in asked
 
@@ -261,7 +233,7 @@ def test_tls_goes_through_a_proxy(tmp_path: Path) -> None:
             provider(forwarding(status)) as proxy,
             pooled(served.url, tls=upstream_tls(ca_file=file), proxy=proxy.url) as pool,
         ):
-            got = await whole(await pool.send(ASKED))
+            got = await answer_of(pool)
             assert proxy.asked[0].startswith(b"CONNECT " + served.url.removeprefix("https://").encode() + b" HTTP/1.1")
             return got
 
@@ -284,18 +256,14 @@ def test_a_file_without_certificates_is_a_usage_error(tmp_path: Path) -> None:
             upstream_tls(ca_file=str(tmp_path / name))
 
 
-def test_ipv6_hosts_are_reached() -> None:
+async def test_ipv6_hosts_are_reached() -> None:
     """An address in brackets is an address, and stands in brackets in the `Host` header."""
-
-    async def main() -> None:
-        try:
-            async with provider(always(OK), host="::1") as served, pooled(served.url) as pool:
-                assert await whole(await pool.send(ASKED)) == b"ok"
-                assert b"host: [::1]:" in served.asked[0]
-        except OSError:
-            pytest.skip("no IPv6 here")
-
-    run(main())
+    try:
+        async with provider(always(OK), host="::1") as served, pooled(served.url) as pool:
+            assert await answer_of(pool) == b"ok"
+            assert b"host: [::1]:" in served.asked[0]
+    except OSError:
+        pytest.skip("no IPv6 here")
 
 
 def test_proxies_of_the_environment_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -305,7 +273,7 @@ def test_proxies_of_the_environment_are_not_used(monkeypatch: pytest.MonkeyPatch
     assert run(asked_of(OK))[2] == b"ok"
 
 
-def test_many_at_once_are_each_answered_with_their_own() -> None:
+async def test_many_at_once_are_each_answered_with_their_own() -> None:
     """A hundred requests at once get their own answers, and no more connections are kept than may be."""
 
     async def serve(peer: Peer) -> None:
@@ -313,34 +281,27 @@ def test_many_at_once_are_each_answered_with_their_own() -> None:
             body = (await peer.request()).partition(b"\r\n\r\n")[2]
             await peer.say(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body))
 
-    async def main() -> None:
-        async with (
-            provider(serve) as served,
-            pooled(served.url, limits=UpstreamLimits(idle_connections=7)) as pool,
-        ):
+    async with (
+        provider(serve) as served,
+        pooled(served.url, limits=UpstreamLimits(idle_connections=7)) as pool,
+    ):
 
-            async def ask(number: int) -> bool:
-                body = b"%d" % number * 1000
-                return await whole(await pool.send(UpstreamRequest("POST", "/", (), body))) == body
+        async def ask(number: int) -> bool:
+            body = b"%d" % number * 1000
+            return await whole(await pool.send(UpstreamRequest("POST", "/", (), body))) == body
 
-            assert all(await asyncio.gather(*map(ask, range(100))))
-            assert pool.idle == 7
-
-    run(main())
+        assert all(await asyncio.gather(*map(ask, range(100))))
+        assert pool.idle == 7
 
 
-def test_to_close_the_pool_cuts_what_is_arriving() -> None:
+async def test_to_close_the_pool_cuts_what_is_arriving() -> None:
     """After closing there is no connection, and none is made."""
-
-    async def main() -> None:
-        async with provider(always(OK[:-1])) as served:
-            pool = HttpPool(served.url, timeouts=UpstreamTimeouts(idle_s=1))
-            answer = await pool.send(ASKED)
-            await pool.close()
-            await until(lambda: pool.connections == 0)
-            with pytest.raises(UpstreamError):
-                await whole(answer)
-            with pytest.raises(UpstreamConnectError, match="shutting down"):
-                await pool.send(ASKED)
-
-    run(main())
+    async with provider(always(OK[:-1])) as served:
+        pool = HttpPool(served.url, timeouts=UpstreamTimeouts(idle_s=1))
+        answer = await pool.send(ASKED)
+        await pool.close()
+        await until(lambda: pool.connections == 0)
+        with pytest.raises(UpstreamError):
+            await whole(answer)
+        with pytest.raises(UpstreamConnectError, match="shutting down"):
+            await pool.send(ASKED)

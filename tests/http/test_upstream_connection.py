@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.http.loopback_upstream import (
     ASKED,
+    CUT,
     OK,
     Peer,
     always,
+    answer_of,
     asked_of,
     pooled,
     provider,
@@ -60,7 +62,7 @@ def test_bodies_of_every_framing_are_read(raw: bytes, *, close: bool) -> None:
 
 
 @pytest.mark.parametrize(("raw", "close"), BODIES.values(), ids=BODIES)
-def test_an_answer_may_come_byte_by_byte(raw: bytes, *, close: bool) -> None:
+async def test_an_answer_may_come_byte_by_byte(raw: bytes, *, close: bool) -> None:
     """How the network cuts an answer into pieces changes nothing."""
 
     async def serve(peer: Peer) -> None:
@@ -71,27 +73,20 @@ def test_an_answer_may_come_byte_by_byte(raw: bytes, *, close: bool) -> None:
         if not close:
             await peer.request()
 
-    async def main() -> bytes:
-        async with provider(serve) as served, pooled(served.url) as pool:
-            return await whole(await pool.send(ASKED))
-
-    assert run(main()) == b"hello"
+    async with provider(serve) as served, pooled(served.url) as pool:
+        assert await answer_of(pool) == b"hello"
 
 
 @pytest.mark.parametrize(
     ("method", "status"), [("HEAD", b"200 OK"), ("GET", b"204 No Content"), ("GET", b"304 Not Modified")]
 )
-def test_answers_without_a_body_end_with_their_headers(method: str, status: bytes) -> None:
+async def test_answers_without_a_body_end_with_their_headers(method: str, status: bytes) -> None:
     """HEAD, 204 and 304 have no body, whatever length they speak of, and the next request is answered as well."""
-
-    async def main() -> None:
-        raw = b"HTTP/1.1 " + status + b"\r\ncontent-length: 500\r\netag: x\r\n\r\n"
-        async with provider(always(raw)) as served, pooled(served.url) as pool:
-            for _ in range(2):
-                answer = await pool.send(UpstreamRequest(method, "/"))
-                assert (await whole(answer), dict(answer.headers)[b"etag"]) == (b"", b"x")
-
-    run(main())
+    raw = b"HTTP/1.1 " + status + b"\r\ncontent-length: 500\r\netag: x\r\n\r\n"
+    async with provider(always(raw)) as served, pooled(served.url) as pool:
+        for _ in range(2):
+            answer = await pool.send(UpstreamRequest(method, "/"))
+            assert (await whole(answer), dict(answer.headers)[b"etag"]) == (b"", b"x")
 
 
 @pytest.mark.parametrize(
@@ -113,19 +108,15 @@ def test_what_is_no_sound_http_is_refused(raw: bytes) -> None:
         run(asked_of(raw))
 
 
-def test_a_broken_chunk_ends_the_answer_with_an_error() -> None:
+async def test_a_broken_chunk_ends_the_answer_with_an_error() -> None:
     """What came before a broken chunk can be read, and then the error is raised."""
-
-    async def main() -> None:
-        raw = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\nZZ\r\n"
-        async with provider(always(raw)) as served, pooled(served.url) as pool:
-            answer = await pool.send(ASKED)
-            assert await anext(answer.body) == b"ok"
-            with pytest.raises(UpstreamProtocolError, match="not HTTP"):
-                await anext(answer.body)
-            await until(lambda: pool.connections == 0)
-
-    run(main())
+    raw = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\nZZ\r\n"
+    async with provider(always(raw)) as served, pooled(served.url) as pool:
+        answer = await pool.send(ASKED)
+        assert await anext(answer.body) == b"ok"
+        with pytest.raises(UpstreamProtocolError, match="not HTTP"):
+            await anext(answer.body)
+        await until(lambda: pool.connections == 0)
 
 
 @pytest.mark.parametrize(
@@ -135,53 +126,33 @@ def test_a_broken_chunk_ends_the_answer_with_an_error() -> None:
         b"HTTP/1.1 200 OK\r\n" + b"x: a\r\n" * 300 + b"content-length: 2\r\n\r\nok",
         b"HTTP/1.1 200 OK\r\nx: " + b"a" * 8000,
         b"HTTP/1.1 100 Continue\r\n\r\n" * 1000,
+        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0\r\n" + b"x: a\r\n" * 300 + b"\r\n",
     ],
-    ids=["one long", "many", "endless", "endless interim"],
+    ids=["one long", "many", "endless", "endless interim", "trailers"],
 )
 def test_headers_have_a_limit(raw: bytes) -> None:
-    """Headers larger than the limit are refused, however they are made up."""
+    """Headers larger than the limit are refused, however they are made up, and trailers count as headers do."""
     with pytest.raises(UpstreamProtocolError, match="larger than 1000 bytes"):
         run(asked_of(raw, limits=UpstreamLimits(header_bytes=1000)))
 
 
-def test_trailers_have_the_same_limit() -> None:
-    """Trailers count as headers do."""
-    raw = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0\r\n" + b"x: a\r\n" * 300 + b"\r\n"
-    with pytest.raises(UpstreamProtocolError, match="larger than"):
-        run(asked_of(raw, limits=UpstreamLimits(header_bytes=1000)))
-
-
-@pytest.mark.parametrize(
-    "raw",
-    [
-        b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhel",
-        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nhel\r\n",
-    ],
-)
-def test_an_answer_that_is_cut_off_is_said_to_be(raw: bytes) -> None:
+@pytest.mark.parametrize("raw", [CUT, b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nhel\r\n"])
+async def test_an_answer_that_is_cut_off_is_said_to_be(raw: bytes) -> None:
     """A body that ends too early gives what came, then an error, never a quiet end."""
-
-    async def main() -> None:
-        async with provider(always(raw, close=True)) as served, pooled(served.url) as pool:
-            answer = await pool.send(ASKED)
-            assert await anext(answer.body) == b"hel"
-            with pytest.raises(UpstreamCutError) as caught:
-                await anext(answer.body)
-            assert caught.value.received
-            with pytest.raises(UpstreamCutError):
-                await anext(answer.body)
-
-    run(main())
+    async with provider(always(raw, close=True)) as served, pooled(served.url) as pool:
+        answer = await pool.send(ASKED)
+        assert await anext(answer.body) == b"hel"
+        with pytest.raises(UpstreamCutError) as caught:
+            await anext(answer.body)
+        assert caught.value.received
+        with pytest.raises(UpstreamCutError):
+            await anext(answer.body)
 
 
 async def timed_out(serve: Callable[[Peer], Awaitable[None]], skips: float) -> UpstreamTimeoutError:
     """Return the timeout that strikes when a provider has the request and time passes."""
     async with provider(serve) as served, pooled(served.url) as pool:
-
-        async def ask() -> None:
-            await whole(await pool.send(ASKED))
-
-        task = asyncio.create_task(ask())
+        task = asyncio.create_task(answer_of(pool))
         await until(lambda: bool(served.asked))
         skip(skips)
         with pytest.raises(UpstreamTimeoutError) as caught:
@@ -190,26 +161,17 @@ async def timed_out(serve: Callable[[Peer], Awaitable[None]], skips: float) -> U
         return caught.value
 
 
-def test_silence_before_the_headers_runs_into_the_read_timeout() -> None:
-    """A provider that takes the request and says nothing is given up, and its connection closed."""
+@pytest.mark.parametrize("said", [b"", CUT], ids=["before the headers", "within the body"])
+def test_silence_runs_into_the_read_timeout(said: bytes) -> None:
+    """A provider that takes the request and says nothing, or stops within the body, is given up and its connection closed."""
 
     async def serve(peer: Peer) -> None:
+        await peer.say(said)
         await peer.request()
         await peer.request()
 
     error = run(timed_out(serve, 301))
     assert (error.which, error.fault) == ("read", "timeout")
-
-
-def test_silence_within_the_body_runs_into_the_read_timeout() -> None:
-    """A body that stops coming is given up as well."""
-
-    async def serve(peer: Peer) -> None:
-        await peer.say(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhel")
-        await peer.request()
-        await peer.request()
-
-    assert run(timed_out(serve, 301)).which == "read"
 
 
 def test_a_dripping_answer_runs_into_the_total_timeout() -> None:
@@ -227,122 +189,96 @@ def test_a_dripping_answer_runs_into_the_total_timeout() -> None:
     assert run(timed_out(serve, 0)).which == "total"
 
 
-def test_a_slow_reader_of_ours_is_no_silence_of_the_provider() -> None:
+async def test_a_slow_reader_of_ours_is_no_silence_of_the_provider() -> None:
     """The read timeout counts only while somebody waits for the provider."""
-
-    async def main() -> None:
-        async with provider(always(OK[:-1])) as served, pooled(served.url) as pool:
-            answer = await pool.send(ASKED)
-            skip(1000)
-            assert await anext(answer.body) == b"o"
-            skip(900)
-            with pytest.raises(UpstreamTimeoutError, match="total timeout"):
-                await anext(answer.body)
-
-    run(main())
+    async with provider(always(OK[:-1])) as served, pooled(served.url) as pool:
+        answer = await pool.send(ASKED)
+        skip(1000)
+        assert await anext(answer.body) == b"o"
+        skip(900)
+        with pytest.raises(UpstreamTimeoutError, match="total timeout"):
+            await anext(answer.body)
 
 
-def test_an_unused_connection_is_closed_in_time() -> None:
+async def test_an_unused_connection_is_closed_in_time() -> None:
     """An idle connection is kept for the idle timeout and no longer."""
-
-    async def main() -> None:
-        async with provider(always(OK)) as served, pooled(served.url) as pool:
-            await whole(await pool.send(ASKED))
-            skip(29)
-            await whole(await pool.send(ASKED))
-            assert (served.connections, pool.idle) == (1, 1)
-            skip(31)
-            await served.ended.wait()
-            await until(lambda: pool.connections == pool.idle == 0)
-
-    run(main())
+    async with provider(always(OK)) as served, pooled(served.url) as pool:
+        await answer_of(pool)
+        skip(29)
+        await answer_of(pool)
+        assert (served.connections, pool.idle) == (1, 1)
+        skip(31)
+        await served.ended.wait()
+        await until(lambda: pool.connections == pool.idle == 0)
 
 
-def test_to_be_cancelled_closes_the_connection() -> None:
+@pytest.mark.parametrize("said", [b"", CUT], ids=["for the headers", "for a piece"])
+async def test_to_be_cancelled_closes_the_connection(said: bytes) -> None:
     """Whoever is cancelled while waiting, for the headers or for a piece, leaves no connection behind."""
 
-    async def main(said: bytes) -> None:
-        async def serve(peer: Peer) -> None:
-            await peer.request()
-            await peer.say(said)
-            await peer.request()
+    async def serve(peer: Peer) -> None:
+        await peer.request()
+        await peer.say(said)
+        await peer.request()
 
-        async with provider(serve) as served, pooled(served.url) as pool:
-
-            async def ask() -> None:
-                await whole(await pool.send(ASKED))
-
-            task = asyncio.create_task(ask())
-            await until(lambda: bool(served.asked))
-            for _ in range(20):
-                await asyncio.sleep(0)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            await served.ended.wait()
-            await until(lambda: pool.connections == 0)
-
-    run(main(b""))
-    run(main(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhel"))
+    async with provider(serve) as served, pooled(served.url) as pool:
+        task = asyncio.create_task(answer_of(pool))
+        await until(lambda: bool(served.asked))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await served.ended.wait()
+        await until(lambda: pool.connections == 0)
 
 
-def test_to_close_an_answer_early_closes_the_connection() -> None:
+async def test_to_close_an_answer_early_closes_the_connection() -> None:
     """The rest of an answer that is given up can never be taken for the next answer."""
-
-    async def main() -> None:
-        async with provider(always(OK[:-1])) as served, pooled(served.url) as pool:
-            answer = await pool.send(ASKED)
-            await answer.body.aclose()
-            await served.ended.wait()
-            assert (pool.idle, answer.body.ended) == (0, False)
-            with pytest.raises(UpstreamCutError):
-                await anext(answer.body)
-
-    run(main())
+    async with provider(always(OK[:-1])) as served, pooled(served.url) as pool:
+        answer = await pool.send(ASKED)
+        await answer.body.aclose()
+        await served.ended.wait()
+        assert (pool.idle, answer.body.ended) == (0, False)
+        with pytest.raises(UpstreamCutError):
+            await anext(answer.body)
 
 
-def test_nothing_is_read_while_too_much_is_held() -> None:
+async def test_nothing_is_read_while_too_much_is_held() -> None:
     """A provider that is faster than the client is held back, and no byte is lost."""
     size, piece = 64 * 1024 * 1024, b"x" * 65536
 
-    async def main() -> None:
-        said = 0
+    said = 0
 
-        async def serve(peer: Peer) -> None:
-            nonlocal said
-            await peer.request()
-            await peer.say(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % size)
-            while said < size:
-                await peer.say(piece)
-                said += len(piece)
-            await peer.request()
+    async def serve(peer: Peer) -> None:
+        nonlocal said
+        await peer.request()
+        await peer.say(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % size)
+        while said < size:
+            await peer.say(piece)
+            said += len(piece)
+        await peer.request()
 
-        async with provider(serve) as served, pooled(served.url) as pool:
-            answer = await pool.send(ASKED)
-            stalled = -1
-            while stalled != said:
-                stalled = said
-                for _ in range(200):
-                    await asyncio.sleep(0)
-            assert said < size / 2
-            assert sum([len(part) async for part in answer.body]) == size
-            assert pool.idle == 1
-
-    run(main())
+    async with provider(serve) as served, pooled(served.url) as pool:
+        answer = await pool.send(ASKED)
+        stalled = -1
+        while stalled != said:
+            stalled = said
+            for _ in range(200):
+                await asyncio.sleep(0)
+        assert said < size / 2
+        assert sum([len(part) async for part in answer.body]) == size
+        assert pool.idle == 1
 
 
 @pytest.mark.parametrize("surplus", [b"HTTP/1.1 200 OK\r\n", b"garbage", OK])
-def test_what_comes_unasked_ends_the_connection_and_not_the_answer(surplus: bytes) -> None:
+async def test_what_comes_unasked_ends_the_connection_and_not_the_answer(surplus: bytes) -> None:
     """Bytes after an answer can never be read as the answer to somebody else's request."""
-
-    async def main() -> None:
-        async with provider(always(OK + surplus)) as served, pooled(served.url) as pool:
-            for count in (1, 2):
-                assert await whole(await pool.send(ASKED)) == b"ok"
-                await until(lambda: pool.connections == 0)
-                assert (pool.idle, served.connections) == (0, count)
-
-    run(main())
+    async with provider(always(OK + surplus)) as served, pooled(served.url) as pool:
+        for count in (1, 2):
+            assert await answer_of(pool) == b"ok"
+            await until(lambda: pool.connections == 0)
+            assert (pool.idle, served.connections) == (0, count)
 
 
 async def pieces(*given: bytes) -> AsyncIterator[bytes]:
@@ -350,88 +286,68 @@ async def pieces(*given: bytes) -> AsyncIterator[bytes]:
         yield piece
 
 
-def test_a_body_may_be_sent_in_pieces() -> None:
+async def test_a_body_may_be_sent_in_pieces() -> None:
     """A body in pieces arrives whole, with its length where that is known and in chunks where it is not."""
-
-    async def main() -> None:
-        async with provider(always(OK)) as served, pooled(served.url) as pool:
-            for size in (5, None):
-                request = UpstreamRequest("POST", "/", (), pieces(b"he", b"", b"llo"), size)
-                assert await whole(await pool.send(request)) == b"ok"
-            assert [asked.endswith(b"hello") for asked in served.asked] == [True, True]
-            assert (b"chunked" in served.asked[0], b"chunked" in served.asked[1]) == (False, True)
-            assert served.connections == 1
-
-    run(main())
+    async with provider(always(OK)) as served, pooled(served.url) as pool:
+        for size in (5, None):
+            request = UpstreamRequest("POST", "/", (), pieces(b"he", b"", b"llo"), size)
+            assert await whole(await pool.send(request)) == b"ok"
+        assert [asked.endswith(b"hello") for asked in served.asked] == [True, True]
+        assert (b"chunked" in served.asked[0], b"chunked" in served.asked[1]) == (False, True)
+        assert served.connections == 1
 
 
-def test_a_large_body_arrives_whole() -> None:
+async def test_a_large_body_arrives_whole() -> None:
     """A body that is larger than one write arrives as it was."""
-
-    async def main() -> None:
-        async with provider(always(OK)) as served, pooled(served.url) as pool:
-            body = bytes(range(256)) * 4000
-            await whole(await pool.send(UpstreamRequest("POST", "/", (), body)))
-            assert served.asked[0].partition(b"\r\n\r\n")[2] == body
-
-    run(main())
+    async with provider(always(OK)) as served, pooled(served.url) as pool:
+        body = bytes(range(256)) * 4000
+        await whole(await pool.send(UpstreamRequest("POST", "/", (), body)))
+        assert served.asked[0].partition(b"\r\n\r\n")[2] == body
 
 
-def test_sending_that_never_gets_on_runs_into_the_read_timeout() -> None:
+async def test_sending_that_never_gets_on_runs_into_the_read_timeout() -> None:
     """A provider that does not take the body is given up as one that does not answer."""
+    stuck = asyncio.Event()
 
-    async def main() -> None:
-        stuck = asyncio.Event()
+    async def endless() -> AsyncIterator[bytes]:
+        for number in range(10_000):
+            if number == 500:
+                stuck.set()
+            yield b"x" * 100_000
 
-        async def endless() -> AsyncIterator[bytes]:
-            for number in range(10_000):
-                if number == 500:
-                    stuck.set()
-                yield b"x" * 100_000
+    async def serve(peer: Peer) -> None:
+        await peer.reader.readuntil(b"\r\n\r\n")
+        peer.writer.transport.pause_reading()  # type: ignore[attr-defined]  # it is a transport that reads
+        await peer.ended.wait()
 
-        async def serve(peer: Peer) -> None:
-            await peer.reader.readuntil(b"\r\n\r\n")
-            peer.writer.transport.pause_reading()  # type: ignore[attr-defined]  # it is a transport that reads
-            await peer.ended.wait()
-
-        async with provider(serve) as served, pooled(served.url) as pool:
-            task = asyncio.create_task(pool.send(UpstreamRequest("POST", "/", (), endless())))
-            for _ in range(3000):
-                await asyncio.sleep(0)
-            assert not stuck.is_set()
-            skip(301)
-            with pytest.raises(UpstreamTimeoutError, match="read timeout"):
-                await task
-            served.ended.set()
-
-    run(main())
+    async with provider(serve) as served, pooled(served.url) as pool:
+        task = asyncio.create_task(pool.send(UpstreamRequest("POST", "/", (), endless())))
+        for _ in range(3000):
+            await asyncio.sleep(0)
+        assert not stuck.is_set()
+        skip(301)
+        with pytest.raises(UpstreamTimeoutError, match="read timeout"):
+            await task
+        served.ended.set()
 
 
-def test_a_large_body_in_pieces_is_sent_no_faster_than_it_is_taken() -> None:
+async def test_a_large_body_in_pieces_is_sent_no_faster_than_it_is_taken() -> None:
     """Sending waits where the provider does, and every byte arrives."""
-
-    async def main() -> None:
-        async with provider(always(OK)) as served, pooled(served.url) as pool:
-            given = [b"x" * 100_000] * 50
-            await whole(await pool.send(UpstreamRequest("POST", "/", (), pieces(*given))))
-            assert served.asked[0].count(b"x") >= 5_000_000
-
-    run(main())
+    async with provider(always(OK)) as served, pooled(served.url) as pool:
+        given = [b"x" * 100_000] * 50
+        await whole(await pool.send(UpstreamRequest("POST", "/", (), pieces(*given))))
+        assert served.asked[0].count(b"x") >= 5_000_000
 
 
-def test_a_body_of_another_length_than_it_says_is_not_sent_as_if() -> None:
+async def test_a_body_of_another_length_than_it_says_is_not_sent_as_if() -> None:
     """A length that is not kept ends the exchange with an error, since the rest would be read as another request."""
-
-    async def main() -> None:
-        async with provider(always(OK)) as served, pooled(served.url) as pool:
-            with pytest.raises(UpstreamProtocolError, match="not as long as it says"):
-                await pool.send(UpstreamRequest("POST", "/", (), pieces(b"he"), 5))
-            await until(lambda: pool.connections == 0)
-
-    run(main())
+    async with provider(always(OK)) as served, pooled(served.url) as pool:
+        with pytest.raises(UpstreamProtocolError, match="not as long as it says"):
+            await pool.send(UpstreamRequest("POST", "/", (), pieces(b"he"), 5))
+        await until(lambda: pool.connections == 0)
 
 
-def test_an_answer_before_the_end_of_the_body_is_taken() -> None:
+async def test_an_answer_before_the_end_of_the_body_is_taken() -> None:
     """A provider that refuses a body while it is sent is heard, and the connection not used again."""
 
     async def serve(peer: Peer) -> None:
@@ -444,25 +360,19 @@ def test_an_answer_before_the_end_of_the_body_is_taken() -> None:
             yield b"x" * 1000
             await asyncio.sleep(0)
 
-    async def main() -> None:
-        async with provider(serve) as served, pooled(served.url) as pool, aclosing(endless()) as body:
-            answer = await pool.send(UpstreamRequest("POST", "/", (), body))
-            assert (answer.status, await whole(answer), pool.idle) == (413, b"no", 0)
-
-    run(main())
+    async with provider(serve) as served, pooled(served.url) as pool, aclosing(endless()) as body:
+        answer = await pool.send(UpstreamRequest("POST", "/", (), body))
+        assert (answer.status, await whole(answer), pool.idle) == (413, b"no", 0)
 
 
-def test_a_body_that_fails_closes_the_connection() -> None:
+async def test_a_body_that_fails_closes_the_connection() -> None:
     """An error of the client's own body is raised as it is, and half a request is never left open."""
 
     async def failing() -> AsyncIterator[bytes]:
         yield b"x"
         raise ConnectionAbortedError
 
-    async def main() -> None:
-        async with provider(always(OK)) as served, pooled(served.url) as pool:
-            with pytest.raises(ConnectionAbortedError):
-                await pool.send(UpstreamRequest("POST", "/", (), failing()))
-            await served.ended.wait()
-
-    run(main())
+    async with provider(always(OK)) as served, pooled(served.url) as pool:
+        with pytest.raises(ConnectionAbortedError):
+            await pool.send(UpstreamRequest("POST", "/", (), failing()))
+        await served.ended.wait()
