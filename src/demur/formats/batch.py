@@ -1,8 +1,7 @@
-"""What do the providers' batch files say? OpenAI's (chat and Responses; Azure's are the same) and Anthropic's.
+"""The providers' batch files: OpenAI's (chat and Responses; Azure's are the same) and Anthropic's.
 
-Laws: a row is named by its `custom_id`, for the order of the files is not kept; the prompts are in the file that was
-sent (`read_request_row`), never in these; a row that failed, was cancelled or expired has an error and no answer, unless
-the error is a policy's, which is a block; an answer of an endpoint that does not talk (embeddings) is skipped.
+A row is named by its `custom_id`, since the order of the files is not kept. The prompts are in the file that was sent
+(`read_request_row`), never in these.
 """
 
 from __future__ import annotations
@@ -81,9 +80,12 @@ def _read_openai_row(record: JsonObject) -> Iterator[Traced | Skipped]:
     if body is None or body.object() == {}:
         yield _traced_row(record, Exchange(Shape.OPENAI_CHAT, _failed("response.status_code", str(status)), id=label))
     elif body.tag_at("object") == "list":
+        # Embeddings and the like.
         yield Skipped("a batch answer without text")
     else:
-        shape = _openai_shape(body.object())
+        known = shape_of_response(body.object())
+        shape = known if known in _OPENAI_SHAPES else Shape.OPENAI_CHAT
+        shape = Shape.OPENAI_RESPONSES if _is_responses_body(body.object()) else shape
         yield _traced_row(record, Exchange(shape, CODECS[shape].read_response(body.object(), status=status), id=label))
 
 
@@ -93,7 +95,10 @@ def _read_anthropic_row(record: JsonObject) -> Iterator[Traced | Skipped]:
     if ending == "succeeded":
         response = anthropic.read_response(result.need("message").object())
     elif ending == "errored":
-        response = _errored(object_at(result.object(), "error"))
+        # The error comes as the API words it, or as the inner object alone.
+        error = object_at(result.object(), "error")
+        wrapped = error if isinstance(error.get("error"), dict) else {"type": "error", "error": error}
+        response = anthropic.read_response(wrapped)
     elif ending in _ENDINGS:
         response = _failed("result.type", ending)
     else:
@@ -103,24 +108,11 @@ def _read_anthropic_row(record: JsonObject) -> Iterator[Traced | Skipped]:
     yield _traced_row(record, Exchange(Shape.ANTHROPIC, response, id=label))
 
 
-def _errored(error: JsonObject) -> Response:
-    """Return an error as the API words it, or, where it is the inner object alone, in its wrapping."""
-    wrapped = error if isinstance(error.get("error"), dict) else {"type": "error", "error": error}
-    return anthropic.read_response(wrapped)
-
-
 def _custom_id(record: JsonObject) -> str:
     label = key_of(record.get("custom_id"))
     if label is None:
         raise ShapeError("`custom_id`: expected a name, got nothing", hint="a row of a batch is known by it")
     return label
-
-
-def _openai_shape(body: JsonObject) -> Shape:
-    if _is_responses_body(body):
-        return Shape.OPENAI_RESPONSES
-    shape = shape_of_response(body)
-    return shape if shape in _OPENAI_SHAPES else Shape.OPENAI_CHAT
 
 
 def _failed(path: str, value: str) -> Response:

@@ -1,8 +1,7 @@
-"""What do the rows of a Braintrust export tell of?
+"""Rows of a Braintrust export.
 
-Laws: a span of the type `llm` is a call; the root of an experiment's row repeats the answer of its calls, so it is read only
-where its trace has no call of its own, and given out when the file ends; scorers, tools and functions are skipped. An answer
-is paired by the dataset's record that it came from.
+A span of the type `llm` is a call; scorers, tools and functions are skipped. A call is paired by the record of the dataset
+that it came from.
 """
 
 from __future__ import annotations
@@ -55,6 +54,8 @@ class _Traces:
         elif kind == "llm":
             self._called.add(trace)
             yield _logged(record)
+        # The root of an experiment's row repeats the output of its calls: it is read only where its trace has none, which
+        # is not known before the end of the file.
         elif kind is None or (kind in _ROOTS and not record.get("span_parents")):
             self._waiting.append((trace, _logged(record)))
         else:

@@ -1,7 +1,7 @@
-"""What does DeepEval's file of the latest test run tell of?
+"""DeepEval's file of the latest test run.
 
-Laws: a test case is one exchange, paired by its name; a conversation is judged by its last answer; a case without an actual
-output is missing; this format knows neither finish reasons nor refusals.
+A test case is one exchange, paired by its name; a conversation is judged by its last response; a case without an actual
+output is missing. The format has neither finish reasons nor refusals.
 """
 
 from __future__ import annotations

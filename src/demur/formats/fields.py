@@ -67,10 +67,18 @@ _MAX_TIME_CHARS = 40
 def fields_of(record: JsonObject, *, skip: AbstractSet[str] = frozenset()) -> tuple[tuple[str, str], ...]:
     """Return the scalars of a row and of its one-level holders as text, the normal names first; at most 64."""
     found: dict[str, str] = {}
-    for name, value in _scalars(record, skip):
-        label = label_of(value)
-        if label is not None:
-            found.setdefault(name, label)
+    for name, value in record.items():
+        if name in skip or len(name) > MAX_LABEL_CHARS:
+            continue
+        nested = value.items() if name in HOLDERS and isinstance(value, dict) else None
+        pairs = (
+            [(name, value)] if nested is None else [(f"{name}.{k}", v) for k, v in nested if len(k) <= MAX_LABEL_CHARS]
+        )
+        for place, item in pairs:
+            label = label_of(item)
+            if label is not None:
+                found.setdefault(place, label)
+    # The normal names come first, so that the limit never cuts them off.
     fields = dict(_normal_fields(record, found))
     for name, label in found.items():
         fields.setdefault(name, label)
@@ -116,16 +124,6 @@ def day_of(value: object) -> str | None:
         return None
     unit = next((unit for least, unit in _UNITS if value >= least), None)
     return None if unit is None else datetime.fromtimestamp(value / unit, UTC).date().isoformat()
-
-
-def _scalars(record: JsonObject, skip: AbstractSet[str]) -> Iterator[tuple[str, object]]:
-    for name, value in record.items():
-        if name in skip or len(name) > MAX_LABEL_CHARS:
-            continue
-        if name in HOLDERS and isinstance(value, dict):
-            yield from ((f"{name}.{key}", item) for key, item in value.items() if len(key) <= MAX_LABEL_CHARS)
-        else:
-            yield name, value
 
 
 def _normal_fields(record: JsonObject, found: dict[str, str]) -> Iterator[tuple[str, str]]:

@@ -1,8 +1,7 @@
-"""What do Inspect's logs tell of: a whole `.json` document, or the header and samples of an `.eval` archive one by one?
+"""Inspect's logs: a whole `.json` document, or the header and samples of an `.eval` archive one by one.
 
-Laws: a sample is one exchange, its epochs share its id, which is both the pair key and the cluster; Inspect writes a
-provider's refusal as the stop reason `content_filter`, and `stop_details` says which of the two it was; a sample that failed
-before any answer is missing.
+A sample is one exchange; its epochs share its id, which is both the pair key and the cluster. A sample that failed before
+any response is missing.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from demur.model.run import Skipped, Traced
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from demur.model.exchange import Part, Response, Signal
+    from demur.model.exchange import Response, Signal
     from demur.wire.fields import JsonObject
 
 __all__ = ["NAME", "open_reader", "sniffs"]
@@ -92,7 +91,13 @@ def _sampled(sample: JsonObject, output: JsonObject, model: str) -> Response | N
     listed = output.get("choices")
     choices = [choice for choice in listed if isinstance(choice, dict)] if isinstance(listed, list) else []
     if choices:
-        told = [(_parts_sampled(choice), choice.get("stop_reason")) for choice in choices]
+        told = []
+        for choice in choices:
+            message = object_at(choice, "message")
+            content = message.get("content")
+            items = [_refusal_part(item) for item in content] if isinstance(content, list) else content
+            parts = message_of({**message, "role": "assistant", "content": items}).parts
+            told.append((parts, choice.get("stop_reason")))
         response = response_of_choices(told, model=model, path="stop_reason")
         return msgspec.structs.replace(
             response, signals=tuple(_detailed(signal, choices) for signal in response.signals)
@@ -104,13 +109,6 @@ def _sampled(sample: JsonObject, output: JsonObject, model: str) -> Response | N
     return failure_of(text_at(error, "message") or error if isinstance(error, dict) else error, model=model)
 
 
-def _parts_sampled(choice: JsonObject) -> tuple[Part, ...]:
-    message = object_at(choice, "message")
-    content = message.get("content")
-    items = [_refusal_part(item) for item in content] if isinstance(content, list) else content
-    return message_of({**message, "role": "assistant", "content": items}).parts
-
-
 def _refusal_part(item: Any) -> Any:
     """Return a text that Inspect marks as a refusal as the refusal part it was."""
     if not isinstance(item, dict) or item.get("refusal") is not True:
@@ -119,7 +117,8 @@ def _refusal_part(item: Any) -> Any:
 
 
 def _detailed(signal: Signal, choices: list[JsonObject]) -> Signal:
-    """Return a stop's signal with what `stop_details` adds to it; a stop of the type `refusal` was the model's own."""
+    """Return a stop's signal with what `stop_details` adds to it."""
+    # Inspect writes a provider's refusal as the stop reason `content_filter`; only `stop_details` tells them apart.
     if signal.kind is not SignalKind.FILTER_STOP or signal.choice is None:
         return signal
     details = object_at(choices[signal.choice], "stop_details")

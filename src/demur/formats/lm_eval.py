@@ -1,8 +1,6 @@
-"""What do the samples of the LM Evaluation Harness tell of?
+"""Samples of the LM Evaluation Harness.
 
-Laws: only generations are answers, for a multiple-choice row holds log-probabilities; a row is written once for each filter
-with the same raw answers, so the first of each document and prompt counts and the others are skipped; there is no finish
-reason in this format.
+Only generations are responses: a multiple-choice row holds log-probabilities. The format has no finish reason.
 """
 
 from __future__ import annotations
@@ -56,19 +54,18 @@ class _Documents:
         elif document is not None and key in self._seen:
             yield Skipped("the same answer through another filter")
         else:
+            # The harness writes a row once for each filter, with the same raw texts: the first counts.
             self._seen.add(key)
-            yield _sample_row(record, texts, asked=_asked(arguments), key=key if document else None)
+            told = [((TextPart(text),) if text else (), None) for text in texts]
+            response = response_of_choices(told) if texts else None
+            # The document's own columns are what its set is cut by.
+            fields = fields_of({**record, "metadata": record.get("doc")}, skip=_NO_FIELDS)
+            exchange = Exchange(None, response, _request(arguments), key if document else None, document)
+            yield Traced(exchange, fields)
 
     def close(self) -> Iterator[Traced | Skipped]:
         """Yield nothing: a sample stands for itself."""
         return iter(())
-
-
-def _sample_row(record: JsonObject, texts: list[str], *, asked: Request | None, key: str | None) -> Traced:
-    response = response_of_choices([((TextPart(text),) if text else (), None) for text in texts]) if texts else None
-    # The document's own columns are what its set is cut by.
-    fields = fields_of({**record, "metadata": record.get("doc")}, skip=_NO_FIELDS)
-    return Traced(Exchange(None, response, asked, key, label_of(record.get("doc_id"))), fields)
 
 
 def _first_arguments(record: JsonObject) -> list[Any]:
@@ -82,7 +79,7 @@ def _first_arguments(record: JsonObject) -> list[Any]:
 
 
 def _generated(record: JsonObject, arguments: list[Any]) -> list[str] | None:
-    """Return the raw answers to the first request; None where it asked for likelihoods."""
+    """Return the raw responses to the first request; None where it asked for likelihoods."""
     # A generation has its settings as second argument; a continuation is text, a rolling likelihood has none.
     generates = not arguments or any(isinstance(argument, dict) for argument in arguments[1:2])
     first = record["resps"][0] if record["resps"] else []
@@ -91,7 +88,7 @@ def _generated(record: JsonObject, arguments: list[Any]) -> list[str] | None:
     return texts if generates and readable else None
 
 
-def _asked(arguments: list[Any]) -> Request | None:
+def _request(arguments: list[Any]) -> Request | None:
     prompt = arguments[0] if arguments else None
     # A chat template that the harness leaves to the server is a JSON string of messages, alone in a list.
     rendered = prompt[0] if isinstance(prompt, list) and prompt else prompt

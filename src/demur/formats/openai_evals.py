@@ -1,7 +1,6 @@
-"""What do the event logs of OpenAI's evals library tell of?
+"""Event logs of OpenAI's evals library.
 
-Laws: only events of the type `sampling` are calls; the first line, the run's specification, names the model; a sample's
-events are one cluster.
+Only events of the type `sampling` are calls; a sample's events are one cluster.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""What did the model answer, where a tool has kept the answer in a spelling of its own?
+"""What a model responded, where a tool has kept it in a spelling of its own.
 
 Tools log a provider's whole response, its list of choices, one message, a list of parts, or bare text, and often each of
-them as a JSON string. Laws: a provider's own shape is read by its codec, so its signals are not lost; nothing recorded is
-no answer (None), while a message without content is an empty one; an object that is no message is the answer itself (a
-structured output) and judged as its JSON; an error text that carries a provider's policy code verbatim is a block, any
-other error is a failure.
+them as a JSON string. Nothing recorded is no response (None), while a message without content is an empty one.
 """
 
 from __future__ import annotations
@@ -73,7 +70,12 @@ def response_in(output: object, *, model: str = "", stop: object = None, path: s
         finish = finish_of(stop)
         return response_of_parts((), model=model, stop=stop) if finish in _STOPS else None
     read = replace(read, model=read.model or model)
-    return read if finish_of(stop) is None else _with_stop(read, stop)
+    if finish_of(stop) is None or not read.choices or any(choice.finish for choice in read.choices):
+        return read
+    # A stop word that stood beside the output is the first choice's, unless the choices say their own.
+    beside = response_of_parts((), stop=stop)
+    first = replace(read.choices[0], finish=beside.choices[0].finish, finish_raw=beside.choices[0].finish_raw)
+    return replace(read, choices=(first, *read.choices[1:]), signals=read.signals + beside.signals)
 
 
 def response_of_parts(
@@ -87,20 +89,17 @@ def response_of_choices(
     choices: Sequence[tuple[tuple[Part, ...], object]], *, model: str = "", path: str = "finish_reason"
 ) -> Response:
     """Return the response with these choices, each its parts and its stop word."""
-    held = tuple(
-        Choice(index, parts, finish_of(stop), stop if isinstance(stop, str) and finish_of(stop) else None)
-        for index, (parts, stop) in enumerate(choices)
-    )
-    return Response(model, held, tuple(signal for choice in held for signal in _signals_in(choice, path)))
-
-
-def _signals_in(choice: Choice, path: str) -> Iterator[Signal]:
-    for part in choice.parts:
-        if isinstance(part, RefusalPart):
-            yield Signal(SignalKind.REFUSAL_FIELD, "refusal", part.text, choice.index)
-    kind = _STOPS.get(choice.finish) if choice.finish else None
-    if kind and choice.finish_raw:
-        yield Signal(kind, path, choice.finish_raw, choice.index)
+    held, signals = [], []
+    for index, (parts, stop) in enumerate(choices):
+        finish = finish_of(stop)
+        raw = stop if isinstance(stop, str) and finish else None
+        held.append(Choice(index, parts, finish, raw))
+        refusals = (part.text for part in parts if isinstance(part, RefusalPart))
+        signals += [Signal(SignalKind.REFUSAL_FIELD, "refusal", text, index) for text in refusals]
+        kind = _STOPS.get(finish) if finish else None
+        if kind and raw:
+            signals.append(Signal(kind, path, raw, index))
+    return Response(model, tuple(held), tuple(signals))
 
 
 def response_of_text(text: str, *, model: str = "", stop: object = None, path: str = "finish_reason") -> Response:
@@ -111,6 +110,7 @@ def response_of_text(text: str, *, model: str = "", stop: object = None, path: s
 def failure_of(error: object, *, model: str = "", path: str = "error") -> Response:
     """Return the response of a call that failed with this error: a policy block where it carries such a code."""
     text = error if isinstance(error, str) else encode(error).decode()
+    # SDKs print a provider's policy code verbatim in the error's text.
     kind = SignalKind.PROMPT_BLOCK if POLICY_ERROR.search(text) else SignalKind.ERROR
     return Response(model, (), (Signal(kind, path, text[:MAX_ERROR_CHARS]),))
 
@@ -153,8 +153,9 @@ def _read_output(output: object, path: str, wrappers: int) -> Response | None:
     elif isinstance(value, list):
         read = _read_list_output(value, path)
     else:
-        return None if value is None else response_of_text(_scalar_text(value))
-    # A JSON string that is no message is the answer as the model wrote it.
+        text = value if isinstance(value, str) else encode(value).decode()
+        return None if value is None else response_of_text(text)
+    # A JSON string that is no message is the response as the model wrote it, and an object that is none a structured output.
     return (
         response_of_text(output)
         if read is None and isinstance(output, str)
@@ -162,15 +163,11 @@ def _read_output(output: object, path: str, wrappers: int) -> Response | None:
     )
 
 
-def _scalar_text(value: object) -> str:
-    """Return a scalar that a tool logged as an answer, as text."""
-    return value if isinstance(value, str) else encode(value).decode()
-
-
 def _read_object_output(value: JsonObject, path: str, wrappers: int) -> Response | None:
     """Return the answer in a provider's response, a message, or an object around one; None where it is neither."""
     shape = shape_of_response(value)
     if shape is not None:
+        # By its codec, so that its signals are not lost.
         return CODECS[shape].read_response(value)
     if _MESSAGE_KEYS & value.keys():
         return _of_message(value, path)
@@ -189,13 +186,10 @@ def _read_list_output(value: list[Any], path: str) -> Response | None:
         return response_of_choices([parts_and_stop(item) for item in spoken], path=f"{path}.finish_reason")
     if spoken:
         return _of_message(spoken[-1], path)
-    return _of_message({"content": value}, path) if _are_parts(value) else None
-
-
-def _are_parts(value: list[Any]) -> bool:
-    return all(
+    are_parts = all(
         isinstance(item, str) or (isinstance(item, dict) and ("text" in item or "type" in item)) for item in value
     )
+    return _of_message({"content": value}, path) if are_parts else None
 
 
 def _of_message(message: JsonObject, path: str) -> Response:
@@ -213,12 +207,3 @@ def parts_and_stop(message: JsonObject) -> tuple[tuple[Part, ...], str | None]:
     refusal = text_at(object_at(body, "additional_kwargs"), "refusal")
     stop = text_at(body, *_STOP_NAMES) or text_at(object_at(body, "response_metadata"), *_STOP_NAMES)
     return ((*parts, RefusalPart(refusal)) if refusal else parts), stop
-
-
-def _with_stop(read: Response, stop: object) -> Response:
-    """Return the response with a stop word that stood beside it, unless its choices say their own."""
-    if not read.choices or any(choice.finish for choice in read.choices):
-        return read
-    beside = response_of_parts((), stop=stop)
-    first = replace(read.choices[0], finish=beside.choices[0].finish, finish_raw=beside.choices[0].finish_raw)
-    return replace(read, choices=(first, *read.choices[1:]), signals=read.signals + beside.signals)

@@ -1,9 +1,7 @@
-"""What does a Shadow `.agentlog` hold? A response names its request by `parent`; all else that it logs is no exchange.
+"""Shadow's `.agentlog`: a response names its request by `parent`; all else that it logs is no exchange.
 
-Laws: a response whose request is not in the file is an exchange without one; a request that an error answers has failed,
-and so has one that nothing answers, given out by `close`. The seed pairs two files by position; here the id is None, so
-that equal prompts pair wherever they stand. Ids are not checked on reading (the seed's own examples carry made-up ones);
-`agentlog.record_id` gives the true one.
+A response whose request is not in the file is an exchange without one. Ids are not checked on reading, since Shadow's own
+examples carry made-up ones.
 """
 
 from __future__ import annotations
@@ -71,7 +69,7 @@ class _AgentlogReader:
         if kind in _OTHERS:
             yield Skipped(_OTHERS[kind])
         elif kind == "chat_request":
-            self._ask(record)
+            self._asked[top.need("id").text()] = _Asked(request_of(top.need("payload").object()), record)
         elif kind == "chat_response":
             payload = top.need("payload").object()
             parts = parts_of(payload.get("content"))
@@ -79,33 +77,28 @@ class _AgentlogReader:
             answer = response_of_parts(parts, model=model, stop=stop, path="payload.stop_reason")
             yield self._answered(record, answer)
         elif kind == "error":
-            yield self._failed(record)
+            payload = object_at(record, "payload")
+            if (text_at(record, "parent") or "") not in self._asked and text_at(payload, "source") != "llm":
+                # An error of a tool or of the recorder ends no exchange.
+                yield Skipped("an error that answers no request")
+            else:
+                yield self._answered(record, failure_of(payload, path="payload"))
         else:
             raise ShapeError(
                 f"`kind`: unknown kind of record `{kind}`", hint=f"expected one of {', '.join(sorted(_KINDS))}"
             )
 
     def close(self) -> Iterator[Traced | Skipped]:
+        # A request that nothing answers has failed.
         for asked in self._asked.values():
             if not asked.answered:
                 yield _log_row(asked.record, None, asked.request)
-
-    def _ask(self, record: JsonObject) -> None:
-        asked = request_of(root(record).need("payload").object())
-        self._asked[root(record).need("id").text()] = _Asked(asked, record)
 
     def _answered(self, record: JsonObject, answer: Response) -> Traced:
         asked = self._asked.get(text_at(record, "parent") or "")
         if asked is not None:
             asked.answered = True
         return _log_row(record, answer, None if asked is None else asked.request)
-
-    def _failed(self, record: JsonObject) -> Traced | Skipped:
-        """Return the exchange that an error ended; an error of a tool or of the recorder ends none."""
-        payload = object_at(record, "payload")
-        if (text_at(record, "parent") or "") not in self._asked and text_at(payload, "source") != "llm":
-            return Skipped("an error that answers no request")
-        return self._answered(record, failure_of(payload, path="payload"))
 
 
 def _log_row(record: JsonObject, answer: Response | None, request: Request | None) -> Traced:
@@ -116,4 +109,5 @@ def _log_row(record: JsonObject, answer: Response | None, request: Request | Non
     measured = {"latency_ms": payload.get("latency_ms")}
     measured |= {name: usage.get(name) for name in ("input_tokens", "output_tokens")}
     fields = fields_of({**record, "model": model, "payload": None, **measured}, skip=_SKIP)
+    # Shadow pairs two files by position; without an id here, equal prompts pair wherever they stand.
     return Traced(Exchange(None, answer, request, session=text_at(meta, "session_tag", "trace_id")), fields)
