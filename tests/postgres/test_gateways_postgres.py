@@ -6,14 +6,14 @@ import http.client
 import json
 import threading
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pytest
 from tests.cli.passport.test_command import run
 from tests.gateway.gateway_process import Started, gateway_process
-from tests.gateway.gatewaying import ANSWER, ATTACK, CHAT, HARMLESS, Stub, chat
+from tests.gateway.gatewaying import ATTACK, CHAT, HARMLESS, Stub, chat, provider
 from tests.gateway.test_dashboard import followed
 from tests.http.serving import serving
 
@@ -107,11 +107,8 @@ def on_database(database: str, folder: Path, upstream: str, *flags: str) -> Iter
 
 
 def rows_of(database: str) -> list[StoredEntry]:
-    store = PostgresLog(database, read_only=True)
-    try:
+    with closing(PostgresLog(database, read_only=True)) as store:
         return list(store.entries(0, None))
-    finally:
-        store.close()
 
 
 def check_log(capsys: pytest.CaptureFixture[str], database: str, folders: list[Path]) -> list[Passport]:
@@ -131,18 +128,16 @@ def check_log(capsys: pytest.CaptureFixture[str], database: str, folders: list[P
     assert [row.index for row in rows] == list(range(len(rows)))
     found = [entry for row in rows if isinstance(entry := open_sealed(row.envelope).entry, Passport)]
     for session in {each.session for each in found}:
-        assert [each.seq for each in found if each.session == session] == list(
-            range(sum(1 for each in found if each.session == session))
-        )
+        numbers = [each.seq for each in found if each.session == session]
+        assert numbers == list(range(len(numbers)))
     return found
 
 
 def test_a_killed_gateway_leaves_a_whole_log(capsys: pytest.CaptureFixture[str], database: str, tmp_path: Path) -> None:
     """Of two gateways under load one is killed: each answer given is on record once, none is missing between, the other goes on."""
     folders = [tmp_path / "one", tmp_path / "two"]
-    stub = Stub(pieces=(ANSWER,), content_type=b"application/json")
     with (
-        serving(stub) as upstream,
+        serving(provider()) as upstream,
         on_database(database, folders[0], upstream) as killed,
         on_database(database, folders[1], upstream, "--workers", "2") as survivor,
         load(killed.url, range(CLIENTS)) as lost,

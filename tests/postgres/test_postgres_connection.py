@@ -253,14 +253,7 @@ def test_what_is_no_server_is_told_in_one_line(answers: tuple[bytes | None, ...]
 
 @pytest.mark.parametrize(
     ("mode", "encrypted"),
-    [
-        ("disable", False),
-        ("allow", True),
-        ("prefer", True),
-        ("require", True),
-        ("verify-ca", True),
-        ("verify-full", True),
-    ],
+    [("disable", False), *((mode, True) for mode in ("allow", "prefer", "require", "verify-ca", "verify-full"))],
 )
 def test_each_sslmode_is_kept(guarded: Guarded, mode: str, *, encrypted: bool) -> None:
     """A password in the address lets in, and the connection is encrypted as the address asks."""

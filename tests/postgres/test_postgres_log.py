@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.cli.passport.test_command import asked, run
 from tests.record.logs import busy_log
-from tests.record.store.passport_logs import ORIGIN, committed, decided, gate_in, ticking, writing
+from tests.record.store.passport_logs import ORIGIN, committed, decided, gate_in, opened_at, ticking, writing
 from tests.record.store.store_laws import (
     LAWS,
     NAMES,
+    check_erases_texts,
     check_finds_tails,
     check_many_writers,
     killed_after,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.heavy
 
+OTHERS_END = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
 Capture = pytest.CaptureFixture[str]
 
 
@@ -98,10 +100,7 @@ def test_a_gateway_killed_in_the_middle_loses_nothing_acknowledged(database: str
     assert sound(place) >= acknowledged
     with writing(place, clock=ticking(start="2099-01-01T00:00:00.000000Z")):
         pass
-    store = place.open(read_only=True)
-    size = store.frontier().size
-    last = open_sealed(next(store.read(size - 1, size))).entry
-    store.close()
+    last = opened_at(place, -1).entry
     assert isinstance(last, Restart)
     assert not last.clean
 
@@ -112,11 +111,7 @@ def test_a_writer_survives_a_lost_connection(database: str, tmp_path: Path) -> N
     gate = gate_in(tmp_path / "policy")
     with writing(place) as writer:
         writer.submit(decided(gate)).receipt.result(timeout=30)
-        execute(
-            database,
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-            "WHERE datname = current_database() AND pid <> pg_backend_pid() AND query NOT LIKE '%disclosures%'",
-        )
+        execute(database, f"{OTHERS_END} AND query NOT LIKE '%disclosures%'")
         assert isinstance(writer.submit(decided(gate)).receipt.exception(timeout=30), StoreError)
         writer.submit(decided(gate)).receipt.result(timeout=30)
     assert sound(place) == 2
@@ -158,11 +153,7 @@ def test_a_transaction_that_loses_its_server_writes_nothing(database: str) -> No
     store = PostgresLog(database, origin=ORIGIN)
     with pytest.raises(StoreError, match="lost"), store.exclusive() as held:  # noqa: PT012 — both are of the law
         held.append([open_sealed(made.envelopes[0])])
-        execute(
-            database,
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-            "WHERE datname = current_database() AND pid <> pg_backend_pid()",
-        )
+        execute(database, OTHERS_END)
         held.append([open_sealed(made.envelopes[1])])
     assert store.frontier().size == 0
     assert store.append(made.envelopes) == range(4)
@@ -247,18 +238,6 @@ def test_commands_work_on_a_database(capsys: Capture, shared: tuple[str, Path], 
 
 
 def test_texts_are_kept_apart_and_erased(database: str) -> None:
-    """A text is found by its digest until it is erased; what is older than a time can be found."""
-    texts = PostgresDisclosures(database, clock=ticking())
-    first, second = committed("one", 1), committed("two", 2)
-    texts.put([first])
-    texts.put([second, first])
-    assert texts.get(first.digest) == first
-    assert texts.kept_before("2026-01-31T12:00:02.000000Z") == (first.digest,)
-    assert texts.erase([first.digest, "unknown"]) == (first.digest,)
-    assert (texts.get(first.digest), texts.get(second.digest)) == (None, second)
-    texts.close()
-
-
-def test_a_password_is_never_shown() -> None:
-    """A place is shown to people without its password."""
-    assert log_place("postgresql://me:secret@host/log").shown == "postgresql://me:***@host/log"
+    """The shared store keeps and erases texts as every store does."""
+    with closing(PostgresDisclosures(database, clock=ticking())) as texts:
+        check_erases_texts(texts)

@@ -40,15 +40,18 @@ ROOTS = [
 LEAVES = [leaf_hash(bytes.fromhex(data)) for data in INPUTS]
 
 
+def split(size: int) -> int:
+    """The largest power of two below a size."""
+    return 1 << (size - 1).bit_length() - 1
+
+
 def naive_root(leaves: list[bytes]) -> bytes:
     """The definition of § 2.1.1, as it is written."""
     if not leaves:
         return sha256(b"").digest()
     if len(leaves) == 1:
         return leaves[0]
-    half = 1
-    while half * 2 < len(leaves):
-        half *= 2
+    half = split(len(leaves))
     return node_hash(naive_root(leaves[:half]), naive_root(leaves[half:]))
 
 
@@ -56,9 +59,7 @@ def naive_path(index: int, leaves: list[bytes]) -> list[bytes]:
     """PATH of § 2.1.3.1, as it is written."""
     if len(leaves) <= 1:
         return []
-    half = 1
-    while half * 2 < len(leaves):
-        half *= 2
+    half = split(len(leaves))
     if index < half:
         return [*naive_path(index, leaves[:half]), naive_root(leaves[half:])]
     return [*naive_path(index - half, leaves[half:]), naive_root(leaves[:half])]
@@ -68,9 +69,7 @@ def naive_subproof(old: int, leaves: list[bytes], *, whole: bool = True) -> list
     """SUBPROOF of § 2.1.4.1, as it is written."""
     if old == len(leaves):
         return [] if whole else [naive_root(leaves)]
-    half = 1
-    while half * 2 < len(leaves):
-        half *= 2
+    half = split(len(leaves))
     if old <= half:
         return [*naive_subproof(old, leaves[:half], whole=whole), naive_root(leaves[half:])]
     return [*naive_subproof(old - half, leaves[half:], whole=False), naive_root(leaves[:half])]

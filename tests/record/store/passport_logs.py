@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import json
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from demur.model.claim import Claim, ClaimType, Effect, Phase
-from demur.model.passport import AuditorRun, AuditorStatus, DeclineCause, Passport, PhaseRecord
+from demur.model.passport import AuditorRun, AuditorStatus, DeclineCause, Passport, PhaseRecord, Verification
 from demur.policy.files import read_policies
 from demur.policy.gate import Ask, PolicyGate, load_gate
 from demur.policy.vocabulary import SAFETY_VOCABULARY
 from demur.record.commit import commit
-from demur.record.store.anchor_files import AnchorFile
+from demur.record.seal import SealedEntry, open_sealed
+from demur.record.store.anchor_files import AnchorFile, read_notes
 from demur.record.store.location import LogPlace, log_place
 from demur.record.store.writer import Durability, LogWriter, WriterSettings
+from demur.record.verify import Evidence, Trust, verify
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from demur.record.commit import Disclosure
+    from demur.record.interface import Database
     from demur.record.store.anchor_files import SecondSigner
 
 ORIGIN = "gateway.example/log"
@@ -101,6 +104,32 @@ def writing(
     finally:
         texts.close()
         store.close()
+
+
+def opened_at(place: LogPlace, index: int) -> SealedEntry:
+    """One entry of a log, opened; -1 is the last."""
+    with closing(place.open(read_only=True)) as store:
+        at = index % store.frontier().size
+        return open_sealed(next(store.read(at, at + 1)))
+
+
+def verified(place: LogPlace, *, with_anchors: bool = False) -> Verification:
+    """What a check of a whole log by its first key and its checkpoints finds."""
+    with closing(place.open(read_only=True)) as store:
+        notes = (*store.checkpoints(), *(read_notes(place.anchors) if with_anchors and place.anchors else ()))
+        entries = store.read(0, store.frontier().size)
+        return verify(entries, Trust(ORIGIN, place.keys().public()[:1]), Evidence(notes))
+
+
+def fill_disk(db: Database) -> None:
+    """Let the store's file grow no more."""
+    db.ask("PRAGMA wal_checkpoint(TRUNCATE)")
+    db.ask("PRAGMA max_page_count = 1")
+
+
+def free_disk(db: Database) -> None:
+    """Let it grow again."""
+    db.ask("PRAGMA max_page_count = 1000000")
 
 
 def small_log(folder: Path, records: int = 6, *, clock: Callable[[], str] | None = None) -> LogPlace:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.record.logs import Log, busy_log
-from tests.record.store.passport_logs import ORIGIN
+from tests.record.store.passport_logs import ORIGIN, committed
 
 from demur.errors import UsageError
 from demur.record.store.checks import StoreCheck
@@ -21,7 +21,7 @@ from demur.record.verify import Evidence, Trust, verify
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from demur.record.store.location import LogPlace
+    from demur.record.store.location import Disclosures, LogPlace
     from demur.record.store.log_store import LogStore
 
 ROOT = Path(__file__).parents[3]
@@ -173,6 +173,17 @@ def check_rejects_whole_batch(store: LogStore) -> None:
         store.append([*made.envelopes[:2], made.envelopes[0]])
     assert store.frontier().size == 0
     assert list(store.entries(0, 9)) == []
+
+
+def check_erases_texts(texts: Disclosures) -> None:
+    """A text is found by its digest until it is erased; what is older than a time can be found."""
+    first, second = committed("one", 1), committed("two", 2)
+    texts.put([first])
+    texts.put([second, first])
+    assert texts.get(first.digest) == first
+    assert texts.kept_before("2026-01-31T12:00:02.000000Z") == (first.digest,)
+    assert texts.erase([first.digest, first.digest, "unknown"]) == (first.digest,)
+    assert (texts.get(first.digest), texts.get(second.digest)) == (None, second)
 
 
 LAWS = [check_keeps_entries, check_keeps_most_signed_checkpoint, check_rejects_whole_batch]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from demur.record.store.location import log_place
 from demur.record.store.postgres_address import without_password
 
 
@@ -24,5 +25,6 @@ from demur.record.store.postgres_address import without_password
     ],
 )
 def test_a_password_becomes_stars(address: str, shown: str) -> None:
-    """Wherever the password stands, stars stand for it; everything else stays."""
+    """Wherever the password stands, stars stand for it, and so for the place of a log; everything else stays."""
     assert without_password(address) == shown
+    assert "://u" not in address or log_place(address).shown == shown

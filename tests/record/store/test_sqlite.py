@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.record.logs import busy_log
-from tests.record.store.passport_logs import ORIGIN, decided, gate_in, small_log, writing
+from tests.record.store.passport_logs import ORIGIN, decided, opened_at, small_log, writing
 from tests.record.store.store_laws import (
     LAWS,
     NAMES,
@@ -26,7 +26,7 @@ from demur.errors import StoreError, UsageError
 from demur.model.passport import Restart
 from demur.record.interface import SessionTail
 from demur.record.seal import open_sealed
-from demur.record.store.location import log_place
+from demur.record.store.location import LogPlace, log_place
 from demur.record.store.log_store import Migration, missing_steps
 from demur.record.store.sqlite import SqliteConnection, SqliteLog
 from demur.record.tree import MemoryTree, leaf_hash
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from demur.policy.gate import PolicyGate
     from demur.record.store.log_store import LogStore
 
 LOOK = "import sqlite3, sys; print(sqlite3.connect(sys.argv[1]).execute('SELECT count(*) FROM records').fetchone()[0])"
@@ -56,10 +57,8 @@ def test_the_laws_of_every_store_hold(store: SqliteLog, law: Callable[[LogStore]
 def test_a_missing_record_is_an_error_to_read(tmp_path: Path, store: SqliteLog) -> None:
     """Reading over a gap raises, naming the record."""
     store.append(busy_log(4).envelopes)
-    db = sqlite3.connect(tmp_path / "log.db")
-    db.execute("DELETE FROM records WHERE idx = 1")
-    db.commit()
-    db.close()
+    with closing(sqlite3.connect(tmp_path / "log.db", isolation_level=None)) as db:
+        db.execute("DELETE FROM records WHERE idx = 1")
     with pytest.raises(StoreError, match="record 1 is missing"):
         list(store.read(0, 4))
 
@@ -89,10 +88,8 @@ def test_files_are_for_their_owner_alone(tmp_path: Path) -> None:
     assert modes == {"log.db": 0, "disclosures.db": 0}
 
 
-def test_a_full_disk_is_told_and_nothing_acknowledged_is_lost(tmp_path: Path) -> None:
+def test_a_full_disk_is_told_and_nothing_acknowledged_is_lost(place: LogPlace, gate: PolicyGate) -> None:
     """Where the file cannot grow, waiting callers are told so, the log stays sound, and goes on once there is room."""
-    place = log_place(str(tmp_path))
-    gate = gate_in(tmp_path / "policy")
     with writing(place) as writer:
         db = writer._store.db
         db.ask("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -108,35 +105,32 @@ def test_a_full_disk_is_told_and_nothing_acknowledged_is_lost(tmp_path: Path) ->
     assert writer.failure is None
     written = len(outcomes) - len(failed)
     assert written > 0
-    assert sound(log_place(str(tmp_path))) == written + 1
+    assert sound(place) == written + 1
 
 
-def test_killed_in_the_middle_nothing_acknowledged_is_lost(tmp_path: Path) -> None:
+def test_killed_in_the_middle_nothing_acknowledged_is_lost(place: LogPlace) -> None:
     """A process killed while it writes leaves a store that agrees with its tree and holds all that was acknowledged."""
-    with writer_process(log_place(str(tmp_path)), "x", 100_000) as process:
+    with writer_process(place, "x", 100_000) as process:
         acknowledged = killed_after(process, 60)
-    assert sound(log_place(str(tmp_path))) >= acknowledged
-    place = log_place(str(tmp_path))
+    assert sound(place) >= acknowledged
     with writing(place):
         pass
-    store = place.open(read_only=True)
-    last = open_sealed(list(store.read(0, store.frontier().size))[-1]).entry
-    store.close()
+    last = opened_at(place, -1).entry
     assert isinstance(last, Restart)
     assert not last.clean
 
 
-def test_killed_in_async_mode_the_loss_is_bounded(tmp_path: Path) -> None:
+def test_killed_in_async_mode_the_loss_is_bounded(place: LogPlace) -> None:
     """A process killed in `async` mode loses at most `max_unsynced` of the records that it acknowledged."""
-    with writer_process(log_place(str(tmp_path)), "x", 100_000, mode="async", unsynced=20) as process:
+    with writer_process(place, "x", 100_000, mode="async", unsynced=20) as process:
         acknowledged = killed_after(process, 200)
-    assert sound(log_place(str(tmp_path))) >= acknowledged - 20
+    assert sound(place) >= acknowledged - 20
 
 
 @pytest.mark.heavy
-def test_several_processes_write_one_log(tmp_path: Path) -> None:
+def test_several_processes_write_one_log(place: LogPlace) -> None:
     """Three processes, a session shared among them, make one sound log with every record of each."""
-    check_many_writers([log_place(str(tmp_path))] * 3)
+    check_many_writers([place] * 3)
 
 
 def test_a_restart_is_on_record_only_where_the_log_had_come_to_rest(tmp_path: Path) -> None:
@@ -144,10 +138,9 @@ def test_a_restart_is_on_record_only_where_the_log_had_come_to_rest(tmp_path: Pa
     place = small_log(tmp_path, 2)
     with writing(place), writing(place):
         pass
-    store = place.open(read_only=True)
-    kinds = [row.kind for row in store.entries(0, 9)]
-    entry = open_sealed(next(store.read(2, 3))).entry
-    store.close()
+    with closing(place.open(read_only=True)) as store:
+        kinds = [row.kind for row in store.entries(0, 9)]
+    entry = opened_at(place, 2).entry
     assert kinds == ["passport", "passport", "restart"]
     assert isinstance(entry, Restart)
     assert entry.clean
@@ -210,10 +203,8 @@ def records_seen_elsewhere(path: str) -> int:
     return int(done.stdout)
 
 
-def test_opening_a_log_twice_keeps_its_locks(tmp_path: Path) -> None:
+def test_opening_a_log_twice_keeps_its_locks(place: LogPlace, gate: PolicyGate) -> None:
     """After a second store was opened in a process, another process that comes and goes leaves the write-ahead log alone."""
-    place = log_place(str(tmp_path))
-    gate = gate_in(tmp_path / "policy")
     with writing(place) as writer:
         writer.submit(decided(gate)).receipt.result(timeout=30)
         second = place.open(origin=ORIGIN, read_only=False)
@@ -224,9 +215,8 @@ def test_opening_a_log_twice_keeps_its_locks(tmp_path: Path) -> None:
         second.close()
 
 
-def test_a_new_file_is_its_owners_and_an_old_one_keeps_its_mode(tmp_path: Path) -> None:
+def test_a_new_file_is_its_owners_and_an_old_one_keeps_its_mode(tmp_path: Path, place: LogPlace) -> None:
     """A log is made for its owner alone; one that its owner has opened to others stays so."""
-    place = log_place(str(tmp_path))
     place.open(origin=ORIGIN, read_only=False).close()
     path = tmp_path / "log.db"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -240,13 +230,11 @@ def test_a_new_file_is_its_owners_and_an_old_one_keeps_its_mode(tmp_path: Path) 
 def test_the_database_of_another_program_is_refused(tmp_path: Path, version: int, read_only: bool) -> None:  # noqa: FBT001 — a case
     """Whatever version it says to be of, a database with other tables is no log, and nothing is put into it."""
     path = tmp_path / "other.db"
-    db = sqlite3.connect(path)
-    db.execute("CREATE TABLE notes (text)")
-    db.execute(f"PRAGMA user_version = {version}")
-    db.commit()
-    db.close()
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute("CREATE TABLE notes (text)")
+        db.execute(f"PRAGMA user_version = {version}")
     with pytest.raises(StoreError, match="no log of passports"):
-        log_place(str(path)).open(origin=ORIGIN, read_only=read_only)
+        log_place(str(path)).open(origin=None if read_only else ORIGIN, read_only=read_only)
     db = sqlite3.connect(path)
     assert db.execute("SELECT name FROM sqlite_master").fetchall() == [("notes",)]
     db.close()

@@ -4,34 +4,44 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from msgspec import structs
 from tests.patience import until
-from tests.record.store.passport_logs import ORIGIN, SYNC, decided, gate_in, small_log, ticking, writing
+from tests.record.store.passport_logs import (
+    ORIGIN,
+    SYNC,
+    decided,
+    fill_disk,
+    free_disk,
+    opened_at,
+    small_log,
+    ticking,
+    verified,
+    writing,
+)
 
 from demur.errors import StoreError, UsageError
 from demur.model.claim import Claim, ClaimType, Phase
 from demur.model.passport import KeyRotation, Passport
 from demur.record.checkpoint import read_checkpoint
 from demur.record.interface import SessionTail
-from demur.record.seal import open_sealed, seal
+from demur.record.seal import seal
 from demur.record.store.anchor_files import AnchorFile, read_notes
 from demur.record.store.key_files import KeyFolder
-from demur.record.store.location import log_place
 from demur.record.store.sealing import issue_time
 from demur.record.store.sqlite import SqliteLog
 from demur.record.store.writer import Durability, LogWriter, WriterCache, WriterSettings
 from demur.record.tree import Frontier, MemoryTree, leaf_hash
-from demur.record.verify import Evidence, Trust, verify
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from demur.policy.gate import PolicyGate
     from demur.record.store.location import LogPlace
     from demur.record.store.receipts import Submission
 
@@ -46,6 +56,12 @@ def held_by_another(place: LogPlace) -> sqlite3.Connection:
     return db
 
 
+def telling(gate: PolicyGate) -> Passport:
+    """A passport that cannot be sealed: a claim still quotes the user."""
+    secret = Claim("quote", ClaimType.CATEGORY, "text of a user", Phase.REQUEST, "safety", sensitive=True)
+    return structs.replace(decided(gate), phases=(structs.replace(decided(gate).phases[0], claims=(secret,)),))
+
+
 def rotate_key(place: LogPlace, clock: Callable[[], str]) -> None:
     """Rotate the log's key as another process would."""
     keys = place.keys()
@@ -57,63 +73,44 @@ def rotate_key(place: LogPlace, clock: Callable[[], str]) -> None:
     other.close()
 
 
-def test_nobody_waits_in_async_mode_until_the_bound_is_reached(tmp_path: Path) -> None:
+def test_nobody_waits_in_async_mode_until_the_bound_is_reached(tmp_path: Path, gate: PolicyGate) -> None:
     """With the store held, the first `max_unsynced` records are acknowledged at once, every further one must wait."""
     place = small_log(tmp_path, 1)
-    gate = gate_in(tmp_path / "policy")
-    with writing(place, settings=ASYNC) as writer:
-        other = held_by_another(place)
+    with writing(place, settings=ASYNC) as writer, closing(held_by_another(place)):
         waits = [writer.submit(decided(gate, f"s{number}")).must_wait for number in range(10)]
-        other.execute("ROLLBACK")
-        other.close()
     assert waits == [False] * 8 + [True] * 2
 
 
-def test_a_denial_waits_in_either_mode(tmp_path: Path) -> None:
+def test_a_denial_waits_in_either_mode(place: LogPlace, gate: PolicyGate) -> None:
     """A durable submission must wait in `async` mode too, and is in the store once it was waited for."""
-    place = log_place(str(tmp_path))
-    gate = gate_in(tmp_path / "policy")
     with writing(place, settings=ASYNC) as writer:
         denial = writer.submit(decided(gate, score=0.9), durable=True)
         assert denial.must_wait
         receipt = denial.receipt.result(timeout=30)
-        store = place.open(read_only=True)
-        row = next(store.entries(receipt.index, receipt.index + 1))
-        store.close()
-    assert open_sealed(row.envelope).leaf.hex() == receipt.leaf
+        assert opened_at(place, receipt.index).leaf.hex() == receipt.leaf
 
 
-def test_an_answer_is_acknowledged_on_the_event_loop(tmp_path: Path) -> None:
+def test_an_answer_is_acknowledged_on_the_event_loop(place: LogPlace, gate: PolicyGate) -> None:
     """`acknowledged` returns on an event loop when the record is durable, and raises where it cannot be sealed."""
-    gate = gate_in(tmp_path / "policy")
 
     async def talk() -> None:
-        with writing(log_place(str(tmp_path))) as writer:
+        with writing(place) as writer:
             await writer.submit(decided(gate)).acknowledged()
-            secret = Claim("quote", ClaimType.CATEGORY, "text of a user", Phase.REQUEST, "safety", sensitive=True)
-            phase = structs.replace(decided(gate).phases[0], claims=(secret,))
             with pytest.raises(UsageError, match="still has its value"):
-                await writer.submit(structs.replace(decided(gate), phases=(phase,))).acknowledged()
+                await writer.submit(telling(gate)).acknowledged()
             await writer.submit(decided(gate)).acknowledged()
 
     asyncio.run(talk())
 
 
-def test_numbers_links_and_times_are_given_by_the_writer(tmp_path: Path) -> None:
+def test_numbers_links_and_times_are_given_by_the_writer(place: LogPlace, gate: PolicyGate) -> None:
     """Records of one session count up and name the leaf before, whatever the submitted passport said."""
-    place = log_place(str(tmp_path))
-    gate = gate_in(tmp_path / "policy")
     with writing(place) as writer:
         pending = [writer.submit(structs.replace(decided(gate), seq=7, previous="x")) for _ in range(3)]
         receipts = [each.receipt.result(timeout=30) for each in pending]
-    store = place.open(read_only=True)
-    entries = [open_sealed(envelope).entry for envelope in store.read(0, 3)]
-    store.close()
-    assert [entry.seq for entry in entries if isinstance(entry, Passport)] == [0, 1, 2]
-    assert [entry.previous for entry in entries if isinstance(entry, Passport)] == [
-        None,
-        *(r.leaf for r in receipts[:2]),
-    ]
+    found = [entry for n in range(3) if isinstance(entry := opened_at(place, n).entry, Passport)]
+    leaves = [None, *(receipt.leaf for receipt in receipts[:2])]
+    assert [(entry.seq, entry.previous) for entry in found] == list(zip((0, 1, 2), leaves, strict=True))
 
 
 @pytest.mark.parametrize(
@@ -131,41 +128,36 @@ def test_a_little_skew_is_evened_out_and_a_step_back_is_kept(now: str, expected:
     assert issue_time(now, None) == now
 
 
-def test_records_already_acknowledged_survive_a_store_that_fails(tmp_path: Path) -> None:
+def test_records_already_acknowledged_survive_a_store_that_fails(tmp_path: Path, gate: PolicyGate) -> None:
     """What was acknowledged in `async` mode is kept while the store is full, and written once it is not."""
     place = small_log(tmp_path, 1)
-    gate = gate_in(tmp_path / "policy")
     with writing(place, settings=ASYNC) as writer:
-        db = writer._store.db
-        db.ask("PRAGMA wal_checkpoint(TRUNCATE)")
-        db.ask("PRAGMA max_page_count = 1")
+        fill_disk(writer._store.db)
         pending = [writer.submit(decided(gate, f"{n}" * 9000)) for n in range(8)]
         told = writer.submit(decided(gate, "x" * 9000), durable=True).receipt.exception(timeout=30)
         assert isinstance(told, StoreError)
         assert writer.submit(decided(gate, "y")).must_wait
-        db.ask("PRAGMA max_page_count = 1000000")
+        free_disk(writer._store.db)
         acknowledged = [each for each in pending if not each.must_wait]
         indices = [each.receipt.result(timeout=30).index for each in acknowledged]
     assert acknowledged
     assert indices == sorted(indices)
 
 
-def test_a_denial_is_owed_its_record(tmp_path: Path) -> None:
+def test_a_denial_is_owed_its_record(tmp_path: Path, gate: PolicyGate) -> None:
     """A denial whose record cannot be kept is told so, and its record is written once the store takes records again."""
     place = small_log(tmp_path, 1)
-    gate = gate_in(tmp_path / "policy")
     counted: list[tuple[int, int]] = []
     store = place.open(read_only=False)
     settings = WriterSettings(Durability.SYNC, interval_s=0.0, max_unsynced=1)
     writer = LogWriter(store, None, settings=settings, on_batch=lambda *count: counted.append(count))
     writer.start("c" * 64, "d" * 64)
     size = store.frontier().size
-    store.db.ask("PRAGMA wal_checkpoint(TRUNCATE)")
-    store.db.ask("PRAGMA max_page_count = 1")
+    fill_disk(store.db)
     for durable in (True, False, True):
         told = writer.submit(decided(gate, "x" * 90_000), durable=durable).receipt.exception(timeout=30)
         assert isinstance(told, StoreError)
-    store.db.ask("PRAGMA max_page_count = 1000000")
+    free_disk(store.db)
     writer.submit(decided(gate, "y")).receipt.result(timeout=30)
     writer.close()
     # The first denial is kept, as many as may be at stake; what else was told to fail is lost, and counted as that.
@@ -174,24 +166,21 @@ def test_a_denial_is_owed_its_record(tmp_path: Path) -> None:
     store.close()
 
 
-def test_a_log_that_could_not_be_signed_is_signed_as_soon_as_it_can(tmp_path: Path) -> None:
+def test_a_log_that_could_not_be_signed_is_signed_as_soon_as_it_can(place: LogPlace, gate: PolicyGate) -> None:
     """A checkpoint that failed is tried again without waiting for another record, and then the writer is well again."""
-    place = log_place(str(tmp_path))
     assert place.anchors is not None
     settings = WriterSettings(interval_s=0.0, checkpoint_records=1)
     with writing(place, settings=settings) as writer:
         place.anchors.mkdir()
-        writer.submit(decided(gate_in(tmp_path / "policy"))).receipt.result(timeout=30)
+        writer.submit(decided(gate)).receipt.result(timeout=30)
         until(lambda: writer.failure is not None)
         place.anchors.rmdir()
         until(lambda: writer.failure is None)
     assert len(read_notes(place.anchors)) == 1
 
 
-def test_a_writer_takes_the_key_that_replaced_its_own(tmp_path: Path) -> None:
+def test_a_writer_takes_the_key_that_replaced_its_own(tmp_path: Path, place: LogPlace, gate: PolicyGate) -> None:
     """After a rotation on record by another process, the next record is signed by the new key, finished or not."""
-    place = log_place(str(tmp_path))
-    gate = gate_in(tmp_path / "policy")
     clock = ticking(0.001)
     with writing(place, clock=clock) as writer:
         writer.submit(decided(gate)).receipt.result(timeout=30)
@@ -201,18 +190,15 @@ def test_a_writer_takes_the_key_that_replaced_its_own(tmp_path: Path) -> None:
         other.append([seal(KeyRotation(clock(), new.public), old)])
         other.close()
         index = writer.submit(decided(gate)).receipt.result(timeout=30).index
-    store = place.open(read_only=True)
-    sealed = open_sealed(next(store.read(index, index + 1)))
-    store.close()
-    assert sealed.key_id == new.public.key_id
+    assert opened_at(place, index).key_id == new.public.key_id
     assert [key.not_after is None for key in keys.public()] == [False, True]
 
 
 @pytest.mark.parametrize("started", [True, False])
-def test_a_writer_that_was_idle_over_a_rotation_signs_with_the_new_key(tmp_path: Path, started: bool) -> None:  # noqa: FBT001 — a case
+def test_a_writer_that_was_idle_over_a_rotation_signs_with_the_new_key(
+    place: LogPlace, gate: PolicyGate, *, started: bool
+) -> None:
     """Whether it started before the rotation or only read its key before, every checkpoint it leaves is of a key in force."""
-    place = log_place(str(tmp_path))
-    gate = gate_in(tmp_path / "policy")
     clock = ticking()
     assert place.anchors is not None
     with writing(place, clock=clock) as busy:
@@ -228,18 +214,11 @@ def test_a_writer_that_was_idle_over_a_rotation_signs_with_the_new_key(tmp_path:
         idle.close()
         store.close()
         busy.submit(decided(gate, "a")).receipt.result(timeout=30)
-    reader = place.open(read_only=True)
-    keys = place.keys().public()[:1]
-    notes = (*reader.checkpoints(), *read_notes(place.anchors))
-    found = verify(reader.read(0, reader.frontier().size), Trust(ORIGIN, keys), Evidence(notes))
-    reader.close()
-    assert found.faults == ()
+    assert verified(place, with_anchors=True).faults == ()
 
 
-def test_a_writer_whose_key_is_gone_refuses(tmp_path: Path) -> None:
+def test_a_writer_whose_key_is_gone_refuses(tmp_path: Path, place: LogPlace, gate: PolicyGate) -> None:
     """Where the key was retired and no other is to be had, records are refused with the reason."""
-    place = log_place(str(tmp_path))
-    gate = gate_in(tmp_path / "policy")
     with writing(place) as writer:
         writer.submit(decided(gate)).receipt.result(timeout=30)
         other = place.open(read_only=False)
@@ -250,29 +229,24 @@ def test_a_writer_whose_key_is_gone_refuses(tmp_path: Path) -> None:
     assert "was retired by a rotation" in str(told)
 
 
-def test_the_log_is_signed_every_so_many_records_and_at_the_end(tmp_path: Path) -> None:
+def test_the_log_is_signed_every_so_many_records_and_at_the_end(place: LogPlace, gate: PolicyGate) -> None:
     """Checkpoints come every `checkpoint_records`, and one at closing covers the rest; all are in the file too."""
-    place = log_place(str(tmp_path))
-    gate = gate_in(tmp_path / "policy")
     with writing(place, settings=replace(SYNC, checkpoint_records=2)) as writer:
         for _ in range(5):
             writer.submit(decided(gate)).receipt.result(timeout=30)
-    store = place.open(read_only=True)
-    sizes = [read_checkpoint(note).checkpoint.size for note in store.checkpoints()]
-    store.close()
+    with closing(place.open(read_only=True)) as store:
+        sizes = [read_checkpoint(note).checkpoint.size for note in store.checkpoints()]
     assert sizes == [2, 4, 5]
     assert place.anchors is not None
     assert [read_checkpoint(note).checkpoint.size for note in read_notes(place.anchors)] == sizes
 
 
-def test_an_idle_log_is_signed_when_its_time_has_come(tmp_path: Path) -> None:
+def test_an_idle_log_is_signed_when_its_time_has_come(place: LogPlace, gate: PolicyGate) -> None:
     """Records that no others follow are covered by a checkpoint after `checkpoint_s`."""
-    place = log_place(str(tmp_path))
     with writing(place, settings=replace(SYNC, checkpoint_s=0.01)) as writer:
-        writer.submit(decided(gate_in(tmp_path / "policy"))).receipt.result(timeout=30)
-        store = place.open(read_only=True)
-        until(lambda: list(store.checkpoints()))
-        store.close()
+        writer.submit(decided(gate)).receipt.result(timeout=30)
+        with closing(place.open(read_only=True)) as store:
+            until(lambda: list(store.checkpoints()))
 
 
 def test_a_log_that_was_cut_is_not_written_to(tmp_path: Path) -> None:
@@ -286,12 +260,12 @@ def test_a_log_that_was_cut_is_not_written_to(tmp_path: Path) -> None:
         pass
 
 
-def test_a_closed_writer_takes_nothing(tmp_path: Path) -> None:
+def test_a_closed_writer_takes_nothing(place: LogPlace, gate: PolicyGate) -> None:
     """Submitting to a closed writer is an error."""
-    with writing(log_place(str(tmp_path))) as writer:
+    with writing(place) as writer:
         pass
     with pytest.raises(StoreError, match="closed"):
-        writer.submit(decided(gate_in(tmp_path / "policy")))
+        writer.submit(decided(gate))
 
 
 def test_an_anchor_file_holds_what_it_was_given(tmp_path: Path) -> None:
@@ -322,27 +296,25 @@ class LosesTheAnswer(SqliteLog):
             raise StoreError("the answer was lost")
 
 
-def test_a_record_is_not_written_twice_where_only_the_answer_was_lost(tmp_path: Path) -> None:
+def test_a_record_is_not_written_twice_where_only_the_answer_was_lost(tmp_path: Path, gate: PolicyGate) -> None:
     """An acknowledged record whose commit seemed to fail is found again, not appended again."""
     store = LosesTheAnswer(tmp_path / "log.db", origin="gateway.example/log")
     writer = LogWriter(store, None, settings=ASYNC)
     writer.start("c" * 64, "d" * 64)
-    receipt = writer.submit(decided(gate_in(tmp_path / "policy"))).receipt.result(timeout=30)
+    receipt = writer.submit(decided(gate)).receipt.result(timeout=30)
     writer.close()
     assert (store.lost, receipt.index, store.frontier().size) == (1, 0, 1)
     store.close()
 
 
-def test_records_that_had_to_be_given_up_are_counted_at_closing(tmp_path: Path) -> None:
+def test_records_that_had_to_be_given_up_are_counted_at_closing(tmp_path: Path, gate: PolicyGate) -> None:
     """Where the store is full to the end, closing says how many acknowledged records were lost, and their futures fail."""
     place = small_log(tmp_path, 1)
-    gate = gate_in(tmp_path / "policy")
     pending: list[Submission] = []
 
     def write_into_a_full_store() -> None:
         with writing(place, settings=ASYNC) as writer:
-            writer._store.db.ask("PRAGMA wal_checkpoint(TRUNCATE)")
-            writer._store.db.ask("PRAGMA max_page_count = 1")
+            fill_disk(writer._store.db)
             pending.append(writer.submit(decided(gate, "x" * 90_000)))
 
     with pytest.raises(StoreError, match="a record could not be written"):
@@ -350,10 +322,8 @@ def test_records_that_had_to_be_given_up_are_counted_at_closing(tmp_path: Path) 
     assert isinstance(pending[0].receipt.exception(timeout=30), StoreError)
 
 
-def test_a_checkpoint_that_cannot_be_anchored_is_told_at_closing(tmp_path: Path) -> None:
+def test_a_checkpoint_that_cannot_be_anchored_is_told_at_closing(place: LogPlace, gate: PolicyGate) -> None:
     """Records are written where their checkpoint cannot be kept in the file, and the writer says so."""
-    place = log_place(str(tmp_path))
-    gate = gate_in(tmp_path / "policy")
     assert place.anchors is not None
 
     def write_without_the_file(anchors: Path) -> None:
@@ -363,34 +333,28 @@ def test_a_checkpoint_that_cannot_be_anchored_is_told_at_closing(tmp_path: Path)
 
     with pytest.raises(StoreError, match="cannot be kept"):
         write_without_the_file(place.anchors)
-    store = place.open(read_only=True)
-    assert store.frontier().size == 1
-    store.close()
+    with closing(place.open(read_only=True)) as store:
+        assert store.frontier().size == 1
 
 
-def test_a_session_that_others_continue_goes_on_after_their_records(tmp_path: Path) -> None:
+def test_a_session_that_others_continue_goes_on_after_their_records(place: LogPlace, gate: PolicyGate) -> None:
     """Two writers take turns in one session and one of their own: what each remembers is dropped once the other has written."""
-    place = log_place(str(tmp_path))
-    gate = gate_in(tmp_path / "policy")
     clock = ticking(0.001)
     with writing(place, clock=clock) as one, writing(place, clock=clock) as two:
         for turn in (one, one, two, one, two, two, two, one, one, one):
             pending = [turn.submit(decided(gate, name)) for name in ("shared", f"own-{turn is one}", "shared")]
             for each in pending:
                 each.receipt.result(timeout=30)
-    reader = place.open(read_only=True)
-    found = verify(reader.read(0, 30), Trust(ORIGIN, place.keys().public()), Evidence(tuple(reader.checkpoints())))
-    tail = reader.session_tail("shared")
-    reader.close()
+    found = verified(place)
+    with closing(place.open(read_only=True)) as reader:
+        tail = reader.session_tail("shared")
     assert (found.records, found.faults) == (30, ())
     assert tail is not None
     assert tail.seq == 19
 
 
-def test_a_rotation_in_a_batch_retires_the_key_that_signed_it(tmp_path: Path) -> None:
+def test_a_rotation_in_a_batch_retires_the_key_that_signed_it(place: LogPlace, gate: PolicyGate) -> None:
     """Whoever puts its own rotation on record signs all that follows with the new key."""
-    place = log_place(str(tmp_path))
-    gate = gate_in(tmp_path / "policy")
     clock = ticking(0.001)
     with writing(place, clock=clock) as writer:
         writer.submit(decided(gate)).receipt.result(timeout=30)
@@ -398,20 +362,13 @@ def test_a_rotation_in_a_batch_retires_the_key_that_signed_it(tmp_path: Path) ->
         new = replace(place.keys().prepare_next(at).public, not_before=at)
         writer.submit(KeyRotation(at, new)).receipt.result(timeout=30)
         index = writer.submit(decided(gate)).receipt.result(timeout=30).index
-    reader = place.open(read_only=True)
-    sealed = open_sealed(next(reader.read(index, index + 1)))
-    found = verify(reader.read(0, 3), Trust(ORIGIN, place.keys().public()[:1]), Evidence(tuple(reader.checkpoints())))
-    reader.close()
-    assert (sealed.key_id, found.faults) == (new.key_id, ())
+    assert (opened_at(place, index).key_id, verified(place).faults) == (new.key_id, ())
 
 
-def test_a_receipt_can_be_asked_for_at_any_time(tmp_path: Path) -> None:
+def test_a_receipt_can_be_asked_for_at_any_time(place: LogPlace, gate: PolicyGate) -> None:
     """Asked before or after the record was settled, once or twice, a receipt says the same; what failed says why."""
-    gate = gate_in(tmp_path / "policy")
-    secret = Claim("quote", ClaimType.CATEGORY, "text of a user", Phase.REQUEST, "safety", sensitive=True)
-    bad = structs.replace(decided(gate), phases=(structs.replace(decided(gate).phases[0], claims=(secret,)),))
-    with writing(log_place(str(tmp_path))) as writer:
-        early, failed = writer.submit(decided(gate)), writer.submit(bad)
+    with writing(place) as writer:
+        early, failed = writer.submit(decided(gate)), writer.submit(telling(gate))
         assert early.receipt is early.receipt
         late = writer.submit(decided(gate))
         writer.submit(decided(gate)).receipt.result(timeout=30)
@@ -421,12 +378,11 @@ def test_a_receipt_can_be_asked_for_at_any_time(tmp_path: Path) -> None:
     assert isinstance(failed.receipt.exception(timeout=30), UsageError)
 
 
-def test_a_record_that_is_settled_already_is_acknowledged_at_once(tmp_path: Path) -> None:
+def test_a_record_that_is_settled_already_is_acknowledged_at_once(place: LogPlace, gate: PolicyGate) -> None:
     """Whoever waits only after the record was written does not wait for the next one."""
-    gate = gate_in(tmp_path / "policy")
 
     async def talk() -> None:
-        with writing(log_place(str(tmp_path))) as writer:
+        with writing(place) as writer:
             first = writer.submit(decided(gate))
             writer.submit(decided(gate)).receipt.result(timeout=30)
             async with asyncio.timeout(30):
