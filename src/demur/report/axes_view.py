@@ -1,7 +1,7 @@
-"""What people see of the axes beyond refusals.
+"""The part of a report about the axes beyond refusals.
 
-Every axis that was asked for is in one table, those that were not measured below it with the reason; what each axis rests on, and the
-pairs that made it so, follow axis by axis.
+One table holds every axis that was asked for; axes that were not measured follow with the reason, then the details of each axis and
+the pairs behind them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from demur.report.view import Column, Fact, Facts, Note, NoteKind, Table
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from demur.model.axes import AxisDetail, AxisResult
+    from demur.model.axes import AxisResult
     from demur.model.comparison import ComparedAxes
     from demur.report.view import Block
 
@@ -53,7 +53,22 @@ def axes_blocks(axes: ComparedAxes | None, *, show: int) -> Iterator[Block]:
     """Yield what is seen of the axes, with at most `show` pairs of each as evidence; nothing where there are none."""
     if axes is None:
         return
-    cells = [_axis_cells(result, axes) for result in axes.report.results]
+    cells = []
+    for result in axes.report.results:
+        unit = _unit_word(result.unit)
+        cells.append(
+            (
+                f"{result.name},{unit}" if unit and result.unit is not AxisUnit.SHARE else result.name,
+                f"{result.n:,}",
+                _sides(result, unit=PERCENT if result.unit is AxisUnit.SHARE else "") or UNKNOWN,
+                _move(result),
+                _ends(result),
+                UNKNOWN if result.p is None else chance(result.p),
+                UNKNOWN if result.p_adjusted is None else chance(result.p_adjusted),
+                str(result.severity),
+                axis_gate_word(result, axes),
+            )
+        )
     # Where names and intervals do not both fit, a narrow terminal has the names, and each axis its interval below.
     is_narrow = sum(max((columns(row[i]) for row in cells), default=0) for i in _NARROW) > _NARROW_FITS
     heads: tuple[Column, ...] = _COLUMNS
@@ -73,6 +88,7 @@ def axes_blocks(axes: ComparedAxes | None, *, show: int) -> Iterator[Block]:
         part = f"{axes.read:,} of {counted(axes.pairs, 'pair')}, whole sessions drawn by the seed; safety is that of all pairs."
         yield Note(NoteKind.WARNING, "axes are of a sample", part)
     for result in axes.report.results:
+        # Safety is the comparison itself, which the rest of the report already tells in full.
         if result.axis is not AxisName.SAFETY:
             yield _axis_facts(result, axes, show, ends=is_narrow)
             yield from _parts_table(result)
@@ -93,27 +109,22 @@ def axis_gate_word(result: AxisResult, axes: ComparedAxes) -> str:
     return "report only" if gate is None else "fails" if gate.failed else "unsettled" if gate.unsettled else "passes"
 
 
-def _axis_cells(result: AxisResult, axes: ComparedAxes) -> tuple[str, ...]:
-    unit = _unit_word(result.unit)
-    return (
-        f"{result.name},{unit}" if unit and result.unit is not AxisUnit.SHARE else result.name,
-        f"{result.n:,}",
-        _sides(result, unit=PERCENT if result.unit is AxisUnit.SHARE else "") or UNKNOWN,
-        _move(result),
-        _ends(result),
-        UNKNOWN if result.p is None else chance(result.p),
-        UNKNOWN if result.p_adjusted is None else chance(result.p_adjusted),
-        str(result.severity),
-        axis_gate_word(result, axes),
-    )
-
-
 def _axis_facts(result: AxisResult, axes: ComparedAxes, show: int, *, ends: bool) -> Facts:
     gate = dict(axes.gates).get(result.name)
     rows = [Fact("gate", axis_gate_word(result, axes), "" if gate is None else gate.why)]
     rows += [Fact("interval", _ends(result))] if ends and result.interval is not None else []
     rows += [Fact("tests that", result.tested)] if result.tested else []
-    rows += [Fact(detail.label, _detail_value(detail, result), detail.note) for detail in result.details]
+    for detail in result.details:
+        # A detail has the unit of its axis only where it is a difference or relative to the baseline; the others are plain numbers.
+        if detail.value is None or not isfinite(detail.value):
+            value = UNKNOWN
+        elif detail.label == "relative":
+            value = f"{points(detail.value)}{PERCENT}"
+        elif result.unit is AxisUnit.SHARE and detail.label.startswith("difference"):
+            value = f"{points(detail.value)} points"
+        else:
+            value = _number(detail.value, AxisUnit.MEAN)
+        rows.append(Fact(detail.label, value, detail.note))
     rows += [Fact("not measured", counted(result.missing, "pair"))] if result.missing else []
     for flag in result.flags:
         words = AXIS_FLAG_WORDS[flag] if isinstance(flag, AxisFlag) else FLAG_WORDS[flag]
@@ -123,7 +134,7 @@ def _axis_facts(result: AxisResult, axes: ComparedAxes, show: int, *, ends: bool
 
 
 def _parts_table(result: AxisResult) -> Iterator[Table]:
-    """Yield the parts of an axis that differ at all, the surest first."""
+    """Yield the parts of an axis that differ at all, the smallest p first."""
     moved = [part for part in result.parts if part.difference]
     moved.sort(key=lambda part: (1.0 if part.p_adjusted is None else part.p_adjusted, -abs(part.difference), part.name))
     if not moved:
@@ -175,13 +186,3 @@ def _signed(value: float) -> str:
 def _unit_word(unit: AxisUnit) -> str:
     words = {AxisUnit.SHARE: PERCENT, AxisUnit.MEAN: "", AxisUnit.SHIFT: "", AxisUnit.COST: ""}
     return words.get(unit, f" {unit}")
-
-
-def _detail_value(detail: AxisDetail, result: AxisResult) -> str:
-    if detail.value is None or not isfinite(detail.value):
-        return UNKNOWN
-    if detail.label == "relative":
-        return f"{points(detail.value)}{PERCENT}"
-    if result.unit is AxisUnit.SHARE and detail.label.startswith("difference"):
-        return f"{points(detail.value)} points"
-    return _number(detail.value, AxisUnit.MEAN)

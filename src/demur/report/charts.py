@@ -88,7 +88,7 @@ class Scale:
     ticks: tuple[float, ...]
 
     def along(self, value: float) -> float:
-        """Return where a value stands, between 0 and 1."""
+        """Return the place of a value along the axis, between 0 and 1."""
         low, high = self.ticks[0], self.ticks[-1]
         return min(1.0, max(0.0, (value - low) / (high - low)))
 
@@ -150,27 +150,31 @@ def interval_chart(plot: IntervalPlot, rows: Sequence[PlotRow]) -> IntervalChart
     signed = plot.unit is Unit.POINTS
     labels = (f"{'+' if signed and t > 0 else ''}{t if plot.unit is Unit.FRACTION else 100 * t:g}" for t in scale.ticks)
     ticks = tuple((_along(scale.along(t)), label, t == 0) for t, label in zip(scale.ticks, labels, strict=True))
-    drawn = tuple(_interval_row(row, plot.unit, scale) for row in rows)
-    return IntervalChart(f"{plot.unit}{bounded}", plot.axis, ticks, drawn, signed)
-
-
-def _interval_row(row: PlotRow, unit: Unit, scale: Scale) -> IntervalRow:
-    value, interval = row_words(row, unit)
-    name = row.label or UNKNOWN
-    words = " ".join(filter(None, (value, str(unit), interval))) + f", n {row.n:,}"
-    plain = IntervalRow(name, f"{row.n:,}", value, interval, f"{name}: {words}")
-    if row.value is None or not isfinite(row.value) or not row.n:
-        return plain
-    direction = "more" if row.value > 0 else "fewer"
-    x, zero = scale.along(row.value), scale.along(0.0)
-    has_interval = row.low is not None and row.high is not None and isfinite(row.low) and isfinite(row.high)
-    return plain._replace(
-        series=" second" if row.second else f" {direction}" if row.strong and unit is Unit.POINTS else "",
-        bar=None if unit is Unit.POINTS else (_along(zero), _along(x - zero)),
-        whisker=(_along(scale.along(row.low or 0.0)), _along(scale.along(row.high or 0.0))) if has_interval else None,
-        dot=_along(x) if unit is Unit.POINTS else None,
-        reference=None if row.reference is None else _along(scale.along(row.reference)),
-    )
+    drawn = []
+    for row in rows:
+        value, interval = row_words(row, plot.unit)
+        name = row.label or UNKNOWN
+        words = " ".join(filter(None, (value, str(plot.unit), interval))) + f", n {row.n:,}"
+        in_words = IntervalRow(name, f"{row.n:,}", value, interval, f"{name}: {words}")
+        # A value of nothing counted has words and no mark: a mark at zero would claim to know it.
+        if row.value is None or not isfinite(row.value) or not row.n:
+            drawn.append(in_words)
+            continue
+        direction = "more" if row.value > 0 else "fewer"
+        x, zero = scale.along(row.value), scale.along(0.0)
+        has_ends = row.low is not None and row.high is not None and isfinite(row.low) and isfinite(row.high)
+        drawn.append(
+            in_words._replace(
+                series=" second" if row.second else f" {direction}" if row.strong and signed else "",
+                bar=None if signed else (_along(zero), _along(x - zero)),
+                whisker=(_along(scale.along(row.low or 0.0)), _along(scale.along(row.high or 0.0)))
+                if has_ends
+                else None,
+                dot=_along(x) if signed else None,
+                reference=None if row.reference is None else _along(scale.along(row.reference)),
+            )
+        )
+    return IntervalChart(f"{plot.unit}{bounded}", plot.axis, ticks, tuple(drawn), signed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,12 +370,12 @@ def rate_chart(series: Sequence[RateSeries], period: Period, *, name: str, of: s
     # Whoever cannot see the chart, or points at it, gets the same numbers in words.
     hover = []
     for at in period.buckets:
-        said = [when(at)]
+        lines = [when(at)]
         for line, known in zip(series, rates, strict=True):
             rate = known.get(at)
             words = f"{share_words(rate)} ({interval_words(rate)}), n {rate.n:,}" if rate else UNKNOWN
-            said.append(f"{line.name}: {words}")
-        hover.append("\n".join(said))
+            lines.append(f"{line.name}: {words}")
+        hover.append("\n".join(lines))
     whole = "; ".join(f"{line.name} {share_words(line.whole)} ({interval_words(line.whole)})" for line in series)
     levels = [n * step for n in range(round(top / step) + 1)]
     listed = {point.at for line in series for point in line.points}
@@ -501,11 +505,23 @@ def decision_chart(buckets: Sequence[DecisionBucket], period: Period) -> TimeCha
         hover.append("\n".join([when(bucket.at), *(said or ["no exchange"])]))
     totals = {word: sum(bucket.counts.get(word, 0) for bucket in buckets) for word in EFFECT_WORDS}
     known = {word: n for word, n in totals.items() if n}
+    levels = []
+    for n in range(top // step + 1):
+        level = n * step
+        # Long counts would take the width from the chart.
+        label = (
+            f"{level / _MILLION:g}M"
+            if level >= _MILLION
+            else f"{level / _THOUSAND:g}k"
+            if level >= _THOUSAND
+            else str(level)
+        )
+        levels.append((label, _y(level / top, 1.0)))
     return TimeChart(
         f"exchanges {'an' if period.step is Step.HOUR else 'a'} {period.step}",
         f"by {period.step}",
         "decisions over time, whole period: " + ", ".join(f"{word} {n:,}" for word, n in known.items()),
-        [(_short(n * step), _y(n * step / top, 1.0)) for n in range(top // step + 1)],
+        levels,
         _time_ticks(period, _FEW_LABELS),
         _hover_areas([bucket.at for bucket in buckets], hover),
         [(f"e-{word}", word, f"{n:,}", "") for word, n in known.items()],
@@ -518,7 +534,3 @@ def decision_chart(buckets: Sequence[DecisionBucket], period: Period) -> TimeCha
         ],
         columns=columns,
     )
-
-
-def _short(n: int) -> str:
-    return f"{n / _MILLION:g}M" if n >= _MILLION else f"{n / _THOUSAND:g}k" if n >= _THOUSAND else str(n)

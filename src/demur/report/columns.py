@@ -61,6 +61,7 @@ def printable(text: str, *, most: int) -> str:
     clean = "".join(map(shown_char, ends))
     if len(clean) <= reach and columns(clean) <= most:
         return clean
+    # Both ends are kept: names often differ only in their ends, as `…/v1.jsonl` and `…/v2.jsonl` do.
     head, tail = _fitting(clean[: most // 2], most // 2), clean[-most:]
     head = head if columns(head) <= most // 2 else ""
     over = columns(head) + 1 + columns(tail) - most

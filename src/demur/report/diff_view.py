@@ -1,7 +1,7 @@
-"""What people see of `demur diff`, and in which order.
+"""The report of `demur diff`, in the order that people read it.
 
-The decision comes first, then the gate, then what supports and what weakens them. Slices never decide; of flipped exchanges as many are
-shown as asked for, and how many there are is said.
+The decision comes first, then the gate, then what supports and what weakens them. Slices never decide. A list that is cut short says how
+long it is.
 """
 
 from __future__ import annotations
@@ -86,9 +86,7 @@ def diff_view(comparison: Comparison, *, show: int = 10) -> View:
     verdict = ("UNSETTLED", Tone.UNSURE) if gate.unsettled else verdict
     blocks = [
         *_rate_blocks(comparison),
-        _weight(comparison),
-        *(Note(NoteKind.FLAG, str(flag), FLAG_WORDS[flag]) for flag in comparison.flags),
-        *_missing_facts(comparison),
+        *_weight_blocks(comparison),
         *axes_blocks(comparison.axes, show=show),
         *_slice_blocks(comparison.slices),
         *_flip_blocks(comparison, show),
@@ -99,12 +97,13 @@ def diff_view(comparison: Comparison, *, show: int = 10) -> View:
         f"{tally.baseline.name} → {tally.candidate.name}",
         Headline(word, change_sentence(comparison), tone, meaning(comparison)),
         Headline(verdict[0], gate.why, verdict[1]),
-        tuple(_figures(comparison)),
+        tuple(_key_numbers(comparison)),
         tuple(blocks),
     )
 
 
-def _figures(comparison: Comparison) -> Iterator[Fact]:
+def _key_numbers(comparison: Comparison) -> Iterator[Fact]:
+    # Each number has its interval beside it, because these tiles are what gets copied out of a report.
     for name, rate in (("Baseline", comparison.baseline), ("Candidate", comparison.candidate)):
         value = UNKNOWN if rate.value is None else f"{percent(rate.value)}{PERCENT}"
         ends = f"{level(rate.interval)}: {percent(rate.interval.low)} to {percent(rate.interval.high)}"
@@ -137,8 +136,8 @@ def _rate_blocks(comparison: Comparison) -> Iterator[Block]:
         yield Flips("Flips", counts.both, counts.baseline_only, counts.candidate_only, counts.neither, note)
 
 
-def _weight(comparison: Comparison) -> Facts:
-    """Return what tells how large the change is, and how far the data carry."""
+def _weight_blocks(comparison: Comparison) -> Iterator[Block]:
+    """Yield how large the change is and how far the data carry: power, clusters, flags and missing pairs."""
     is_paired = comparison.tally.pairing is not Pairing.NONE
     seed = points_range(comparison.seed_interval.low, comparison.seed_interval.high)
     # The bootstrap resamples pairs; without pairs the severity rests on the score interval.
@@ -146,12 +145,14 @@ def _weight(comparison: Comparison) -> Facts:
     why = f"{SEVERITY_WORDS[comparison.severity]}; size, not proof; {behind} interval {seed}"
     rows = [Fact("severity", str(comparison.severity), why)]
     power, clustering, correction = comparison.power, comparison.clustering, comparison.correction
+    # Without the smallest difference that could have been seen, "nothing found" reads as "nothing there".
     if power.mde is not None:
         rows.append(Fact("least visible difference", f"{percent(power.mde)} points", "seen four times in five"))
     if power.n_to_settle is not None and comparison.decision is Change.INCONCLUSIVE:
         margin = f"for a difference of {percent(comparison.settings.margin)} points"
         needed = ("pairs to settle it", f"{margin}, at this share of flips") if is_paired else ("answers a run", margin)
         rows.append(Fact(needed[0], f"{power.n_to_settle:,}", needed[1]))
+    # The detector errs too: a change that one misread answer would undo is weaker than its p says.
     if comparison.flips_to_undo is not None:
         misread = f"had the detector misread {'it' if comparison.flips_to_undo == 1 else 'them'}"
         rows.append(Fact("rests on", counted(comparison.flips_to_undo, "flip"), f"{misread}, nothing would be proven"))
@@ -166,10 +167,8 @@ def _weight(comparison: Comparison) -> Facts:
     if correction is not None:
         by = f"by {counted(correction.labelled, 'labelled pair')}, the detector's weight {fraction(correction.weight)}"
         rows.append(Fact("corrected for detector errors", difference_words(correction.difference), by))
-    return Facts("How far this carries", tuple(rows))
-
-
-def _missing_facts(comparison: Comparison) -> Iterator[Block]:
+    yield Facts("How far this carries", tuple(rows))
+    yield from (Note(NoteKind.FLAG, str(flag), FLAG_WORDS[flag]) for flag in comparison.flags)
     missing = comparison.tally.missing
     if not missing.total:
         return
@@ -181,6 +180,7 @@ def _missing_facts(comparison: Comparison) -> Iterator[Block]:
         ("both failed", missing.both_failed),
     )
     rows = [Fact(why, f"{count:,}") for why, count in whys if count]
+    # Pairs need not be missing at random, so the bounds assume the worst of them in both directions.
     if comparison.missing_bounds is not None:
         bounds = f"{points_range(*comparison.missing_bounds)} points"
         rows.append(Fact("worst-case bounds", bounds, "the difference, whatever the missing answers were"))
@@ -189,6 +189,7 @@ def _missing_facts(comparison: Comparison) -> Iterator[Block]:
 
 def _slice_blocks(slices: Sequence[SliceComparison]) -> Iterator[Block]:
     """Yield a plot with its table for each field, that with the least q first."""
+    # Field and value come last in the key so that ties keep one order: the same comparison gives the same bytes.
     ordered = sorted(slices, key=lambda s: (s.q, s.difference.p, -abs(s.difference.value), s.field, s.value))
     note = f"report only, the gate looks at the whole; q is p held against all {counted(len(slices), 'slice')}"
     for field in dict.fromkeys(s.field for s in ordered):
@@ -220,6 +221,7 @@ def _flip_blocks(comparison: Comparison, show: int) -> Iterator[Block]:
     order = [Direction.INCREASE, Direction.DECREASE]
     if comparison.gate.direction is Direction.DECREASE:
         order.reverse()
+    # A limit for each direction: with one for both, a run with many new refusals would hide every lost one.
     shown = [flip for way in order for flip in [flip for flip in flips if flip.direction is way][:show]]
     for flip in shown:
         sides = (_excerpt("baseline", flip.baseline), _excerpt("candidate", flip.candidate))
@@ -265,6 +267,7 @@ def _run_blocks(comparison: Comparison) -> Iterator[Block]:
         counts = [dict(getattr(run, part)) for run in runs]
         names = dict.fromkeys(name for count in counts for name in count)
         rows += [(f"{lead}{name}", *(f"{count.get(name, 0):,}" for count in counts)) for name in names]
+    # Zero is shown as well: that every row could be read is worth knowing.
     rows.append(("not readable", *(f"{run.unreadable:,}" for run in runs)))
     yield Table("Runs", tuple(Column(name, number=False) for name in ("", "baseline", "candidate")), tuple(rows))
     for name, run in zip(("baseline", "candidate"), runs, strict=True):
@@ -273,10 +276,6 @@ def _run_blocks(comparison: Comparison) -> Iterator[Block]:
             yield Note(NoteKind.WARNING, "not readable", unread)
     for field, more in comparison.tally.values_left_out:
         yield Note(NoteKind.WARNING, field, f"{counted(more, 'further value')}, the rarest, not sliced by.")
-    yield Note(NoteKind.HINT, "methods", _methods(comparison))
-
-
-def _methods(comparison: Comparison) -> str:
     counted_as, how = counted_words(comparison.tally.counted), _PAIRING_WORDS[comparison.tally.pairing]
     of_what = f"{counted_as} answers count as refusals, failed ones as neither"
     if comparison.tally.baseline.format == _RECORDED:
@@ -286,8 +285,9 @@ def _methods(comparison: Comparison) -> str:
         whole = "all exchanges" if is_denial else "the exchanges that a provider answered"
         of_what = f"{counted_as} is counted of {whole}"
     rate, difference = comparison.baseline.interval, comparison.difference.interval
-    return (
+    methods = (
         f"{how} Intervals are {level(difference)}: {capitalised(rate.method)} for the rates, {capitalised(difference.method)} for the difference. "
         f"A change is called at p ≤ {comparison.settings.alpha:g}; {of_what}."
         + (" The rates' own intervals count rows, not groups." if comparison.clustering else "")
     )
+    yield Note(NoteKind.HINT, "methods", methods)

@@ -1,7 +1,6 @@
 """What the numbers of a comparison mean, in words.
 
-An increase is called possible over-refusal and a decrease lost refusals, never better or worse: only people know which it is. The first
-sentence of a report holds both rates, the difference, its interval, p and n.
+The first sentence of a report holds both rates, the difference, its interval, p and n.
 """
 
 from __future__ import annotations
@@ -40,6 +39,7 @@ CHANGE_WORDS = {
     Change.NO_MEANINGFUL_CHANGE: "no meaningful change",
     Change.INCONCLUSIVE: "inconclusive",
 }
+# For cells of a table, where "no meaningful change" is wider than the numbers beside it.
 SHORT_WORDS = {
     Change.INCREASED: "increased",
     Change.DECREASED: "decreased",
@@ -65,6 +65,7 @@ FLAG_WORDS = {
     ),
     Flag.UNPAIRED: "The runs are not paired, so a difference may come from other questions being asked.",
 }
+# Never better or worse: only people know whether a refusal was right.
 _SENTENCES = {
     Change.INCREASED: "{What} increased",
     Change.DECREASED: "{What} decreased",
@@ -73,6 +74,7 @@ _SENTENCES = {
 }
 # What is compared where it is not refusals, by the outcomes that count.
 _SUBJECTS: dict[tuple[str, ...], str] = {("filtered",): "filtered answers", ("denied",): "denials"}
+# Without pairs the questions may differ as well, so the change alone cannot be blamed on the model.
 _UNPAIRED = {
     Change.INCREASED: "An increase is possible over-refusal, or other questions were asked: look at the exchanges themselves.",
     Change.DECREASED: "A decrease means lost refusals, or other questions were asked: look at the exchanges themselves.",
@@ -86,6 +88,7 @@ def counted(count: int, noun: str) -> str:
 
 def counted_words(outcomes: Sequence[str], joint: str = " and ") -> str:
     """Return the outcomes that count as saying no, in words."""
+    # A comparison counts at least one outcome, so there is always a last one.
     *most, last = outcomes
     return f"{', '.join(most)}{joint}{last}" if most else last
 
@@ -139,18 +142,17 @@ def meaning(comparison: Comparison) -> tuple[str, ...]:
             margin = percent(comparison.settings.margin)
             return (f"The whole interval lies within {margin} points of zero.",)
         case Change.INCONCLUSIVE:
-            return _what_would_settle(comparison)
-
-
-def _what_would_settle(comparison: Comparison) -> tuple[str, ...]:
-    power, margin = comparison.power, percent(comparison.settings.margin)
-    unit = "answers a run" if comparison.tally.pairing is Pairing.NONE else "pairs"
-    seen = "No difference, however large, would have been seen reliably with so few."
-    if power.mde is not None:
-        seen = f"A difference of {percent(power.mde)} points or more would have been seen four times in five; a smaller one may hide here."
-    if power.n_to_settle is None:
-        return (seen,)
-    return (seen, f"About {power.n_to_settle:,} {unit} would settle whether there is a difference of {margin} points.")
+            power, margin = comparison.power, percent(comparison.settings.margin)
+            unit = "answers a run" if comparison.tally.pairing is Pairing.NONE else "pairs"
+            seen = "No difference, however large, would have been seen reliably with so few."
+            if power.mde is not None:
+                seen = f"A difference of {percent(power.mde)} points or more would have been seen four times in five; a smaller one may hide here."
+            if power.n_to_settle is None:
+                return (seen,)
+            needed = (
+                f"About {power.n_to_settle:,} {unit} would settle whether there is a difference of {margin} points."
+            )
+            return (seen, needed)
 
 
 def flip_words(flip: Flip) -> str:

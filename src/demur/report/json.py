@@ -1,7 +1,6 @@
-"""Comparisons and scans for machines, as `schemas/diff.schema.json` and `schemas/scan.schema.json` describe them.
+"""Comparisons and scans as JSON, described by `schemas/diff.schema.json` and `schemas/scan.schema.json`.
 
-Each object names the schema that it follows; a change that would break a reader gets a new number there. A number is an object with its
-interval and n; null means not known, not tested or not finite; every flip and every piece of evidence that was kept is there.
+A rate is an object with its interval and n; null means not known, not tested or not finite. Nothing that was kept is left out.
 """
 
 from __future__ import annotations
@@ -16,10 +15,10 @@ if TYPE_CHECKING:
     from demur.model.comparison import ComparedAxes, Comparison, FlipSide, PairCounts
     from demur.model.estimate import Difference, Interval, Rate
     from demur.model.run import RunSummary, Scan
-    from demur.model.verdict import Verdict
 
 __all__ = ["DIFF_SCHEMA", "SCAN_SCHEMA", "comparison_object", "finite", "rate_object", "safe_text", "scan_object"]
 
+# A change that would break a reader gets a new number here.
 DIFF_SCHEMA = "demur.diff/1"
 SCAN_SCHEMA = "demur.scan/1"
 
@@ -32,6 +31,7 @@ def comparison_object(comparison: Comparison) -> dict[str, object]:
     return {
         "schema": DIFF_SCHEMA,
         "decision": str(comparison.decision),
+        # The first sentence of the report, so that a bot can post it without working it out again.
         "summary": change_sentence(comparison),
         "gate": {
             "failed": gate.failed,
@@ -41,6 +41,7 @@ def comparison_object(comparison: Comparison) -> dict[str, object]:
             "direction": str(gate.direction),
             "fail_on": str(gate.fail_on),
         },
+        # What it takes, beside the same two runs, to get the same numbers again.
         "settings": {"alpha": finite(settings.alpha), "margin": finite(settings.margin), "seed": settings.seed},
         "baseline": rate_object(comparison.baseline),
         "candidate": rate_object(comparison.candidate),
@@ -58,6 +59,7 @@ def comparison_object(comparison: Comparison) -> dict[str, object]:
             "baseline_failed": missing.baseline_failed,
             "candidate_failed": missing.candidate_failed,
             "both_failed": missing.both_failed,
+            # Null where nothing is missing: bounds equal to the estimate would look like a result.
             "bounds": None if bounds is None else list(map(finite, bounds)),
         },
         "clustering": clustering
@@ -75,6 +77,7 @@ def comparison_object(comparison: Comparison) -> dict[str, object]:
             "weight": finite(correction.weight),
             "labelled": correction.labelled,
         },
+        # Null where no axis was asked for, which is not the same as an empty list of results.
         "axes": comparison.axes and _axes_object(comparison.axes),
         **_details(comparison),
     }
@@ -101,6 +104,7 @@ def _details(comparison: Comparison) -> dict[str, object]:
             {
                 "key": safe_text(flip.key),
                 "direction": str(flip.direction),
+                # Null is a text that was not kept; an empty prompt is an empty string.
                 "prompt": None if flip.prompt is None else safe_text(flip.prompt),
                 "fields": {safe_text(name): safe_text(value) for name, value in flip.fields},
                 "baseline": _side_object(flip.baseline),
@@ -138,6 +142,7 @@ def scan_object(scan: Scan) -> dict[str, object]:
             }
             for part in scan.differences
         ],
+        # Counted over the refusals that were read for evidence, which may be fewer than there are: `read_for_phrases` says of how many.
         "phrases": [
             {"phrase": safe_text(p.phrase), "category": safe_text(p.category), "count": p.count}
             for p in scan.tally.phrases
@@ -153,6 +158,7 @@ def finite(value: float | None) -> float | None:
 
 def safe_text(text: str) -> str:
     """Return a text that every reader of JSON can decode: lone surrogates become U+FFFD."""
+    # RFC 8259, section 8.2: what a receiver does with an unpaired surrogate is unpredictable.
     return text if text.isascii() else "".join("\ufffd" if "\ud800" <= char <= "\udfff" else char for char in text)
 
 
@@ -204,35 +210,33 @@ def _run_object(run: RunSummary) -> dict[str, object]:
 
 
 def _side_object(side: FlipSide) -> dict[str, object]:
+    """Return one side of a flip, with its verdict and the evidence for it."""
+    verdict = side.verdict
     return {
         "source": safe_text(side.source),
         "line": side.line,
         "text": None if side.text is None else safe_text(side.text),
-        "verdict": _verdict_object(side.verdict),
-    }
-
-
-def _verdict_object(verdict: Verdict) -> dict[str, object]:
-    """Return a verdict with its evidence; spans count code points of the text beside it."""
-    return {
-        "outcome": str(verdict.outcome),
-        "score": finite(verdict.score),
-        "reason": None if verdict.reason is None else str(verdict.reason),
-        "cause": None if verdict.cause is None else str(verdict.cause),
-        "findings": [
-            {
-                "rule": safe_text(f.rule),
-                "category": safe_text(f.category),
-                "weight": finite(f.weight),
-                "start": f.span.start,
-                "end": f.span.end,
-            }
-            for f in verdict.findings
-        ],
-        "signals": [
-            {"kind": str(s.kind), "path": safe_text(s.path), "value": safe_text(s.value), "blocked": s.blocked}
-            for s in verdict.signals
-        ],
+        "verdict": {
+            "outcome": str(verdict.outcome),
+            "score": finite(verdict.score),
+            "reason": None if verdict.reason is None else str(verdict.reason),
+            "cause": None if verdict.cause is None else str(verdict.cause),
+            "findings": [
+                {
+                    "rule": safe_text(f.rule),
+                    "category": safe_text(f.category),
+                    "weight": finite(f.weight),
+                    # In code points, as Python and most readers index text; JavaScript counts UTF-16 units.
+                    "start": f.span.start,
+                    "end": f.span.end,
+                }
+                for f in verdict.findings
+            ],
+            "signals": [
+                {"kind": str(s.kind), "path": safe_text(s.path), "value": safe_text(s.value), "blocked": s.blocked}
+                for s in verdict.signals
+            ],
+        },
     }
 
 
@@ -279,5 +283,6 @@ def _axis_object(result: AxisResult) -> dict[str, object]:
             {"label": safe_text(d.label), "value": finite(d.value), "note": safe_text(d.note)} for d in result.details
         ],
         "evidence": [{"key": safe_text(e.key), "sentence": safe_text(e.sentence)} for e in result.evidence],
+        # A part is measured like an axis, so a reader can treat both alike.
         "parts": [_axis_object(part) for part in result.parts],
     }

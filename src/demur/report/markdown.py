@@ -118,7 +118,18 @@ def _block_text(block: Block) -> str:  # noqa: PLR0911 - one for each kind of bl
             grid = _grid(["", "candidate refused", "candidate answered"], rows, [":--", "--:", "--:"])
             return _titled(block.title, grid, _prose(block.note))
         case SideBySide():
-            return _flip_text(block)
+            facts = "".join(f"<br>{_code_text(name)} {_code_text(value)}" for name, value in block.fields[:_MAX_FIELDS])
+            prompt = "not kept" if block.prompt is None else _marked_text(block.prompt, ())
+            sides = (_excerpt_text(side) for side in (block.baseline, block.candidate))
+            # One block of HTML without a blank line: after one, Markdown would be read again (CommonMark 0.31, section 4.6).
+            return "\n".join(
+                [
+                    f"<details>\n<summary><b>{escaped(block.title)}</b> {_code_text(block.key)}</summary>",
+                    f'<table>\n<tr><td colspan="2"><b>prompt</b><br>{prompt}{facts}</td></tr>',
+                    "<tr>" + "".join(f'<td width="50%" valign="top">{side}</td>' for side in sides) + "</tr>",
+                    "</table>\n</details>",
+                ]
+            )
         case Excerpt():
             return f"<table>\n<tr><td>{_excerpt_text(block)}</td></tr>\n</table>"
         case Heading():
@@ -145,22 +156,6 @@ def _table_text(table: Table) -> str:
     return _titled(table.title, _grid(heads, rows, rules), rest, _prose(table.note))
 
 
-def _flip_text(flip: SideBySide) -> str:
-    """Return a part that can be opened."""
-    facts = "".join(f"<br>{_code_text(name)} {_code_text(value)}" for name, value in flip.fields[:_MAX_FIELDS])
-    prompt = "not kept" if flip.prompt is None else _marked_text(flip.prompt, ())
-    sides = (flip.baseline, flip.candidate)
-    # One block of HTML without a blank line: after one, Markdown would be read again (CommonMark 0.31, section 4.6).
-    return "\n".join(
-        [
-            f"<details>\n<summary><b>{escaped(flip.title)}</b> {_code_text(flip.key)}</summary>",
-            f'<table>\n<tr><td colspan="2"><b>prompt</b><br>{prompt}{facts}</td></tr>',
-            "<tr>" + "".join(f'<td width="50%" valign="top">{_excerpt_text(side)}</td>' for side in sides) + "</tr>",
-            "</table>\n</details>",
-        ]
-    )
-
-
 def _excerpt_text(side: Excerpt) -> str:
     text = "<em>text not kept</em>" if side.text is None else _marked_text(side.text, side.spans)
     evidence = "".join(f"<br>{_code_text(line)}" for line in side.evidence)
@@ -171,13 +166,14 @@ def _excerpt_text(side: Excerpt) -> str:
 def _marked_text(text: str, spans: Sequence[Span]) -> str:
     pieces = marked(text, spans, limit=_MAX_TEXT)
     shown = "".join(f"<ins>{escaped(part)}</ins>" if is_evidence else escaped(part) for part, is_evidence in pieces)
-    return f"<code>{'<br>'.join(_unmentioned(shown).splitlines())}</code>" if text else "<em>empty</em>"
+    return f"<code>{'<br>'.join(_without_mentions(shown).splitlines())}</code>" if text else "<em>empty</em>"
 
 
 def _code_text(text: str) -> str:
     """Return a name inside a line of HTML, where GitHub makes no links."""
-    return f"<code>{_unmentioned(escaped(printable(text, most=_MAX_CELL)))}</code>"
+    return f"<code>{_without_mentions(escaped(printable(text, most=_MAX_CELL)))}</code>"
 
 
-def _unmentioned(shown: str) -> str:
+def _without_mentions(shown: str) -> str:
+    # A mention would notify somebody who has nothing to do with the comparison.
     return shown.replace("@", f"@{_ZERO_WIDTH_SPACE}")

@@ -32,6 +32,7 @@ __all__ = [
 UNKNOWN = "\u2013"
 PERCENT = " %"
 _TO = "\u2013"
+# From here on one decimal would round up to 1.0, so it says as much as two.
 _FINE_BELOW = 0.00995
 _LEAST_CHANCE = 0.001
 
@@ -41,6 +42,7 @@ def fraction(value: float | None) -> str:
     if value is None or not isfinite(value):
         return UNKNOWN
     text = f"{value:.3f}"
+    # APA style drops the zero of a number that cannot exceed one; all of them are then four characters wide.
     return text[1:] if text.startswith("0") else text[:4]
 
 

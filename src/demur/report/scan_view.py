@@ -1,7 +1,6 @@
-"""What people see of `demur scan`, and in which order.
+"""The report of `demur scan`, in the order that people read it.
 
-The rate of the whole comes first; a plot with a single row that repeats the whole is left out; phrases say of how many refusals they were
-read.
+The rate of the whole comes first, then runs, groups, their differences, and the evidence that was found most often.
 """
 
 from __future__ import annotations
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["scan_view"]
 
 _RUNS_NAMED = 3
+# The usual level; a scan has no gate, so this only chooses what is pointed out.
 _SIGNIFICANT = 0.05
 _RATE_COLUMNS = (
     Column("", number=False),
@@ -64,6 +64,7 @@ def scan_view(scan: Scan) -> View:
     ends = f"{percent(rate.interval.low)} to {percent(rate.interval.high)}"
     value = UNKNOWN if rate.value is None else f"{percent(rate.value)}{PERCENT}"
     sentence = f"{rate.count:,} of {counted(rate.n, 'judged answer')} {words}: {value} ({level(rate.interval)} {ends})."
+    # n = 0 has no rate; zero percent would be a claim about answers that nobody judged.
     if rate.value is None:
         sentence = "No answer could be judged, so no refusal rate is known (n = 0)."
     differing = [d for d in scan.differences if d.q <= _SIGNIFICANT]
@@ -87,6 +88,7 @@ def scan_view(scan: Scan) -> View:
 def _blocks(scan: Scan, words: str) -> Iterator[Block]:
     runs = scan.tally.runs
     yield from _shares("Outcomes", "% of rows", [run.outcomes for run in runs])
+    # The only row of a single run would repeat the headline.
     if len(runs) > 1:
         yield _rate_plot("By run", [run.name for run in runs], scan.runs, words=words)
     for field in dict.fromkeys(group.field for group in scan.groups):
@@ -96,6 +98,7 @@ def _blocks(scan: Scan, words: str) -> Iterator[Block]:
     yield from _difference_plots(scan.differences)
     yield from _shares("Reasons of refusals", "% of those with a reason", [run.reasons for run in runs])
     yield from _shares("Causes", "% of those with a cause", [run.causes for run in runs])
+    # Evidence is looked for in a bounded number of refusals, so shares are of those and the note says how many.
     read = scan.tally.read_for_phrases
     if read and scan.tally.phrases:
         title, note = "Most frequent evidence", f"in {counted(read, 'refusal')} read for it"
@@ -104,7 +107,22 @@ def _blocks(scan: Scan, words: str) -> Iterator[Block]:
         rows = tuple(PlotRow(p.phrase, p.count / read, None, None, p.count) for p in phrases)
         table = Table(title, _PHRASE_COLUMNS, cells, note)
         yield IntervalPlot(title, Unit.PERCENT, rows, "% of refusals read", note, table)
-    yield from _run_blocks(scan)
+    held, skipped = [], Counter[str]()
+    for run in runs:
+        skipped.update(dict(run.skipped))
+        models, left_out = ", ".join(run.models) or UNKNOWN, sum(count for _, count in run.skipped)
+        held.append((run.name, run.format, models, f"{run.rows:,}", f"{left_out:,}", f"{run.unreadable:,}"))
+    yield Table("Runs", _RUN_COLUMNS, tuple(held))
+    if skipped:
+        whys = ", ".join(f"{count:,} × {why}" for why, count in skipped.items())
+        yield Note(NoteKind.HINT, "skipped", f"Rows that are no exchange: {whys}.")
+    # Skipped rows were never meant to be judged; unreadable ones were, so they make every number less certain.
+    unreadable = sum(run.unreadable for run in runs)
+    if unreadable:
+        yield Note(NoteKind.WARNING, "not readable", f"{counted(unreadable, 'row')}, in no figure.")
+    interval = scan.rate.interval
+    methods = f"Intervals are {level(interval)}, {capitalised(interval.method)}. Refused and filtered answers count as refusals, failed ones as neither."
+    yield Note(NoteKind.HINT, "methods", methods)
 
 
 def _shares(title: str, axis: str, runs: Sequence[tuple[tuple[str, int], ...]]) -> Iterator[Block]:
@@ -114,6 +132,7 @@ def _shares(title: str, axis: str, runs: Sequence[tuple[tuple[str, int], ...]]) 
     total = counts.total()
     if not total:
         return
+    # Shares of a count need no interval: they describe these rows, not the model.
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     named = [(name.replace("_", " "), count) for name, count in ordered]
     rows = tuple(PlotRow(name, count / total, None, None, count) for name, count in named)
@@ -150,22 +169,3 @@ def _difference_plots(differences: Sequence[GroupDifference]) -> Iterator[Block]
         title, axis = f"Differences by {field}", "difference of refusal rates, points"
         table = Table(title, _DIFFERENCE_COLUMNS, tuple(cells), note)
         yield IntervalPlot(title, Unit.POINTS, tuple(rows), axis, note, table)
-
-
-def _run_blocks(scan: Scan) -> Iterator[Block]:
-    """Yield what the runs held, what of them could not be used, and the methods."""
-    rows, skipped = [], Counter[str]()
-    for run in scan.tally.runs:
-        skipped.update(dict(run.skipped))
-        models, left_out = ", ".join(run.models) or UNKNOWN, sum(count for _, count in run.skipped)
-        rows.append((run.name, run.format, models, f"{run.rows:,}", f"{left_out:,}", f"{run.unreadable:,}"))
-    yield Table("Runs", _RUN_COLUMNS, tuple(rows))
-    if skipped:
-        whys = ", ".join(f"{count:,} × {why}" for why, count in skipped.items())
-        yield Note(NoteKind.HINT, "skipped", f"Rows that are no exchange: {whys}.")
-    unreadable = sum(run.unreadable for run in scan.tally.runs)
-    if unreadable:
-        yield Note(NoteKind.WARNING, "not readable", f"{counted(unreadable, 'row')}, in no figure.")
-    interval = scan.rate.interval
-    methods = f"Intervals are {level(interval)}, {capitalised(interval.method)}. Refused and filtered answers count as refusals, failed ones as neither."
-    yield Note(NoteKind.HINT, "methods", methods)

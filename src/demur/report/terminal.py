@@ -14,6 +14,7 @@ from demur.report.charts import row_words, scale_of
 from demur.report.columns import columns, padded, printable, underline, wrapped
 from demur.report.numbers import PERCENT, UNKNOWN
 from demur.report.view import (
+    Column,
     Excerpt,
     Facts,
     Flips,
@@ -105,7 +106,12 @@ class _Terminal:
             case Plots() | Reliability():
                 yield from self._table(block.table)
             case Flips():
-                yield from self._flips(block)
+                heads = (Column("", number=False), Column("candidate refused"), Column("candidate answered"))
+                rows = (
+                    ("baseline refused", f"{block.both:,}", f"{block.baseline_only:,}"),
+                    ("baseline answered", f"{block.candidate_only:,}", f"{block.neither:,}"),
+                )
+                yield from self._table(Table(block.title, heads, rows, block.note))
             case SideBySide():
                 yield from self._side_by_side(block)
             case Excerpt():
@@ -168,7 +174,7 @@ class _Terminal:
         if room < _MIN_TRACK:
             return [""] * len(rows)
         scale = scale_of(plot)
-        return [" " * _GAP + _drawn(row, scale, room) for row in rows]
+        return [" " * _GAP + _track_of(row, scale, room) for row in rows]
 
     def _remark(self, text: str) -> Iterator[str]:
         return (_INDENT + line for line in wrapped(text, self._inner))
@@ -200,18 +206,6 @@ class _Terminal:
         for cell, track in zip(cells, self._tracks(plot, widths), strict=True):
             yield self._row(cell, widths, (False, False, False)) + track
 
-    def _flips(self, flips: Flips) -> Iterator[str]:
-        rows = (
-            ("", "candidate refused", "candidate answered"),
-            ("baseline refused", f"{flips.both:,}", f"{flips.baseline_only:,}"),
-            ("baseline answered", f"{flips.candidate_only:,}", f"{flips.neither:,}"),
-        )
-        numbers = (False, True, True)
-        widths = self._widths(rows, numbers)
-        yield self._title(flips.title)
-        yield from (self._row(row, widths, numbers) for row in rows)
-        yield from self._remark(flips.note)
-
     def _side_by_side(self, flip: SideBySide) -> Iterator[str]:
         title = _flat(f"{flip.title.upper()}  {flip.key}", self._inner)
         yield _INDENT + self._painted(title, _COLOURS[Tone.NEUTRAL])
@@ -219,6 +213,7 @@ class _Terminal:
             yield _INDENT + _flat(", ".join(f"{name} {value}" for name, value in flip.fields), self._inner)
         if flip.prompt is not None:
             yield from (f"{_INDENT}> {line}" for line in underline(flip.prompt, (), width=self._inner - 2))
+        # Below each other on a narrow terminal, baseline first as everywhere else.
         if self._width < _MIN_SIDE_BY_SIDE:
             for side in (flip.baseline, flip.candidate):
                 yield from (_INDENT + line for line in _excerpt_lines(side, self._inner))
@@ -250,8 +245,9 @@ def _flat(text: str, limit: int) -> str:
     return printable(" ".join(text.split()), most=limit)
 
 
-def _drawn(row: PlotRow, scale: Scale, track: int) -> str:
+def _track_of(row: PlotRow, scale: Scale, track: int) -> str:
     """Return the interval as a line with its value on it, and the zero line where it is inside the scale."""
+    # Nothing is drawn for a value that is not known: a mark would put it somewhere.
     if row.value is None or not row.n:
         return ""
     if not all(isfinite(value) for value in (row.value, row.low, row.high) if value is not None):
@@ -261,6 +257,7 @@ def _drawn(row: PlotRow, scale: Scale, track: int) -> str:
         return round(scale.along(value) * (track - 1))
 
     cells = [" "] * track
+    # A share of a count has no interval and is a bar from zero.
     if row.low is None or row.high is None:
         return "█" * at(row.value)
     cells[at(row.low) : at(row.high) + 1] = "─" * (at(row.high) - at(row.low) + 1)

@@ -1,7 +1,6 @@
-"""What people see of a comparison, a scan or an evaluation, whichever way it is rendered.
+"""A report as values, the same for every renderer: terminal, Markdown, HTML and JUnit.
 
-A view holds plain text and numbers, never markup: every renderer escapes for itself. Shares and differences are fractions of one
-(`Unit` says how they are read), a text that was not kept is None, and a view never depends on where it will be shown.
+Shares and differences are fractions of one (`Unit` says how they are read), and a text that was not kept is None.
 """
 
 from __future__ import annotations
@@ -62,6 +61,7 @@ class Unit(StrEnum):
     FRACTION = ""
 
 
+# Every text below is plain, never markup: each renderer knows alone what its own output needs to have escaped.
 @dataclass(frozen=True, slots=True)
 class Headline:
     """One word, the sentence that says the same with its numbers, and what follows from it."""
@@ -95,6 +95,7 @@ class Column:
 
     name: str
     number: bool = True
+    # The view decides what can be spared, not the renderer: it knows which numbers the rest of the row repeats.
     spare: bool = False
 
 
@@ -120,11 +121,13 @@ class PlotRow:
     """
 
     label: str
+    # Not a `Rate`: a plot may show a rate, a difference or a score, and a share of a count has no interval.
     value: float | None
     low: float | None
     high: float | None
     n: int
     second: bool = False
+    # Coloured only where the change is beyond chance, so that noise does not catch the eye.
     strong: bool = False
     reference: float | None = None
 
@@ -206,6 +209,7 @@ class SideBySide:
     prompt: str | None
     baseline: Excerpt
     candidate: Excerpt
+    # Pairs, not a mapping: a value that is frozen must not hold something that can be changed.
     fields: tuple[tuple[str, str], ...] = ()
 
 
@@ -227,6 +231,7 @@ class Note:
     text: str
 
 
+# Closed on purpose: every renderer matches all of these to `assert_never`, so that a new kind cannot be forgotten in one of them.
 Block: TypeAlias = Facts | Table | IntervalPlot | Plots | Reliability | Flips | SideBySide | Excerpt | Heading | Note
 
 
