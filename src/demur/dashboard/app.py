@@ -112,7 +112,7 @@ class _DashboardApp:
         has_body = scope["method"] != "HEAD"
         await send_response(send, replace(response, headers=response.headers + _HEADERS), body=has_body)
 
-    async def _respond(self, scope: Scope, receive: Receive) -> HttpResponse:
+    async def _respond(self, scope: Scope, receive: Receive) -> HttpResponse:  # noqa: PLR0911 — one for each kind of path
         base, method = self._settings.base, scope["method"]
         if not scope["path"].startswith(base):
             is_lost = scope["path"] not in ("/", base.rstrip("/"))
@@ -127,17 +127,14 @@ class _DashboardApp:
             return await self._login(scope, receive)
         if path == "logout":
             return _redirect(f"{base}login", cookie=self._cookie_header("", scope, lasts=False))
-        return await self._protected(path, scope)
-
-    async def _protected(self, path: str, scope: Scope) -> HttpResponse:
-        """Return a page to a client that may see it."""
+        # All that is above can be had without the token; a page that follows cannot.
         if not self._is_known(scope):
             if self._cookie is None:
                 hint = "call it as localhost, or set a token"
                 return self._error(403, "without a token it answers on loopback only", hint)
-            return _redirect(f"{self._settings.base}login")
+            return _redirect(f"{base}login")
         response = await asyncio.to_thread(self._render, path, scope)
-        # What the hourly counts do not hold is counted on between requests.
+        # What the hourly counts do not hold is counted between requests.
         if self._counting is None or self._counting.done():
             self._counting = asyncio.create_task(self._count_on())
         return response

@@ -1,6 +1,6 @@
-"""Two sides of a log, compared: from hourly counts to the comparison of `demur diff`.
+"""Two models or periods of a log, compared by the statistics of `demur diff`.
 
-The two sides are runs of different exchanges, never paired; nothing on one side is no comparison, and the page says so.
+Without an exchange on one side there is no comparison, and the page says so.
 """
 
 from __future__ import annotations
@@ -66,6 +66,7 @@ def compared_sides(
         runs.append(RunSummary(name, "passports", 0 if group is None else group.exchanges, ()))
         rate = None if group is None else _RATES[measure](group)
         shares.append((0, 0) if rate is None else (rate.count, rate.n))
+    # The two sides hold different exchanges, so nothing is paired.
     tally = Tally(
         runs[0],
         runs[1],

@@ -1,7 +1,6 @@
-"""What records say that the hourly counts do not hold: rules, categories, gaps and auditors, counted once and kept in memory.
+"""Counts of what the log's hourly rollup does not hold: rules, categories, gaps and auditors, kept in memory.
 
-New records come first, then older ones, a bounded number at a time, and how far the count has come is always said. A record that cannot be
-read is counted as such.
+New entries are counted first, then older ones, a bounded number at a time; `Reach` says how far the count has come.
 """
 
 from __future__ import annotations
@@ -40,6 +39,7 @@ class PayloadRow(NamedTuple):
     seq: int
 
 
+# Only the fields that are counted: msgspec skips the rest of a statement without building it.
 class _RuleBrief(msgspec.Struct, frozen=True):
     id: str
     effect: str
@@ -53,6 +53,7 @@ class _AuditorBrief(msgspec.Struct, frozen=True):
 
 
 class _ClaimsBrief(msgspec.Struct, frozen=True):
+    # An auditor may state any type under these names, and one odd claim must not make the whole entry unreadable.
     refusal_category: Any = None
     harm_categories: Any = None
     adversarial_flagged: Any = None
@@ -99,6 +100,7 @@ def row_of_payload(row: PayloadRow) -> ExchangeRow:
     brief = _brief_of(row.payload)
     if brief is None:
         return ExchangeRow(row.place, row.at, row.session, row.seq)
+    # The strongest effect counts, as at the gateway; a word that this version does not know is weaker than all.
     effects = [phase.decision for phase in brief.phases]
     return ExchangeRow(
         row.place,
@@ -172,6 +174,7 @@ class RecordCounts:
 
     def _count(self, rows: Iterable[PayloadRow], *, low: int | None = None, high: int | None = None) -> None:
         """Add some records, and how far the count reaches with them, in one step."""
+        # Decoding takes most of the time and is done before the lock is taken.
         briefs = [(row, _brief_of(row.payload)) for row in rows]
         with self._lock:
             for row, brief in briefs:
@@ -193,6 +196,7 @@ class RecordCounts:
             for rule in phase.rules:
                 hour.rules[rule.id, rule.effect, phase.phase] += 1
                 self._rule_policies[rule.id].add(brief.policy_digest)
+                # The latest wording wins where a policy was edited.
                 if rule.reason:
                     self._reasons[rule.id] = rule.reason
             for run in phase.auditors:
@@ -202,6 +206,7 @@ class RecordCounts:
 
     def _chosen(self, since: str, until: str, model: str) -> Iterator[_HourCounts]:
         for (hour, name), counts in self._hours.items():
+            # Both are beginnings of RFC 3339 times, so they compare as text, and a day includes all of its hours.
             if since <= hour and hour[: len(until)] <= until and model in ("", name):
                 yield counts
 

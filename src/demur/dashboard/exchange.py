@@ -1,18 +1,17 @@
-"""One exchange for the dashboard: whether its passport holds, and its texts where they may be shown.
+"""One exchange for the dashboard: the checks of its passport, and its texts where they may be shown.
 
-A check that cannot be made is said to be open, never passed over. Keys and checkpoints are those beside the log, and the page says so.
+Keys and checkpoints are those beside the log, and the page says so.
 """
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from demur.dashboard.values import CheckLine, CheckState, DisclosedText, ExchangePage, HealthPage
 from demur.detect.check import as_exchange, classify_text
 from demur.detect.prompts.check import check_prompt, prompt_text
-from demur.errors import DemurError, EmptyInputError, InputError, StoreError
+from demur.errors import DemurError, EmptyInputError, InputError
 from demur.model.passport import Passport, PublicKey
 from demur.record.checkpoint import NoteKey, read_checkpoint
 from demur.record.commit import full_context, meets
@@ -62,7 +61,8 @@ class ExchangeReader:
                 raise EmptyInputError(what, hint="see `demur passport show`")
             tail, keys, hidden = store.session_tail(passport.session), self._keys(), hidden_gap(passport)
             gaps = CheckState.FAILS if hidden else CheckState.HOLDS
-            with _texts_beside(self.reader, on=self.texts or bool(self.replays)) as disclose:
+            with self.reader.place.disclosing(utc_now, on=self.texts or bool(self.replays)) as disclose:
+                # All five are on every page: a check that cannot be made is open, never left out.
                 checks = (
                     _signature_check(sealed, keys),
                     _inclusion_check(store, row, keys),
@@ -98,6 +98,7 @@ class ExchangeReader:
                 context = full_context(phase, disclose)
             except InputError as exc:
                 return CheckLine("Replay", CheckState.FAILS, f"{phase.phase}: {exc.what}")
+            # An erased value cannot be replayed, and an erasure is no fault of the passport.
             if context is None:
                 return CheckLine("Replay", CheckState.OPEN, f"{phase.phase}: a withheld value is not disclosed")
             wrong = misplacement(passport, phase) or contradiction(phase, context, replay)
@@ -114,7 +115,7 @@ class ExchangeReader:
             origin = store.origin
         count, covered = self.reader.checkpoints()
         keys = tuple((key.key_id, key.not_before or "always", key.not_after or "open") for key in self._keys())
-        with _texts_beside(self.reader, on=True) as kept:
+        with self.reader.place.disclosing(utc_now, on=True) as kept:
             shown = "shown" if self.texts else "not shown"
             texts = "none are kept" if kept is None else f"kept beside the log, {shown} here"
         return HealthPage(
@@ -132,28 +133,14 @@ class ExchangeReader:
         )
 
 
-@contextmanager
-def _texts_beside(reader: DashboardReader, *, on: bool) -> Iterator[Disclose | None]:
-    """Give the texts beside a log; None where they may not be read or were never kept."""
-    try:
-        store = reader.place.disclosures(utc_now, read_only=True) if on else None
-    except StoreError:
-        store = None
-    try:
-        yield None if store is None else store.get
-    finally:
-        if store is not None:
-            store.close()
-
-
 def _signature_check(sealed: SealedEntry, keys: Sequence[PublicKey]) -> CheckLine:
     if sealed.key_id is None:
         return CheckLine("Signature", CheckState.OPEN, "stamped as unsigned")
     if not keys:
         return CheckLine("Signature", CheckState.OPEN, "no public keys lie beside the log")
-    refused = seal_fault(sealed, KeyRing(keys))
-    if refused is not None:
-        return CheckLine("Signature", CheckState.FAILS, f"key {sealed.key_id}: {refused.replace('_', ' ')}")
+    fault = seal_fault(sealed, KeyRing(keys))
+    if fault is not None:
+        return CheckLine("Signature", CheckState.FAILS, f"key {sealed.key_id}: {fault.replace('_', ' ')}")
     return CheckLine("Signature", CheckState.HOLDS, f"Ed25519 by key {sealed.key_id}")
 
 
@@ -200,12 +187,14 @@ def _disclosed(passport: Passport, disclose: Disclose | None) -> Iterator[Disclo
         found = disclose(digest) if disclose else None
         if found is None:
             yield DisclosedText(name, "erased or never kept", size, digest)
+        # A text that does not match would be taken for the one on record.
         elif not meets(found, commitment):
             yield DisclosedText(name, "not shown: what is kept does not meet the commitment", size, digest)
         else:
             shown = DisclosedText(name, "meets its commitment; evidence is marked", size, digest)
             try:
                 yield read(shown, found.text)
+            # The gateway records what it forwards, also in formats that we cannot read.
             except InputError:
                 state = "meets its commitment; of no known shape, as it came"
                 yield replace(shown, state=state, text=found.text.decode(errors="replace"), raw=True)
@@ -217,6 +206,7 @@ def _read_request(shown: DisclosedText, body: bytes) -> DisclosedText:
 
 
 def _read_response(shown: DisclosedText, body: bytes) -> DisclosedText:
+    # The committed bytes are the body alone, without the content type that would say so; these begin a stream of server-sent events.
     is_stream = body.lstrip().startswith((b"event:", b"data:", b":"))
     exchange = read_stream(Decoder().feed(body)) if is_stream else as_exchange(body)
     verdict, text = classify_text(exchange.response)

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
         SessionsPage,
     )
     from demur.model.claim import ClaimValue
-    from demur.model.estimate import Rate
     from demur.model.passport import Passport
     from demur.report.charts import Period
 
@@ -57,6 +56,7 @@ CAUSES = {
     "empty": "empty answer",
 }
 MEASURES = {"refused": "model refused", "filtered": "provider filtered", "denied": "gateway denied"}
+# Names of claims that our own auditors make; a log may hold none of them.
 _VERDICT_CLAIMS = ("refusal_outcome", "refusal_score", "refusal_reason", "model_refused")
 _ERROR_TITLES = {
     400: "That cannot be asked",
@@ -129,6 +129,7 @@ class Pages:
 
     def error(self, status: int, what: str, hint: str = "") -> str:
         """Return the page that says what is wrong, in a sentence."""
+        # No entry of the menu is the current one: an error belongs to none of its pages.
         title, lead = _ERROR_TITLES.get(status, "A fault of our own"), f"Status {status}"
         return self._page("error.html", title, current="-", lead=lead, what=what, hint=hint)
 
@@ -140,9 +141,12 @@ class Pages:
         read = "in this period" if shown.reach.whole else "in what was read so far"
         figures = [
             Fact("Exchanges", f"{shown.all.exchanges:,}", f"{shown.all.unanswered:,} not answered by a provider"),
-            *(_rate_tile(name, rate) for name, rate in (*rates, ("Gateway denied", shown.all.denied))),
-            Fact("Enforcement gaps", gaps, read),
         ]
+        for name, rate in (*rates, ("Gateway denied", shown.all.denied)):
+            # A rate is never shown without its interval and n.
+            note = f"{rate.count:,} of {rate.n:,}\n95 %: {interval_words(rate)}" if rate.n else "nothing to count"
+            figures.append(Fact(name, share_words(rate), note))
+        figures.append(Fact("Enforcement gaps", gaps, read))
         lead = lead if shown.period.buckets else "no exchange on record"
         return self._page("overview.html", "Overview", lead=lead, shown=shown, figures=figures)
 
@@ -161,9 +165,13 @@ class Pages:
     def exchange(self, shown: ExchangePage) -> str:
         """Return one exchange: what was decided and why, whether its passport holds, and its texts where they may be shown."""
         passport = shown.passport
+        # An exchange without a phase was allowed: nothing was there to decide otherwise.
         effect = max((phase.decision.effect for phase in passport.phases), default=None)
         model = passport.model_served or passport.model_asked
         asked = f" (asked for {passport.model_asked})" if model != passport.model_asked else ""
+        provider, ended = "never asked", ", ".join(filter(None, passport.finish_reasons))
+        if passport.upstream_status is not None:
+            provider = f"status {passport.upstream_status}" + (f", finished by {ended}" if ended else "")
         return self._page(
             "exchange.html",
             f"Record #{shown.index}",
@@ -173,7 +181,7 @@ class Pages:
             decision="allow" if effect is None else effect.word,
             verdict=_claimed_verdict(passport),
             model=f"{model}{asked}" or UNKNOWN,
-            provider=_provider_words(passport),
+            provider=provider,
         )
 
     def compare(self, shown: ComparePage) -> str:
@@ -207,12 +215,6 @@ def _period_words(period: Period) -> str:
     return f"{bounds} (UTC), by {period.step}"
 
 
-def _rate_tile(name: str, rate: Rate) -> Fact:
-    # A rate is never shown without its interval and n.
-    note = f"{rate.count:,} of {rate.n:,}\n95 %: {interval_words(rate)}" if rate.n else "nothing to count"
-    return Fact(name, share_words(rate), note)
-
-
 def _named(names: Iterable[str]) -> list[tuple[str, str]]:
     """Return names as the options of a choice."""
     return [(name, name) for name in names]
@@ -221,6 +223,7 @@ def _named(names: Iterable[str]) -> list[tuple[str, str]]:
 def _claimed_verdict(passport: Passport) -> tuple[str, str]:
     """Return the outcome that the auditors stated when the exchange happened, if they did, and more about it."""
     claims = (claim for phase in passport.phases for claim in phase.claims if claim.name in _VERDICT_CLAIMS)
+    # The page shows what was stated at the time; a later detector might judge the same text otherwise.
     said = {claim.name: claim.value for claim in claims}
     outcome, refused = said.get("refusal_outcome"), said.get("model_refused")
     if outcome is None:
@@ -233,17 +236,11 @@ def _claimed_verdict(passport: Passport) -> tuple[str, str]:
     return str(outcome), ", ".join(more)
 
 
-def _provider_words(passport: Passport) -> str:
-    if passport.upstream_status is None:
-        return "never asked"
-    ended = ", ".join(filter(None, passport.finish_reasons))
-    return f"status {passport.upstream_status}" + (f", finished by {ended}" if ended else "")
-
-
 def _claim_words(value: ClaimValue) -> str:
     match value:
         case None:
             return UNKNOWN
+        # Before the numbers: in Python a bool is an int.
         case bool():
             return "yes" if value else "no"
         case float():

@@ -1,7 +1,4 @@
-"""The query of an address, read once and strictly.
-
-What cannot be meant is rejected in one sentence, never guessed at; an empty field asks for nothing.
-"""
+"""The query of a dashboard URL, read once and strictly; an empty field asks for nothing."""
 
 from __future__ import annotations
 
@@ -45,6 +42,7 @@ class Query:
         except ValueError as exc:
             raise UsageError("the query cannot be read", hint="use the page's own links") from exc
         self._values = dict(pairs)
+        # PostgreSQL takes no zero character in a text.
         if any(len(value) > _MAX_CHARS or "\0" in value for value in self._values.values()):
             raise UsageError(f"a field is longer than {_MAX_CHARS} characters, or holds a zero", hint="ask for less")
 
@@ -55,6 +53,7 @@ class Query:
     def choice(self, name: str, allowed: tuple[str, ...]) -> str:
         """Return a field that can be one of these, or empty."""
         value = self.text(name)
+        # Rejected, not ignored: a page without the filter would look like the one that was asked for.
         if value and value not in allowed:
             raise UsageError(f"`{name}` cannot be `{value}`", hint=f"choose from {', '.join(allowed)}")
         return value
@@ -74,6 +73,7 @@ class Query:
         if not value:
             return ""
         try:
+            # Python takes more spellings of ISO 8601, such as 20260131, which would not compare as text with the log's times.
             if _DAY.fullmatch(value):
                 return date.fromisoformat(value).isoformat()
         except ValueError:

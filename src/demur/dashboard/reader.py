@@ -1,7 +1,6 @@
-"""What the dashboard reads of a log: rates over time, rules, and sessions page by page.
+"""What the dashboard reads from a log: rates over time, rules, and sessions page by page.
 
-Every method opens the log to be read and closes it again, and reads a bounded number of records however long the log is. Periods end
-with the log's last hour, not with the clock, so that the same log gives the same page.
+Every method opens the log, reads a bounded number of entries however long the log is, and closes it again.
 """
 
 from __future__ import annotations
@@ -161,6 +160,7 @@ def period_of(hours: Sequence[str], *, range_: str = "", since: str = "", until:
     """Return the period that a reader asks for, in buckets that a chart has room for; a range ends with the last hour."""
     if not hours:
         return Period((), Step.HOUR, range_)
+    # The end is the log's last hour, not the clock's, so that the same log gives the same page.
     begin, end = _hour_at(hours[0]), _hour_at(hours[-1])
     last = min(_hour_at(until, last=True), end) if until else end
     length = RANGES[range_ or "7d"]
@@ -198,22 +198,18 @@ def _fits(row: ExchangeRow, asked: SessionFilter) -> bool:
     )
 
 
-def _needles(asked: SessionFilter) -> tuple[bytes, ...]:
-    """Return bytes that the statement of every exchange that fits must hold."""
-    words = [asked.model, asked.cause, asked.rule]
-    # An exchange without a phase is allowed and does not say so.
-    words += [asked.decision] if asked.decision != Effect.ALLOW.word else []
-    # JSON would escape other names, so that their bytes are not in the statement.
-    plain = (word for word in words if word and word.isprintable() and not {'"', "\\"} & set(word))
-    return (*(f'"{word}"'.encode() for word in plain), *((b'"gaps":[{',) if asked.gaps else ()))
-
-
 def _sessions_by_activity(queries: SqlQueries, asked: SessionFilter, before: str) -> SessionsPage:
     """Return the sessions that were last active before a place in the log, each at its newest exchange that fits."""
     # Finding a place by its time takes clocks as running forwards, which `demur passport verify` checks.
     low = queries.place_of(asked.since) if asked.since else 0
     high = int(before) if before else queries.place_of(asked.until + "~") if asked.until else queries.size
-    needles = _needles(asked)
+    # Bytes that the statement of every exchange that fits must hold, so that the engine can sort out the others.
+    words = [asked.model, asked.cause, asked.rule]
+    # An exchange without a phase is allowed and does not say so.
+    words += [asked.decision] if asked.decision != Effect.ALLOW.word else []
+    # JSON would escape other names, so that their bytes are not in the statement.
+    plain = (word for word in words if word and word.isprintable() and not {'"', "\\"} & set(word))
+    needles = [*(f'"{word}"'.encode() for word in plain), *([b'"gaps":[{'] if asked.gaps else [])]
     end = max(low, high - (_MAX_SEARCHED if needles else _MAX_READ))
     rows: list[tuple[ExchangeRow, int]] = []
     stop, width, seen = high, _WINDOW, set[str]()

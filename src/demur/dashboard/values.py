@@ -1,6 +1,6 @@
-"""The values that the dashboard's pages show, whichever store they were counted in.
+"""The values that the dashboard's pages show, for every kind of store.
 
-A rate always has its interval and n, a count over a part of the records has a `Reach`, and a text is None unless it may be shown.
+A rate always has its interval and n, and a count over a part of the entries has a `Reach`.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ class Shares:
     name: str
     exchanges: int
     unanswered: int
+    # Three rates, never one sum: refusals and filters are of the exchanges that a provider answered, denials of all.
     refused: Rate
     filtered: Rate
     denied: Rate
@@ -75,6 +76,7 @@ class Reach:
     @property
     def whole(self) -> bool:
         """Whether all were."""
+        # The log may have shrunk to another one since the count.
         return self.counted >= self.total
 
 
@@ -91,6 +93,7 @@ class Overview:
     filtered: tuple[RateSeries, ...]
     denied: tuple[RateSeries, ...]
     decisions: tuple[DecisionBucket, ...]
+    # From here on counted in memory, and so only as far as `reach` says; all above comes from the hourly counts of the log.
     attacks: tuple[tuple[str, int], ...]
     gaps: tuple[GapCount, ...]
     reach: Reach
@@ -104,6 +107,7 @@ class ExchangeRow:
     at: str
     session: str
     seq: int
+    # Defaults for an entry that cannot be read: it stays in the list, since leaving it out would hide it.
     model: str = ""
     decision: str = ""
     causes: tuple[str, ...] = ()
@@ -140,6 +144,7 @@ class SessionsPage:
     models: tuple[str, ...]
     rules: tuple[str, ...]
     total: int
+    # A place or a name, never a page number: entries added meanwhile would shift the pages.
     following: str | None = None
     searched_to: str | None = None
     """The time down to which was searched, where the search stopped before a page was full."""
@@ -161,6 +166,7 @@ class CheckState(StrEnum):
 
     HOLDS = "holds"
     FAILS = "fails"
+    # Neither of the others: a missing key must not look like a broken signature, nor like a good one.
     OPEN = "not checked"
 
 
@@ -198,6 +204,7 @@ class ExchangePage:
     key_id: str | None
     checks: tuple[CheckLine, ...]
     texts: tuple[DisclosedText, ...]
+    # No texts and texts that may not be shown are told apart on the page.
     texts_on: bool
     last_seq: int
 
@@ -260,6 +267,7 @@ class PoliciesPage:
     errors: int
     policies: tuple[tuple[str, int], ...]
     reach: Reach
+    # None and empty differ: no shadow policy here, or one that has decided nothing yet.
     shadow: tuple[ShadowCount, ...] | None = None
 
 

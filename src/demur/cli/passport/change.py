@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from demur.record.keys import Signer
-    from demur.record.store.key_files import KeyFolder
     from demur.record.store.location import LogPlace
     from demur.record.store.log_store import LogStore
 
 __all__ = ["run_disclose", "run_erase", "run_keys", "run_rotate"]
 
+# Further back Python's dates would overflow.
 _MAX_DAYS = 365_000.0
 
 
@@ -81,7 +81,15 @@ def run_erase(args: argparse.Namespace) -> int:
     place = place_of(args)
     with closing(place.disclosures(utc_now)) as texts, open_log(place, read_only=False) as store:
         # Whatever would keep the erasure from being recorded has to be found before a text is gone.
-        sealer = EntrySealer(_signing_keys(place, store), utc_now)
+        keys = place.keys() if place.keys().exists else None
+        if keys is None:
+            # Only a log that was written with `signing: none` may be continued without a key.
+            size = store.frontier().size
+            ends = (row for index in {0, max(size - 1, 0)} for row in store.entries(index, index + 1))
+            if any(open_sealed(row.envelope).key_id is not None for row in ends):
+                what = f"the log is signed and there is no key in `{place.folder}`"
+                raise UsageError(what, hint="give the --folder that its key is in")
+        sealer = EntrySealer(keys, utc_now)
         with store.exclusive() as held:
             sealer.renew(held)
         # First the texts, then the record of it: the log must never say that a text is gone which is not.
@@ -121,19 +129,6 @@ def _digests_to_erase(
     return digests
 
 
-def _signing_keys(place: LogPlace, store: LogStore) -> KeyFolder | None:
-    """Return the keys beside the log; None where it is written with `signing: none`."""
-    if place.keys().exists:
-        return place.keys()
-    size = store.frontier().size
-    ends = (row for index in {0, max(size - 1, 0)} for row in store.entries(index, index + 1))
-    if any(open_sealed(row.envelope).key_id is not None for row in ends):
-        raise UsageError(
-            f"the log is signed and there is no key in `{place.folder}`", hint="give the --folder that its key is in"
-        )
-    return None
-
-
 def run_rotate(args: argparse.Namespace) -> int:
     """Return the exit code."""
     place = place_of(args)
@@ -151,6 +146,7 @@ def run_rotate(args: argparse.Namespace) -> int:
             at = utc_now()
             named = replace(new.public, not_before=at)
             (index,) = held.append([open_sealed(seal(KeyRotation(at, named), old))])
+        # Under the lock, so that no gateway signs with the old key once the log has named the new one.
         with store.exclusive():
             keys.renew(old.public.key_id, at)
         _sign(store, place, keys.signer(at))

@@ -111,6 +111,7 @@ examples:
 {_ABOUT_STORES}
 The list is public. Hand it over by a way that is not the log's own.
 """
+# Each step: the module that runs it, its help, its examples. The module is only a name, so that help needs none of them.
 _STEPS = {
     "verify": ("verify", "is a log, an export or one passport what it says to be", _VERIFY),
     "show": ("show", "what does a record say", _SHOW),
@@ -137,29 +138,25 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         allow_abbrev=False,
     )
     steps = command.add_subparsers(dest="step", metavar="STEP", required=True)
-    for name in _STEPS:
-        _add_flags(name, _add_step(steps, name))
-
-
-def _add_step(steps: argparse._SubParsersAction[argparse.ArgumentParser], name: str) -> argparse.ArgumentParser:
-    _, about, epilog = _STEPS[name]
-    step = steps.add_parser(
-        name,
-        help=about,
-        description=f"{about[0].upper()}{about[1:]}.",
-        epilog=epilog,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    step.add_argument("store", metavar="STORE", help="a folder, a file, or a database")
-    if name in _OF_ONE_RECORD:
-        step.add_argument("index", metavar="RECORD", nargs="?", help="its place in the log, or a digest")
-        step.add_argument("--session", metavar="ID", help="a record of this session")
-        step.add_argument("--seq", metavar="N", type=int, help="its number in the session (default: the last)")
-    step.add_argument("--folder", metavar="DIR", help="where keys and checkpoints are, if not in STORE")
-    step.add_argument("--json", action="store_true", help="one JSON object")
-    step.set_defaults(run=run)
-    return step
+    for name, (_, about, epilog) in _STEPS.items():
+        step = steps.add_parser(
+            name,
+            help=about,
+            description=f"{about[0].upper()}{about[1:]}.",
+            epilog=epilog,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            # A script that abbreviates a flag would break as soon as another one begins alike.
+            allow_abbrev=False,
+        )
+        step.add_argument("store", metavar="STORE", help="a folder, a file, or a database")
+        if name in _OF_ONE_RECORD:
+            step.add_argument("index", metavar="RECORD", nargs="?", help="its place in the log, or a digest")
+            step.add_argument("--session", metavar="ID", help="a record of this session")
+            step.add_argument("--seq", metavar="N", type=int, help="its number in the session (default: the last)")
+        step.add_argument("--folder", metavar="DIR", help="where keys and checkpoints are, if not in STORE")
+        step.add_argument("--json", action="store_true", help="one JSON object")
+        _add_flags(name, step)
+        step.set_defaults(run=run)
 
 
 def _add_flags(name: str, step: argparse.ArgumentParser) -> None:
@@ -187,12 +184,14 @@ def _add_flags(name: str, step: argparse.ArgumentParser) -> None:
             add("--all", action="store_true", help="all records of the session")
             add("--digest", metavar="HEX", action="append", default=[], help="what is behind this commitment")
             add("--older-than", metavar="DAYS", type=float, help="everything kept for longer")
+            # Required: whoever reads the log later has to learn why a text is gone.
             add("--reason", metavar="TEXT", required=True, help="goes on record")
         case "rates":
             add(
                 "--by", metavar="FIELD", action="append", default=[], help="model, day, hour, decision (repeat, or a,b)"
             )
             add("--since", metavar="DAY", default="", help="from this day on, as 2026-01-31")
+            # The tilde sorts behind every digit, so that without a day all of them are included.
             add("--until", metavar="DAY", default="~", help="up to and including this day")
         case _:
             pass

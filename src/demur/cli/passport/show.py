@@ -16,7 +16,7 @@ from demur.errors import EmptyInputError, InputError, UsageError
 from demur.model.passport import Erasure, KeyRotation, Passport, Restart
 from demur.record.bundle import prove, read_bundle
 from demur.record.checkpoint import read_checkpoint
-from demur.record.seal import SealedEntry, open_sealed
+from demur.record.seal import open_sealed
 from demur.record.store.exports import ExportHead, export_format, write_export
 from demur.record.store.log_store import entry_kind
 from demur.record.store.rates import GroupRates, rates_of
@@ -30,13 +30,12 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from demur.model.passport import PhaseRecord
-    from demur.record.store.log_store import LogStore
 
 __all__ = ["run_export", "run_prove", "run_rates", "run_show"]
 
 # The beginning of a time of RFC 3339, from the year on.
 _DAY = re.compile(r"\d{4}(?:-(?:0[1-9]|1[0-2])(?:-(?:0[1-9]|[12]\d|3[01])(?:T(?:[01]\d|2[0-3])[\d:.]*Z?)?)?)?")
+# Widths that add up, with the spaces between, to less than 80 columns.
 _GROUP, _COUNT, _RATE = 18, 10, 16
 _HEADS = ("exchanges", "denied, %", "filtered, %", "refused, %")
 
@@ -56,22 +55,6 @@ def run_show(args: argparse.Namespace) -> int:
         facts = {"index": index, "kind": entry_kind(sealed.entry), "leaf": sealed.leaf.hex(), "key_id": sealed.key_id}
         print_object({**facts, "statement": statement})
         return 0
-    _print_record(sealed, index)
-    return 0
-
-
-def _read_document(path: Path) -> tuple[bytes, int | None]:
-    data = path.read_bytes().strip()
-    try:
-        if b"payloadType" in data and b'"proof"' not in data:
-            return data, None
-        bundle = read_bundle(data)
-    except InputError as exc:
-        raise exc.at(str(path)) from exc
-    return bundle.envelope, bundle.index
-
-
-def _print_record(sealed: SealedEntry, index: int | None) -> None:
     entry = sealed.entry
     place = "" if index is None else f"record {index:,}: "
     print_wrapped(f"{place}{entry_kind(entry)} of {entry.at}")
@@ -87,7 +70,20 @@ def _print_record(sealed: SealedEntry, index: int | None) -> None:
         case _:
             assert_never(entry)
     print_row("  leaf", sealed.leaf.hex())
+    # The key is only named: checking a signature takes keys that the reader trusts, which is what `verify` asks for.
     print_row("  signed", f"by key {sealed.key_id} (not checked here)" if sealed.key_id else "by nobody: signing none")
+    return 0
+
+
+def _read_document(path: Path) -> tuple[bytes, int | None]:
+    data = path.read_bytes().strip()
+    try:
+        if b"payloadType" in data and b'"proof"' not in data:
+            return data, None
+        bundle = read_bundle(data)
+    except InputError as exc:
+        raise exc.at(str(path)) from exc
+    return bundle.envelope, bundle.index
 
 
 def _print_passport(passport: Passport) -> None:
@@ -98,7 +94,16 @@ def _print_passport(passport: Passport) -> None:
     print_row("  provider", ", ".join((status, *passport.finish_reasons)))
     print_row("  withheld by", ", ".join(passport.causes) or "nobody")
     for phase in passport.phases:
-        _print_phase(phase)
+        print_row(f"  {phase.phase}", phase.decision.effect.word)
+        for rule in phase.decision.rules:
+            print_row("    fired", f"{rule.id} ({rule.effect.word}){f': {rule.reason}' if rule.reason else ''}")
+        for error in phase.decision.errors:
+            print_row("    error", error)
+        for run in phase.auditors:
+            mode = f", applied {run.failure_mode}" if run.failure_mode else ""
+            print_row("    auditor", f"{run.auditor} {run.version}: {run.status}, {run.took_us:,} µs{mode}")
+        for claim in phase.claims:
+            print_row("    claim", f"{claim.name} = {'withheld' if claim.value is None else claim.value}")
     for gap in passport.gaps:
         print_row("  gap", f"{gap.phase}: {gap.what}" + (f" ({gap.auditor})" if gap.auditor else ""))
     for name, commitment in (("request", passport.request), ("response", passport.response)):
@@ -106,19 +111,6 @@ def _print_passport(passport: Passport) -> None:
             print_row(f"  {name} text", f"{commitment.size_bytes:,} bytes, committed to as {commitment.digest[:16]}…")
     print_row("  policy", passport.policy_digest)
     print_row("  hardware", passport.attestation or "no evidence: the slot is empty")
-
-
-def _print_phase(phase: PhaseRecord) -> None:
-    print_row(f"  {phase.phase}", phase.decision.effect.word)
-    for rule in phase.decision.rules:
-        print_row("    fired", f"{rule.id} ({rule.effect.word}){f': {rule.reason}' if rule.reason else ''}")
-    for error in phase.decision.errors:
-        print_row("    error", error)
-    for run in phase.auditors:
-        mode = f", applied {run.failure_mode}" if run.failure_mode else ""
-        print_row("    auditor", f"{run.auditor} {run.version}: {run.status}, {run.took_us:,} µs{mode}")
-    for claim in phase.claims:
-        print_row("    claim", f"{claim.name} = {'withheld' if claim.value is None else claim.value}")
 
 
 def run_prove(args: argparse.Namespace) -> int:
@@ -131,13 +123,13 @@ def run_prove(args: argparse.Namespace) -> int:
             hint = "gateways sign one every minute and when they stop; try again then"
             raise UsageError(f"no checkpoint covers record {row.index} yet", hint=hint)
         keys = () if place.folder is None else place.keys().public()
+        # The newest checkpoint: it covers the most, so the proof says the most about the rest of the log.
         bundle = prove(row.envelope, row.index, checkpoint=notes[-1], node=store.node, keys=keys)
         size = read_checkpoint(notes[-1]).checkpoint.size
     write_bytes(args.out, bundle)
     if args.out != "-":
-        told = {"record": row.index, "checkpoint": size, "file": args.out}
         if args.json:
-            print_object(told)
+            print_object({"record": row.index, "checkpoint": size, "file": args.out})
         else:
             print_wrapped(f"record {row.index} proved against the checkpoint of {size}: {args.out}")
     return 0
@@ -159,32 +151,27 @@ def run_export(args: argparse.Namespace) -> int:
         roots = tuple(store.node(level, (args.start >> level) - 1) for level in levels)
         before = Frontier(args.start, roots).to_bytes().hex()
         head = ExportHead(store.origin, args.start, stop, before, held)
-        count = _write_file(args.out, head, store, form=form)
-    if args.out != "-":
-        told = {"records": count, "start": args.start, "stop": stop, "checkpoints": len(held), "file": args.out}
-        if args.json:
-            print_object(told)
-        else:
-            print_wrapped(f"{counted(count, 'record')} and {counted(len(held), 'checkpoint')}: {args.out}")
+        envelopes = store.read(args.start, stop)
+        if args.out == "-":
+            write_export(sys.stdout.buffer, head, envelopes, form=form)
+            return 0
+        # Written beside and renamed, so that nobody finds half an export under its name.
+        beside = Path(f"{args.out}.{os.getpid()}")
+        try:
+            with beside.open("wb") as stream:
+                count = write_export(stream, head, envelopes, form=form)
+            beside.replace(args.out)
+        except OSError as exc:
+            what = (exc.strerror or "cannot be written").lower()
+            raise UsageError(f"`{args.out}` cannot be written: {what}", hint="check the folder") from exc
+        finally:
+            beside.unlink(missing_ok=True)
+    if args.json:
+        facts = {"records": count, "start": args.start, "stop": stop, "checkpoints": len(held), "file": args.out}
+        print_object(facts)
+    else:
+        print_wrapped(f"{counted(count, 'record')} and {counted(len(held), 'checkpoint')}: {args.out}")
     return 0
-
-
-def _write_file(name: str, head: ExportHead, store: LogStore, *, form: str) -> int:
-    envelopes = store.read(head.start, head.stop)
-    if name == "-":
-        return write_export(sys.stdout.buffer, head, envelopes, form=form)
-    # Written beside and renamed, so that nobody finds half an export under its name.
-    beside = Path(f"{name}.{os.getpid()}")
-    try:
-        with beside.open("wb") as stream:
-            count = write_export(stream, head, envelopes, form=form)
-        beside.replace(name)
-    except OSError as exc:
-        what = (exc.strerror or "cannot be written").lower()
-        raise UsageError(f"`{name}` cannot be written: {what}", hint="check the folder") from exc
-    finally:
-        beside.unlink(missing_ok=True)
-    return count
 
 
 def run_rates(args: argparse.Namespace) -> int:
@@ -198,6 +185,7 @@ def run_rates(args: argparse.Namespace) -> int:
         origin = store.origin
     whole = rates_of(counts, (), since=args.since, until=args.until)
     groups = rates_of(counts, by, since=args.since, until=args.until)
+    # Nothing counted has no rate; a table of zeros would look like a quiet day.
     if not whole:
         raise EmptyInputError("no passports in this log and time", hint="see `demur passport show`, or other days")
     if args.json:

@@ -6,7 +6,6 @@ not checked is printed as plainly as what was, and a flag that does not apply is
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -22,6 +21,7 @@ from demur.record.seal import open_sealed
 from demur.record.store.anchor_files import is_torn, most_signed, read_notes
 from demur.record.store.checks import StoreCheck, StoreFault
 from demur.record.store.exports import open_export
+from demur.record.store.sealing import utc_now
 from demur.record.verify import Evidence, Trust, Witnesses, verify
 from demur.report.diff_words import counted
 
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from demur.model.claim import Decision
     from demur.policy.gate import PolicyGate
     from demur.record.checkpoint import SignedCheckpoint
-    from demur.record.commit import Disclose
     from demur.record.replay import Replay
 
 __all__ = ["run_verify"]
@@ -104,7 +103,8 @@ def _verify_store(args: argparse.Namespace) -> Findings:
         # The arguments are read first: a mistake there is not a fault of the log.
         trust, sets = _trust(args, keys, found.origin), _PolicySets(args)
         try:
-            with store.snapshot(), _disclosing(args) as disclose:
+            # Only replaying needs texts, for the claims whose values were withheld from the log.
+            with store.snapshot(), place.disclosing(utc_now, on=bool(args.policy)) as disclose:
                 evidence = Evidence(most_signed((*store.checkpoints(), *kept)), sets.replays, disclose)
                 found.checked = verify(check.envelopes(), trust, evidence)
                 check.close()
@@ -140,6 +140,7 @@ def _verify_export(path: Path, args: argparse.Namespace) -> Findings:
     except InputError as exc:
         found.faults.append(StoreFault(exc.what))
         return found
+    # The head is not signed: an export cut short would pass every other check.
     if found.checked.records != export.head.stop - export.head.start:
         said = export.head.stop - export.head.start
         found.faults.append(StoreFault(f"the export says {said:,} records and holds {found.checked.records:,}"))
@@ -167,7 +168,15 @@ def _verify_document(path: Path, args: argparse.Namespace) -> Findings:
     data = path.read_bytes()
     # An envelope and a bundle are both JSON objects; only a bundle has a proof.
     if b"payloadType" in data and b'"proof"' not in data:
-        return _verify_envelope(data.strip(), keys, args)
+        if args.witness or args.checkpoint:
+            what = "an envelope alone has no checkpoint to hold --checkpoint or --witness against"
+            raise UsageError(what, hint="ask for a bundle of `demur passport prove`")
+        found, sets = Findings("envelope", args.origin or "a log unknown"), _PolicySets(args)
+        found.checked = _check_single(data.strip(), 0, trust=_trust(args, keys, found.origin), sets=sets)
+        unknown = "whether any log holds it: ask for a bundle of `demur passport prove`"
+        found.limits += [unknown, *sets.unused(), _HARDWARE]
+        return found
+    # A proof leads to a root, and only the signature under the root says whose log it is of.
     if args.allow_unsigned:
         raise UsageError("a bundle is signed or proves nothing", hint="leave out --allow-unsigned")
     try:
@@ -229,17 +238,6 @@ def _check_single(envelope: bytes, index: int, *, trust: Trust, sets: _PolicySet
     return Verification(1, tallies, faults, checked.root)
 
 
-def _verify_envelope(envelope: bytes, keys: tuple[PublicKey, ...], args: argparse.Namespace) -> Findings:
-    if args.witness or args.checkpoint:
-        what = "an envelope alone has no checkpoint to hold --checkpoint or --witness against"
-        raise UsageError(what, hint="ask for a bundle of `demur passport prove`")
-    found = Findings("envelope", args.origin or "a log unknown")
-    sets = _PolicySets(args)
-    found.checked = _check_single(envelope, 0, trust=_trust(args, keys, found.origin), sets=sets)
-    found.limits += ["whether any log holds it: ask for a bundle of `demur passport prove`", *sets.unused(), _HARDWARE]
-    return found
-
-
 def _given_keys(args: argparse.Namespace) -> tuple[PublicKey, ...]:
     if not args.keys:
         return ()
@@ -250,6 +248,7 @@ def _given_keys(args: argparse.Namespace) -> tuple[PublicKey, ...]:
 
 
 def _required_keys(args: argparse.Namespace) -> tuple[PublicKey, ...]:
+    # Keys that came with the document would verify whatever its sender signed.
     keys = _given_keys(args)
     if not keys and not args.allow_unsigned:
         raise UsageError("whose keys?", hint="give --keys, the list of `demur passport keys`, had from the log's owner")
@@ -301,24 +300,9 @@ class _PolicySets:
         ]
 
 
-@contextmanager
-def _disclosing(args: argparse.Namespace) -> Iterator[Disclose | None]:
-    """Give the disclosures beside the log, which replaying withheld claims needs; None where there are none."""
-    from demur.record.store.sealing import utc_now
-
-    try:
-        texts = place_of(args).disclosures(utc_now, read_only=True) if args.policy else None
-    except StoreError:
-        texts = None
-    try:
-        yield None if texts is None else texts.get
-    finally:
-        if texts is not None:
-            texts.close()
-
-
 def _bad(found: Findings) -> list[tuple[int | None, str]]:
     """Return every fault: those of one entry first, then those of a range, then those of the whole."""
+    # The first bad entry is what a reader looks at, so a fault with an exact place goes before one without.
     exact = [(fault.index, fault.what) for fault in found.faults if fault.index is not None]
     vague: list[tuple[int | None, str]] = [(None, fault.what) for fault in found.faults if fault.index is None]
     stretches: list[tuple[int | None, str]] = []
@@ -352,6 +336,7 @@ def _print_text(found: Findings) -> None:
         print_row("  store", "its tree, columns and counts " + ("differ" if found.faults else "agree with its records"))
     if found.what == "bundle":
         print_row("  bundle", "signature, checkpoint, inclusion" + (": failed" if found.faults else " hold"))
+    # As plain as what was checked: "valid" alone would promise more than was looked at.
     print("not checked")
     for tally in found.checked.tallies if found.checked else ():
         for why, count in tally.unchecked:

@@ -13,7 +13,7 @@ A log that is only read is opened so that it cannot be written to.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,13 +22,14 @@ from demur.errors import StoreError, UsageError
 from demur.record.commit import Disclosure
 from demur.record.store.key_files import KeyFolder
 from demur.record.store.log_store import stored_bytes
-from demur.record.store.postgres import PostgresConnection
+from demur.record.store.postgres import PostgresConnection, PostgresLog
 from demur.record.store.postgres_address import without_password
-from demur.record.store.sqlite import SqliteConnection
+from demur.record.store.sqlite import SqliteConnection, SqliteLog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
+    from demur.record.commit import Disclose
     from demur.record.interface import Database
     from demur.record.store.log_store import LogStore
 
@@ -67,23 +68,14 @@ class LogPlace:
 
     def open(self, *, origin: str | None = None, read_only: bool) -> LogStore:
         """Return the log, opened."""
-        # Only the engine that is used is imported: PostgreSQL's driver is an extra.
         if self.is_database:
-            from demur.record.store.postgres import PostgresLog
-
             return PostgresLog(self.store, origin=origin, read_only=read_only)
-        from demur.record.store.sqlite import SqliteLog
-
         return SqliteLog(Path(self.store), origin=origin, read_only=read_only)
 
     def connect(self) -> Database:
         """Return a read-only connection to the log's tables, for queries of one's own."""
         if self.is_database:
-            from demur.record.store.postgres import PostgresConnection
-
             return PostgresConnection(self.store, read_only=True)
-        from demur.record.store.sqlite import SqliteConnection
-
         return SqliteConnection(Path(self.store), read_only=True)
 
     def disclosures(self, clock: Callable[[], str], *, create: bool = False, read_only: bool = False) -> Disclosures:
@@ -94,6 +86,20 @@ class LogPlace:
         if not create and not path.exists():
             raise StoreError(f"no texts were kept beside `{self.store}`", hint="the gateway keeps none by default")
         return SqliteDisclosures(path, clock=clock, read_only=read_only)
+
+    @contextmanager
+    def disclosing(self, clock: Callable[[], str], *, on: bool) -> Iterator[Disclose | None]:
+        """Give the lookup of texts by their digest; None where it is not `on`, or where no texts were kept."""
+        # Texts are optional, so a reader can go on without them: what depends on them stays unchecked or unseen.
+        try:
+            texts = self.disclosures(clock, read_only=True) if on else None
+        except StoreError:
+            texts = None
+        try:
+            yield None if texts is None else texts.get
+        finally:
+            if texts is not None:
+                texts.close()
 
 
 def log_place(given: str, folder: str | None = None) -> LogPlace:
