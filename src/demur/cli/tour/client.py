@@ -1,8 +1,4 @@
-"""What the tour's client gets through the gateway, what the log says about it, and a log in which one bit is another.
-
-Everything is asked by OpenAI's own client, of which only the base URL is changed. The log itself is never touched, only a copy of what one
-would hand out.
-"""
+"""The tour's client, what the log says about its exchanges, and a copy of the log with one bit flipped."""
 
 from __future__ import annotations
 
@@ -53,6 +49,7 @@ class TourClient:
 
     def __init__(self, gateway_url: str, processes: Processes) -> None:
         self._processes = processes
+        # Only the base URL differs from any other program that uses this client: that is what the tour shows.
         # Loopback is asked directly, whatever proxy the environment names.
         direct = openai.DefaultHttpxClient(trust_env=False)
         self._client = openai.OpenAI(
@@ -207,6 +204,7 @@ class FlippedBit:
 
 def copy_with_flipped_bit(log: Path, copy: Path, record: TourRecord) -> FlippedBit:
     """Make a copy of a log in which the score of one attack has another first digit, and return what was changed."""
+    # The log itself is never touched: only a copy of what one would hand out is tampered with.
     shutil.copytree(log, copy, ignore=shutil.ignore_patterns(*_PRIVATE))
     file = copy / "log.db"
     # What is still in SQLite's write-ahead log has checksums: a bit there would cut the log off, not change a record.

@@ -13,6 +13,7 @@ import msgspec
 __all__ = ["Action", "Script", "Step", "TourPrompt", "TourQuestion", "packaged_text", "tour_script"]
 
 
+# Unknown fields are an error in all of these: a misspelt one in `tour.toml` would silently change the tour.
 class TourPrompt(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One prompt: its kind, its id in the corpus, and what the tour's policy has to decide."""
 
@@ -76,6 +77,7 @@ class Script(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def numbered(self) -> tuple[TourQuestion, ...]:
         """Return the questions of the runs with their ids."""
+        # Numbered in the order of the file, so that both runs have the same ids and can be paired.
         found = [(category, text) for category, texts in self.questions.items() for text in texts]
         return tuple(TourQuestion(f"q{number:03}", category, text) for number, (category, text) in enumerate(found, 1))
 

@@ -1,7 +1,6 @@
 """`demur tour`: everything that Demur does, on this machine, in a minute.
 
-What is said and done, step by step, is data (`tour.toml`); this module runs it. Whatever Demur does is done by a command that is shown, so
-that a reader can do the same. What should come out is known beforehand, and what did not is told, never passed over.
+The steps are data (`tour.toml`); this module runs them, by commands that it shows. Results that differ from the expected ones are reported.
 """
 
 from __future__ import annotations
@@ -51,9 +50,11 @@ needed, and only the folder is written to. docs/tour.md explains every step.
 exit codes: 0 everything came out as it should, 1 something did not, 2 it could
 not be done, 130 interrupted
 """
+# All that the tour's commands import at some point: a package that is missing must not end it half-way.
 _NEEDED = ("openai", "cedarpy", "cryptography", "httptools", "uvicorn", "yaml")
 _PORTS = 65_536
 _DEFAULT_FOLDER = "demur-tour"
+# Enough for anybody, and an end to the search where every name is taken.
 _MAX_TOURS = 1000
 _WIDTH = 80
 _REFRESH_S = 0.1
@@ -115,6 +116,7 @@ class TourScreen:
         self.quiet = quiet
         self._clock = clock
         self._colour = has_colour()
+        # Waiting lines go to a terminal only: in a file or a CI log their control codes would be litter.
         self._waits = sys.stderr is not None and sys.stderr.isatty()
         self._since = self._last = 0.0
         self._is_waiting = False
@@ -226,6 +228,7 @@ class _Tour:
             self.screen.note(self._filled(step.why))
             for action in step.actions:
                 self._act(action)
+        # The script knows what should come out, so that a tour which shows something else does not pass for a good one.
         for sentence in self.unexpected():
             self.screen.note(f"NOT AS IT SHOULD BE: {sentence}")
 
@@ -255,6 +258,7 @@ class _Tour:
             [self._filled(word) for word in words] for words in (action.run, action.serve, action.suggest)
         )
         if run:
+            # Whatever Demur does is done by a command that is shown, so that a reader can type the same.
             self.screen.command(["demur", *run], after="> /dev/null" if action.quiet else "")
             code = self.processes.call(run, quiet=self.screen.quiet or action.quiet)
             if not action.quiet:
@@ -348,6 +352,7 @@ class _Tour:
     def _flip_bit(self) -> None:
         from demur.cli.tour.client import copy_with_flipped_bit
 
+        # A denied attack has the score that the flipped bit lowers: the record one would most like to change.
         attack = next(record for record in self.records if record.decision == "deny")
         self.bit = copy_with_flipped_bit(self.paths["log"], self.paths["flipped"], attack)
 
@@ -450,6 +455,7 @@ def run(args: argparse.Namespace) -> int:
         paths = make_folder(args.out)
         try:
             return _walk_through(screen, paths, args)
+        # `Processes` has ended everything by now; what was written stays for the reader to look at.
         except (KeyboardInterrupt, SystemExit):
             screen.done()
             root = paths["report"].parent
@@ -476,6 +482,7 @@ def _walk_through(screen: TourScreen, paths: dict[str, Path], args: argparse.Nam
     with Processes(screen.waiting) as processes:
         tour = _Tour(screen, paths, processes, args.port, time.monotonic())
         tour.walk()
+        # Taken before the servers stay: how long somebody looks around is not part of the tour.
         seconds = time.monotonic() - tour.began
         if args.stay:
             tour.stay()
