@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING
 import cedarpy
 
 from demur.model.claim import Claim, ClaimType, Phase
-from demur.policy.engine import cedar_text
+from demur.policy.cedar import PolicySource, cedar_text
 from demur.policy.gate import Ask, PolicyGate, load_gate
-from demur.policy.language import PolicySource
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -25,8 +25,8 @@ from demur.errors import UsageError
 from demur.model.audit import FailureMode, Problem, Turn
 from demur.model.claim import Claim, ClaimSpec, ClaimType, ClaimValue, Effect, Phase, Vocabulary
 from demur.model.passport import AuditorRun, AuditorStatus, EnforcementGap
+from demur.policy.cedar import PolicySource
 from demur.policy.gate import Ask, load_gate
-from demur.policy.language import PolicySource
 
 SCORE = ClaimSpec("risk", ClaimType.SCORE_NORMALIZED, Phase.REQUEST, "a")
 

@@ -17,9 +17,9 @@ from demur.axes.rules.files import parse_rules
 from demur.detect.phrase_lists import parse_pack
 from demur.gateway.keys import hash_key, parse_client_keys
 from demur.gateway.settings import GATEWAY_SETTINGS
+from demur.policy.cedar import PolicySource
 from demur.policy.files import read_cases
 from demur.policy.gate import load_gate
-from demur.policy.language import PolicySource
 from demur.simulate.scenario import parse_scenario
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from demur.model.audit import Audit
 from demur.model.claim import Decision, Effect
 from demur.model.exchange import Shape
 from demur.model.passport import Commitment, Passport, PhaseRecord
+from demur.policy.cedar import PolicySource
 from demur.policy.gate import load_gate
-from demur.policy.language import PolicySource
 
 if TYPE_CHECKING:
     from demur.model.claim import Claim, Phase

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.gateway.states import state_of
 
-from demur.audit.builtin import decline_causes
+from demur.audit.claims import decline_causes
 from demur.gateway.guard.values import ScanText, StrandText
 from demur.gateway.policy import ENFORCED, Principal, decide, enforces_on, unasked
 from demur.gateway.state import issue_passport, plain_name
@@ -21,8 +21,8 @@ from demur.model.claim import Claim, ClaimSpec, ClaimType, Effect, Phase, Vocabu
 from demur.model.exchange import Channel, Choice, Finish, RefusalPart, Response, TextPart, ThinkingPart, ToolCallPart
 from demur.model.passport import AuditorRun, AuditorStatus, DeclineCause, Passport, PhaseRecord
 from demur.model.verdict import Cause, Outcome, Verdict
+from demur.policy.cedar import PolicySource
 from demur.policy.gate import PolicyGate, load_gate
-from demur.policy.language import PolicySource
 from demur.record.replay import contradiction, hidden_gap
 from demur.record.seal import open_sealed, seal
 

@@ -6,10 +6,10 @@ from decimal import Decimal
 
 from demur.model.claim import Effect, Phase
 from demur.policy.backtest import RecordedDecision, backtest
+from demur.policy.cedar import PolicySource
 from demur.policy.explain import explain
 from demur.policy.fixtures import PolicyCase, boundary_results, case_results, rules_never_met
 from demur.policy.gate import Ask, PolicyGate, load_gate
-from demur.policy.language import PolicySource
 
 TEXT = """
 @id("hot") @reason("too hot")

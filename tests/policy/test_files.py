@@ -10,9 +10,9 @@ import pytest
 from demur.errors import DemurError, EmptyInputError, EncodingError, InputError, PolicyError, ShapeError
 from demur.model.claim import ClaimType, Effect, Phase
 from demur.policy.backtest import RecordedDecision
+from demur.policy.cedar import PolicySource
 from demur.policy.files import PolicyFolder, read_cases, read_policies, read_recorded, read_vocabulary
 from demur.policy.gate import Ask, load_gate
-from demur.policy.language import PolicySource
 
 if TYPE_CHECKING:
     from pathlib import Path

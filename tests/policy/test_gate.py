@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from demur.errors import PolicyError, ShapeError, UsageError
 from demur.model.claim import Claim, ClaimSpec, ClaimType, ClaimValue, Decision, Effect, Phase, Vocabulary
+from demur.policy.cedar import PolicySource
 from demur.policy.gate import Ask, PolicyGate, load_gate
-from demur.policy.language import PolicySource
 from demur.policy.vocabulary import SAFETY_VOCABULARY
 
 SEED = """\

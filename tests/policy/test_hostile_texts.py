@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from demur.errors import PolicyError
 from demur.model.claim import Effect, Phase
+from demur.policy.cedar import MAX_CHARS, PolicySource
 from demur.policy.gate import Ask, PolicyGate, load_gate
-from demur.policy.language import MAX_CHARS, PolicySource
 
 ANY = "(principal, action, resource)"
 NEVER = f"forbid {ANY} when {{ false }};\n"
@@ -20,7 +20,7 @@ LOADER = """
 import sys
 from demur.errors import PolicyError
 from demur.policy.gate import load_gate
-from demur.policy.language import PolicySource
+from demur.policy.cedar import PolicySource
 try:
     load_gate([PolicySource("p.cedar", sys.stdin.read())])
 except PolicyError as exc:

@@ -6,8 +6,8 @@ import cedarpy
 import pytest
 
 from demur.model.claim import ClaimSpec, ClaimType, Phase, Vocabulary
+from demur.policy.cedar import PolicySource
 from demur.policy.gate import load_gate
-from demur.policy.language import PolicySource
 from demur.policy.lint import problems_of, schema_of
 from demur.policy.vocabulary import SAFETY_VOCABULARY
 

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from tests.policy.dialect_reference import ABSENT, Condition, Joined, Not, ReferenceRule, decide, operators
 
 from demur.model.claim import Claim, ClaimType, Effect, Phase
-from demur.policy.engine import cedar_text
+from demur.policy.cedar import PolicySource, cedar_text
 from demur.policy.gate import Ask, PolicyGate, load_gate
-from demur.policy.language import PolicySource
 
 VALUES: list[Any] = [
     ABSENT,

@@ -10,8 +10,8 @@ from tests.record.logs import ORIGIN, passport_of, signer
 
 from demur.model.claim import Claim, ClaimType, Decision, Effect, Phase
 from demur.model.passport import AuditorRun, AuditorStatus, Check, DeclineCause, FaultKind, Passport, PhaseRecord
+from demur.policy.cedar import PolicySource
 from demur.policy.gate import Ask, PolicyGate, load_gate
-from demur.policy.language import PolicySource
 from demur.record.commit import withhold
 from demur.record.seal import open_sealed, seal
 from demur.record.verify import Evidence, Trust, verify

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from demur._version import __version__
+from demur.audit.claims import decline_causes
 from demur.audit.inputs import AuditorInput, request_input, response_input
 from demur.audit.sdk import ClaimsAuditor, claims
 from demur.detect.check import classify_text
@@ -18,8 +19,6 @@ from demur.errors import UsageError
 from demur.model.audit import Problem
 from demur.model.claim import Phase, Vocabulary
 from demur.model.exchange import Choice, Message, Request, Response, TextPart
-from demur.model.passport import DeclineCause
-from demur.model.verdict import Cause, Outcome
 from demur.policy.vocabulary import SAFETY_VOCABULARY
 from demur.text.language import language_of
 
@@ -34,7 +33,6 @@ __all__ = [
     "RefusalAuditor",
     "SafetyChecker",
     "builtin_auditor",
-    "decline_causes",
     "response_verdict",
 ]
 
@@ -42,27 +40,6 @@ MAX_CHARS = 1_000_000
 """Of a text that is read: about a second's work."""
 # Not read in part, for the part left out could be the attack: the chain's failure mode decides.
 _TOO_LONG = Problem("too_long", f"a text of more than {MAX_CHARS:,} characters is not read")
-_CAUSES = {
-    Cause.PROVIDER_FILTER: DeclineCause.PROVIDER_FILTER,
-    Cause.PROVIDER_REFUSAL: DeclineCause.PROVIDER_REFUSAL,
-    Cause.TEXT: DeclineCause.TEXT_REFUSAL,
-    Cause.PROVIDER_ERROR: DeclineCause.PROVIDER_ERROR,
-}
-_DECLINED = (Outcome.REFUSED, Outcome.FILTERED, Outcome.PARTIAL, Outcome.FAILED)
-
-
-def decline_causes(verdict: Verdict | None, *, blocked: bool) -> tuple[DeclineCause, ...]:
-    """Return what kept the response from the client, each cause by itself; none where it came.
-
-    The gateway's block is one cause beside the provider's or the model's own, never in its place.
-    """
-    causes = [DeclineCause.GATEWAY_BLOCK] if blocked else []
-    if verdict is not None and verdict.outcome is Outcome.EMPTY:
-        # A response without any text was declined by nobody.
-        causes.append(DeclineCause.EMPTY)
-    elif verdict is not None and verdict.outcome in _DECLINED and verdict.cause is not None:
-        causes.append(_CAUSES[verdict.cause])
-    return tuple(causes)
 
 
 def response_verdict(given: AuditorInput) -> Verdict:

@@ -16,7 +16,8 @@ import msgspec
 from demur.errors import UsageError
 from demur.model.audit import Audit, FailureMode, Problem, Stated, Trouble
 from demur.model.claim import Claim, ClaimSpec, ClaimType, Phase, Vocabulary, flat_name
-from demur.model.passport import EnforcementGap
+from demur.model.passport import DeclineCause, EnforcementGap
+from demur.model.verdict import Cause, Outcome, Verdict
 from demur.policy.values import CedarKind, cedar_kind, cedar_value
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ __all__ = [
     "GivenRow",
     "claim_rows",
     "conclude",
+    "decline_causes",
     "is_claim_name",
     "merge_claims",
     "read_specs",
@@ -58,6 +60,13 @@ _PLAINLY: dict[ClaimType, type | None] = {
     ClaimType.SCORE_NORMALIZED: float,
 }
 _WORDS = frozenset({ClaimType.CATEGORY, ClaimType.POLICY_VIOLATION})
+_CAUSES = {
+    Cause.PROVIDER_FILTER: DeclineCause.PROVIDER_FILTER,
+    Cause.PROVIDER_REFUSAL: DeclineCause.PROVIDER_REFUSAL,
+    Cause.TEXT: DeclineCause.TEXT_REFUSAL,
+    Cause.PROVIDER_ERROR: DeclineCause.PROVIDER_ERROR,
+}
+_DECLINED = (Outcome.REFUSED, Outcome.FILTERED, Outcome.PARTIAL, Outcome.FAILED)
 
 
 class ClaimRow(msgspec.Struct, frozen=True):
@@ -356,3 +365,17 @@ def _merge_group(group: list[Claim]) -> list[Claim]:
     if any(claim.sensitive for claim in group):
         return [msgspec.structs.replace(claim, sensitive=True) for claim in strictest]
     return strictest
+
+
+def decline_causes(verdict: Verdict | None, *, blocked: bool) -> tuple[DeclineCause, ...]:
+    """Return what kept the response from the client, each cause by itself; none where it came.
+
+    The gateway's block is one cause beside the provider's or the model's own, never in its place.
+    """
+    causes = [DeclineCause.GATEWAY_BLOCK] if blocked else []
+    if verdict is not None and verdict.outcome is Outcome.EMPTY:
+        # A response without any text was declined by nobody.
+        causes.append(DeclineCause.EMPTY)
+    elif verdict is not None and verdict.outcome in _DECLINED and verdict.cause is not None:
+        causes.append(_CAUSES[verdict.cause])
+    return tuple(causes)

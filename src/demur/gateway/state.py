@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from demur.audit.builtin import decline_causes
+from demur.audit.claims import decline_causes
 from demur.errors import DemurError
 from demur.gateway.policy import ENFORCED, Principal, decide
 from demur.io.log import LogEvent, is_logged, log_event

@@ -24,7 +24,7 @@ from demur.audit.config import AuditorSettings, ChainSettings
 from demur.errors import DemurError, StoreError, UsageError
 from demur.gateway.keys import ClientKeys, read_client_keys
 from demur.gateway.metrics import GatewayMetrics
-from demur.gateway.policy import PolicyWatch, decide, unasked
+from demur.gateway.policy import decide, enforces_on, unasked
 from demur.gateway.request import SessionNamer, session_secret
 from demur.gateway.settings import OnFailure
 from demur.gateway.state import ExchangeState, issue_passport, log_exchange
@@ -32,8 +32,9 @@ from demur.http.pool import HttpPool, upstream_tls
 from demur.http.upstream import UpstreamLimits, UpstreamTimeouts, origin_of
 from demur.io.log import LogEvent, log_event
 from demur.io.settings import secret_of
-from demur.model.claim import Vocabulary
+from demur.model.claim import Phase, Vocabulary
 from demur.model.passport import Durability, Erasure, SigningMode
+from demur.policy.files import PolicyFolder
 from demur.policy.vocabulary import SAFETY_VOCABULARY
 from demur.record.commit import commit
 from demur.record.keys import Ed25519Signer
@@ -53,15 +54,18 @@ if TYPE_CHECKING:
     from demur.gateway.settings import GatewaySettings, RoutePart, UpstreamPart
     from demur.gateway.telemetry import ExchangeTelemetry
     from demur.model.audit import Audit
+    from demur.policy.gate import PolicyGate
     from demur.record.interface import DisclosureStore
+    from demur.record.replay import Replay
     from demur.record.store.log_store import LogStore
     from demur.record.store.sealing import SignerSource
 
-__all__ = ["Provider", "Worker", "default_chain", "erase_before", "open_worker"]
+__all__ = ["PolicyWatch", "Provider", "Worker", "default_chain", "erase_before", "open_worker"]
 
 _SALT_BYTES = 16
 _SALTS_PER_DRAW = 256
 _ERASE_EVERY_S = 3600.0
+_MAX_REPLAYS = 8
 _CONNECTIONS_HELD_BYTES = 256 * 1024
 
 
@@ -344,3 +348,69 @@ def erase_before(place: LogPlace, at: str) -> tuple[str, ...]:
         return kept.erase(found) if found else ()
     finally:
         kept.close()
+
+
+class PolicyWatch:
+    """The policy in force, kept up with its files."""
+
+    def __init__(self, settings: GatewaySettings, vocabulary: Vocabulary, on_stale: Callable[[bool], None]) -> None:
+        """Read the files; `on_stale` is told of each change that does not load, and whether exchanges go on."""
+        part = settings.policy
+        self._folder = PolicyFolder(part.paths, default=part.default.value, vocabulary=vocabulary)
+        self._shadow = (
+            PolicyFolder(part.shadow, default=part.default.value, vocabulary=vocabulary) if part.shadow else None
+        )
+        self._vocabulary = vocabulary
+        self._closed = settings.failure.policy_reload is OnFailure.CLOSED
+        self._on_stale = on_stale
+        self.stale = False
+        self.replays: dict[str, Replay] = {}
+        """The latest policies since the start, by digest: for whoever wants to decide again what they did."""
+        self._swap()
+
+    @property
+    def shadow(self) -> PolicyGate | None:
+        """The policy that is asked beside it, if there is one; a change of its files that does not load changes nothing."""
+        return None if self._shadow is None else self._shadow.gate
+
+    @property
+    def denies_all(self) -> bool:
+        """Whether the files are broken and the settings say that nothing passes until they are repaired."""
+        return self.stale and self._closed
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What was found about the policy that does not keep it from deciding."""
+        return self._folder.warnings
+
+    async def follow(self, every_s: float) -> None:
+        """Look at the files again and again."""
+        while True:
+            await asyncio.sleep(every_s)
+            await self.look()
+
+    async def look(self) -> None:
+        """Take what has changed on disk, if it can be taken."""
+        # Parsing a large set takes a tenth of a second: not in the way of exchanges.
+        change = await asyncio.to_thread(self._folder.poll)
+        if self._shadow is not None:
+            await asyncio.to_thread(self._shadow.poll)
+        if change is None:
+            return
+        # A change that does not load leaves the last good policy in force, or denies everything, by the settings.
+        self.stale = not change.swapped
+        if change.swapped:
+            self._swap()
+            log_event(LogEvent.POLICY_SWAPPED, policy=change.digest)
+        else:
+            self._on_stale(not self._closed)
+            log_event(LogEvent.POLICY_REFUSED, policy=change.digest)
+
+    def _swap(self) -> None:
+        self.gate = self._folder.gate
+        # Whether a rule could withhold a response, so that none may be passed on before it was read.
+        self.holds = enforces_on(self.gate, Phase.RESPONSE, self._vocabulary)
+        self.replays.pop(self.gate.digest, None)
+        self.replays[self.gate.digest] = self.gate.replay
+        for oldest in list(self.replays)[:-_MAX_REPLAYS]:
+            del self.replays[oldest]

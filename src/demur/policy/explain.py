@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, cast
 from cedarpy import pst
 
 from demur.model.claim import flat_name
-from demur.policy.engine import RuleEngine, cedar_text
-from demur.policy.tree import claims_read, predicate_tree, predicates_of, threshold_in, values_read
+from demur.policy.cedar import RuleEngine, cedar_text
+from demur.policy.rules import claims_read, predicate_tree, predicates_of, threshold_in, values_read
 from demur.policy.values import decimal_value
 
 if TYPE_CHECKING:

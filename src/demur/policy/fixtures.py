@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from demur.model.claim import Phase
-from demur.policy.engine import CedarRequest, RuleEngine
-from demur.policy.tree import STEP, predicate_tree, predicates_of, threshold_in
+from demur.policy.cedar import CedarRequest, RuleEngine
+from demur.policy.rules import STEP, predicate_tree, predicates_of, threshold_in
 from demur.policy.values import decimal_value
 
 if TYPE_CHECKING:

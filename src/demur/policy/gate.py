@@ -17,14 +17,14 @@ import msgspec
 
 from demur.errors import ShapeError, UsageError
 from demur.model.claim import Claim, ClaimValue, Decision, Effect, FiredRule, Phase, Vocabulary, flat_name
-from demur.policy.engine import Answer, CedarRequest, RuleEngine
+from demur.policy.cedar import Answer, CedarRequest, RuleEngine
 from demur.policy.rules import DEFAULT_RULE, Rule, rules_of
 from demur.policy.values import cedar_value, is_cedar_value, unlabelled_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from demur.policy.language import PolicySource
+    from demur.policy.cedar import PolicySource
 
 __all__ = ["Ask", "Default", "EvaluatedContext", "PolicyGate", "load_gate"]
 

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 from cedarpy import pst
 
 from demur.model.claim import Effect, Phase
-from demur.policy.engine import validate
-from demur.policy.rules import nearest
-from demur.policy.tree import conjuncts_of, empty_range, extras_read, threshold_in, values_read
+from demur.policy.cedar import validate
+from demur.policy.rules import conjuncts_of, empty_range, extras_read, nearest, threshold_in, values_read
 from demur.policy.values import CedarKind, cedar_kind, score_range
 
 if TYPE_CHECKING:

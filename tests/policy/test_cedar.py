@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demur.errors import PolicyError
-from demur.policy.language import PolicySource, TokenKind, Translation, policy_spans, tokens_of, translate
+from demur.policy.cedar import PolicySource, TokenKind, Translation, policy_spans, tokens_of, translate
 
 KEPT = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\n]*')
 COMMENTS = st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"]), max_size=12).map(
