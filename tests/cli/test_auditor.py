@@ -2,31 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import aiohttp
 import pytest
+from tests.cli.calling import call, server_process
 
-from demur.cli import auditor
 from demur.errors import UsageError
 from demur.http.serve import listening_socket
 
 ROOT = Path(__file__).parents[2]
-CALL = (
-    "import argparse, sys; from demur.cli import auditor; top = argparse.ArgumentParser(); "
-    "auditor.add_parser(top.add_subparsers()); args = top.parse_args(); sys.exit(args.run(args))"
-)
-
-
-def parsed(*words: str) -> argparse.Namespace:
-    top = argparse.ArgumentParser()
-    auditor.add_parser(top.add_subparsers())
-    return top.parse_args(["auditor", *words])
 
 
 async def health(url: str) -> dict[str, object]:
@@ -43,24 +30,18 @@ async def health(url: str) -> dict[str, object]:
 )
 def test_it_serves_until_told_to_end(spec: str, name: str, end: signal.Signals) -> None:
     """Port 0 prints the real port, the auditor answers there, and either signal ends it with code 0 and no noise."""
-    command = [sys.executable, "-c", CALL, "auditor", spec, "--port", "0"]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, cwd=ROOT, stdout=pipe, stderr=pipe, text=True) as process:  # noqa: S603 — our own interpreter
-        try:
-            assert process.stdout is not None
-            url = process.stdout.readline().split()[-1]
-            assert asyncio.run(health(url))["auditor_id"] == name
-        finally:
-            process.send_signal(end)
-        _, noise = process.communicate(timeout=30)
-        assert (process.returncode, noise) == (0, "")
+    with server_process("auditor", spec, "--port", "0", cwd=ROOT) as (process, line):
+        assert asyncio.run(health(line.split()[-1]))["auditor_id"] == name
+        process.send_signal(end)
+        noise, _ = process.communicate(timeout=30)
+    assert (process.returncode, noise) == (0, "")
 
 
 @pytest.mark.parametrize("words", [("--port", "x"), ("--port", "65536"), ("--max-bytes", "0"), ("--port", "-1")])
 def test_a_bad_number_is_refused(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     """A port or a size that is none ends the call with code 2."""
     with pytest.raises(SystemExit) as ended:
-        parsed("safety-checker", *words)
+        call("auditor", "safety-checker", *words)
     assert ended.value.code == 2
     assert words[1] in capsys.readouterr().err
 
@@ -68,14 +49,11 @@ def test_a_bad_number_is_refused(words: tuple[str, ...], capsys: pytest.CaptureF
 @pytest.mark.parametrize("spec", ["nobody", "json:JSONDecoder", "no_such.py:C"])
 def test_what_is_no_auditor_is_refused(spec: str) -> None:
     """A name that leads to no auditor is an error before anything listens."""
-    args = parsed(spec)
     with pytest.raises(UsageError):
-        args.run(args)
+        call("auditor", spec)
 
 
 def test_an_address_in_use_is_an_error() -> None:
     """A port that is taken is one line, not a traceback."""
-    with listening_socket("127.0.0.1", 0) as taken:
-        args = parsed("safety-checker", "--port", str(taken.getsockname()[1]))
-        with pytest.raises(UsageError, match="cannot listen"):
-            args.run(args)
+    with listening_socket("127.0.0.1", 0) as taken, pytest.raises(UsageError, match="cannot listen"):
+        call("auditor", "safety-checker", "--port", taken.getsockname()[1])

@@ -2,46 +2,27 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import signal
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 from urllib.request import Request, urlopen
 
 import pytest
+from tests.cli.calling import call, server_process
 from tests.dashboard.dashboard_logs import empty_log
 
-from demur.cli import dashboard
 from demur.errors import DemurError, UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-_CALL = (
-    "import argparse, sys; from demur.cli import dashboard\n"
-    "top = argparse.ArgumentParser(); dashboard.add_parser(top.add_subparsers())\n"
-    "args = top.parse_args(sys.argv[1:]); sys.exit(args.run(args))"
-)
-
-
-def called(*argv: str) -> int:
-    top = argparse.ArgumentParser()
-    dashboard.add_parser(top.add_subparsers())
-    args = top.parse_args(["dashboard", *argv])
-    code: int = args.run(args)
-    return code
 
 
 @pytest.mark.heavy
 def test_it_serves_and_ends_in_good_order(tmp_path: Path) -> None:
     """The printed address holds a token that opens the pages; SIGTERM ends it with 0."""
     empty_log(tmp_path / "log")
-    argv = [sys.executable, "-c", _CALL, "dashboard", "--store", str(tmp_path / "log"), "--port", "0"]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603 — our own interpreter
-        assert process.stdout is not None
-        address, _, token = process.stdout.readline().removeprefix("dashboard at ").strip().partition("login#")
+    with server_process("dashboard", "--store", str(tmp_path / "log"), "--port", "0") as (process, line):
+        address, _, token = line.removeprefix("dashboard at ").strip().partition("login#")
         request = Request(address, headers={"Authorization": f"Bearer {token}"})  # noqa: S310 — loopback
         with urlopen(request) as answer:  # noqa: S310 — loopback
             assert "Nothing is on record yet" in answer.read().decode()
@@ -52,13 +33,13 @@ def test_it_serves_and_ends_in_good_order(tmp_path: Path) -> None:
 def test_a_store_that_is_not_there_is_told_before_anything_listens(tmp_path: Path) -> None:
     """A missing store is bad input, not a server of error pages."""
     with pytest.raises(DemurError, match="there is no store"):
-        called("--store", str(tmp_path / "none"))
+        call("dashboard", "--store", str(tmp_path / "none"))
 
 
 def test_without_a_token_it_listens_on_loopback_alone(tmp_path: Path) -> None:
     """Asking for no token at an address that others reach is refused."""
     with pytest.raises(UsageError, match="without a token"):
-        called("--store", str(tmp_path), "--no-token", "--host", "0.0.0.0")  # noqa: S104 — refused, which is the law
+        call("dashboard", "--store", str(tmp_path), "--no-token", "--host", "0.0.0.0")  # noqa: S104 — refused, which is the law
 
 
 def test_a_short_or_missing_token_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,4 +47,4 @@ def test_a_short_or_missing_token_is_refused(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setitem(os.environ, "DEMUR_TEST_TOKEN", "short")
     for name in ("DEMUR_TEST_TOKEN", "DEMUR_TEST_NO_TOKEN"):
         with pytest.raises(UsageError, match="holds no token"):
-            called("--store", str(tmp_path), "--token-env", name)
+            call("dashboard", "--store", str(tmp_path), "--token-env", name)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.cli.calling import call
 from tests.cli.test_diff_axes import row
 from tests.runs.run_files import json_lines, questions
 
 import demur
-from demur.cli import export
 from demur.errors import UsageError
 from demur.runs.api import Reading
 from demur.wire.agentlog import record_id
@@ -22,36 +21,19 @@ if TYPE_CHECKING:
 TIME = "2026-04-28T10:00:00.000Z"
 
 
-def run(*words: str) -> int:
-    """Call the command as the command line does."""
-    top = argparse.ArgumentParser()
-    export.add_parser(top.add_subparsers())
-    args = top.parse_args(["export", *words])
-    code: int = args.run(args)
-    return code
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def test_a_run_comes_back_as_it_was(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The log verifies, pairs with its run by prompts, has the same outcomes, texts and tool calls, and shows no change."""
     rows = [
         row(at, "I can't help with that." if at % 3 else "Done.", tools=("find", "buy")[: at % 3]) for at in range(12)
     ]
     json_lines(folder / "a.jsonl", rows)
-    assert run("--agentlog", "a.agentlog", "a.jsonl") == 0
+    assert call("export", "--agentlog", "a.agentlog", "a.jsonl") == 0
     assert capsys.readouterr().out == "12 exchanges written to a.agentlog\n"
     found = demur.compare("a.jsonl", "a.agentlog", key="prompt", axes=["trajectory", "fingerprint", "length"])
     assert (found.difference.n, found.tally.counts.discordant, found.baseline.count) == (12, 0, 8)
     assert found.axes is not None
-    assert [(one.name, one.difference) for one in found.axes.report.results if one.name != "fingerprint"] == [
-        ("trajectory", 0.0),
-        ("length", 0.0),
-    ]
+    differences = {one.name: one.difference for one in found.axes.report.results if one.name != "fingerprint"}
+    assert differences == {"trajectory": 0.0, "length": 0.0}
     checked = demur.compare("a.agentlog", "a.agentlog", reading=Reading(verify=True))
     assert checked.tally.candidate.outcomes == found.tally.baseline.outcomes
 
@@ -60,7 +42,7 @@ def test_ids_are_the_hashes_of_payloads(folder: Path) -> None:
     """Every id is the seed's hash of its payload, every parent a record before it, every session and time as given."""
     rows = questions(4, (), session_id="s1", latency_ms=120, input_tokens=3, output_tokens=5)
     json_lines(folder / "a.jsonl", rows)
-    assert run("--agentlog", "a.agentlog", "a.jsonl", "--time", "2026-04-28T12:00:00+02:00") == 0
+    assert call("export", "--agentlog", "a.agentlog", "a.jsonl", "--time", "2026-04-28T12:00:00+02:00") == 0
     records = [json.loads(line) for line in (folder / "a.agentlog").read_text().splitlines()]
     assert [record["kind"] for record in records] == ["metadata", *["chat_request", "chat_response"] * 4]
     for at, record in enumerate(records):
@@ -77,27 +59,20 @@ def test_the_same_run_and_time_give_the_same_bytes(folder: Path) -> None:
     """Nothing but the time is from outside."""
     json_lines(folder / "a.jsonl", questions(5, range(2)))
     for name in ("x.agentlog", "y.agentlog"):
-        assert run("--agentlog", name, "a.jsonl", "--time", TIME) == 0
+        assert call("export", "--agentlog", name, "a.jsonl", "--time", TIME) == 0
     assert (folder / "x.agentlog").read_bytes() == (folder / "y.agentlog").read_bytes()
 
 
 def test_failed_rows_and_the_prompts_of_a_batch(folder: Path) -> None:
     """A row without an answer has failed in the log too; a batch has the prompts of its requests."""
     json_lines(folder / "a.jsonl", [*questions(3, ()), {"id": "z", "prompt": "gone", "response": None}])
-    assert run("--agentlog", "a.agentlog", "a.jsonl") == 0
+    assert call("export", "--agentlog", "a.agentlog", "a.jsonl") == 0
     assert dict(demur.scan("a.agentlog").tally.runs[0].outcomes) == {"complied": 3, "failed": 1}
-    asked = [
-        {
-            "custom_id": f"q{i}",
-            "method": "POST",
-            "url": "/",
-            "body": {"model": "m", "messages": [{"role": "user", "content": f"ask {i}"}]},
-        }
-        for i in range(2)
-    ]
+    bodies = [{"model": "m", "messages": [{"role": "user", "content": f"ask {i}"}]} for i in range(2)]
+    asked = [{"custom_id": f"q{i}", "method": "POST", "url": "/", "body": body} for i, body in enumerate(bodies)]
     json_lines(folder / "in.jsonl", asked)
     json_lines(folder / "out.jsonl", [{"id": f"q{i}", "response": "Yes."} for i in range(2)])
-    assert run("--agentlog", "b.agentlog", "out.jsonl", "--requests", "in.jsonl") == 0
+    assert call("export", "--agentlog", "b.agentlog", "out.jsonl", "--requests", "in.jsonl") == 0
     assert (folder / "b.agentlog").read_text().count("ask ") == 2
 
 
@@ -106,13 +81,13 @@ def test_what_cannot_be_written_is_refused(folder: Path, capsys: pytest.CaptureF
     json_lines(folder / "a.jsonl", [*questions(2, ()), {"x": 1}])
     for name, says in (("a.jsonl", "names no agentlog"), ("no/a.agentlog", "its folder is not there")):
         with pytest.raises(UsageError, match=says):
-            run("--agentlog", name, "a.jsonl")
+            call("export", "--agentlog", name, "a.jsonl")
     (folder / "b.agentlog").write_text("{}\n")
     with pytest.raises(UsageError, match="it is an input"):
-        run("--agentlog", "b.agentlog", "b.agentlog")
+        call("export", "--agentlog", "b.agentlog", "b.agentlog")
     with pytest.raises(SystemExit):
-        run("--agentlog", "c.agentlog", "a.jsonl", "--time", "yesterday")
+        call("export", "--agentlog", "c.agentlog", "a.jsonl", "--time", "yesterday")
     capsys.readouterr()
-    assert run("--agentlog", "c.agentlog", "a.jsonl") == 2
+    assert call("export", "--agentlog", "c.agentlog", "a.jsonl") == 2
     assert "line 3" in capsys.readouterr().err
-    assert run("--agentlog", "c.agentlog", "a.jsonl", "--skip-bad") == 0
+    assert call("export", "--agentlog", "c.agentlog", "a.jsonl", "--skip-bad") == 0

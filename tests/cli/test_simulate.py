@@ -2,71 +2,59 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import signal
-import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import openai
 import pytest
+from tests.cli.calling import call, server_process
 
-from demur.cli import simulate
 from demur.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    import subprocess
+    from collections.abc import Iterator, Sequence
 
 pytestmark = pytest.mark.heavy
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "simulator"
-SERVE = """
-import argparse, sys
-from demur.cli import simulate
-parser = argparse.ArgumentParser()
-simulate.add_parser(parser.add_subparsers())
-args = parser.parse_args(["simulate", *sys.argv[1:]])
-sys.exit(args.run(args))
-"""
+ASKED: Any = [{"role": "user", "content": "Where is my refund?"}]
 
 
-def run(*words: str) -> int:
-    parser = argparse.ArgumentParser()
-    simulate.add_parser(parser.add_subparsers())
-    args = parser.parse_args(["simulate", *words])
-    code: int = args.run(args)
-    return code
+@contextmanager
+def simulator(*words: str) -> Iterator[tuple[subprocess.Popen[str], openai.OpenAI]]:
+    """Yield a simulator in a process of its own, and a client of it; told to end, it ends well."""
+    with server_process("simulate", "--port", "0", *words) as (process, line):
+        found = re.search(r"http://\S+/v1", line)
+        assert found, line
+        with openai.OpenAI(base_url=found[0], api_key="none", max_retries=5) as client:
+            yield process, client
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
 
 
 def examined(capsys: pytest.CaptureFixture[str], *flags: str, client: Sequence[str]) -> tuple[int, dict[str, str]]:
-    code = run("--exam", "--json", *flags, "--", *client)
+    code = call("simulate", "--exam", "--json", *flags, "--", *client)
     return code, {row["scenario"]: row["coped"] for row in json.loads(capsys.readouterr().out)["results"]}
 
 
 def test_the_scenarios_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     """Every scenario stands on a line with what it is about."""
-    assert run("--list") == 0
+    assert call("simulate", "--list") == 0
     assert re.search(r"^filter-azure-400 +Azure's HTTP 400", capsys.readouterr().out, re.MULTILINE)
 
 
 def test_it_serves_until_it_is_told_to_stop(tmp_path: Path) -> None:
     """The address is said on standard error, replies follow the file and leave their truth, and SIGTERM is a good end."""
     log = tmp_path / "truth.jsonl"
-    command = [sys.executable, "-c", SERVE, "--port", "0", "--truth", str(log)]
-    scenario = ["--scenario", str(EXAMPLES / "scenario.toml"), "--no-enable-jailbreak-detection"]
-    with subprocess.Popen([*command, *scenario], stderr=subprocess.PIPE, text=True) as process:  # noqa: S603 — our own
-        assert process.stderr is not None
-        found = re.search(r"http://\S+/v1", process.stderr.readline())
-        assert found
-        with openai.OpenAI(base_url=found[0], api_key="none", max_retries=5) as client:
-            done = client.chat.completions.create(
-                model="m", messages=[{"role": "user", "content": "Where is my refund?"}]
-            )
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0
+    scenario = ("--scenario", str(EXAMPLES / "scenario.toml"), "--no-enable-jailbreak-detection")
+    with simulator("--truth", str(log), *scenario) as (_, client):
+        done = client.chat.completions.create(model="m", messages=ASKED)
     assert "helfen" in (done.choices[0].message.content or "")
     truth = json.loads(log.read_text(encoding="utf-8").splitlines()[-1])
     assert (truth["outcome"], truth["language"], truth["scenario"]) == ("refused", "de", "support-bot")
@@ -75,33 +63,21 @@ def test_it_serves_until_it_is_told_to_stop(tmp_path: Path) -> None:
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
 def test_a_truth_that_cannot_be_kept_is_told_and_harms_no_answer() -> None:
     """Where the log's disk is full, clients are still answered, and the loss is told once."""
-    command = [sys.executable, "-c", SERVE, "--port", "0", "--truth", "/dev/full"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:  # noqa: S603 — our own
-        assert process.stderr is not None
-        found = re.search(r"http://\S+/v1", process.stderr.readline())
-        assert found
-        with openai.OpenAI(base_url=found[0], api_key="none", max_retries=5) as client:
-            for question in ("hi", "ho"):
-                client.chat.completions.create(model="m", messages=[{"role": "user", "content": question}])
+    with simulator("--truth", "/dev/full") as (process, client):
+        for _ in range(2):
+            assert client.chat.completions.create(model="m", messages=ASKED).choices
         process.send_signal(signal.SIGTERM)
-        said = process.stderr.read()
+        said, _ = process.communicate()
     assert said == "demur: `/dev/full` loses truths: no space left on device\n"
 
 
 def test_streams_end_before_the_server_does() -> None:
     """SIGTERM in the midst of a stream lets it come to its end, and the exit is a good one."""
-    command = [sys.executable, "-c", SERVE, "--port", "0", "--piece-ms", "20"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:  # noqa: S603 — our own
-        assert process.stderr is not None
-        found = re.search(r"http://\S+/v1", process.stderr.readline())
-        assert found
-        with openai.OpenAI(base_url=found[0], api_key="none", max_retries=5) as client:
-            asked: list[Any] = [{"role": "user", "content": "hi"}]
-            stream = client.chat.completions.create(model="answer", messages=asked, stream=True)
-            first = next(iter(stream))
-            process.send_signal(signal.SIGTERM)
-            ends = [chunk.choices[0].finish_reason for chunk in stream]
-        assert process.wait(20) == 0
+    with simulator("--piece-ms", "20") as (process, client):
+        stream = client.chat.completions.create(model="answer", messages=ASKED, stream=True)
+        first = next(iter(stream))
+        process.send_signal(signal.SIGTERM)
+        ends = [chunk.choices[0].finish_reason for chunk in stream]
     assert first.choices[0].finish_reason is None
     assert ends[-1] == "stop"
 
@@ -147,10 +123,7 @@ def test_a_client_that_asks_again_is_told(capsys: pytest.CaptureFixture[str]) ->
         (("--exam",), "belong together"),
         (("--", "true"), "belong together"),
         (("--exam", "--", sys.executable, "-c", "pass"), "asked the simulator nothing"),
-        (
-            ("--exam", "--", sys.executable, "no_such_client.py"),
-            "fails before it asks anything; it says `.*no_such_client",
-        ),
+        (("--exam", "--", sys.executable, "no_client.py"), "fails before it asks anything; it says `.*no_client"),
         (("--scenario", "nothing"), "no scenario"),
         (("--scenario", "refuse;rate=nan"), "a rate is a number from 0 to 1"),
         (("--truth", "/no/such/folder/x", "--port", "0"), "cannot be written"),
@@ -160,4 +133,4 @@ def test_a_client_that_asks_again_is_told(capsys: pytest.CaptureFixture[str]) ->
 def test_bad_calls_say_what_is_wrong(words: tuple[str, ...], what: str) -> None:
     """A call that cannot be is refused in one line."""
     with pytest.raises(UsageError, match=what):
-        run(*words)
+        call("simulate", *words)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.cli.calling import say, server_process
 from tests.runs.run_files import json_lines, questions
 
 from demur.cli.main import main
@@ -18,10 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def run(capsys: pytest.CaptureFixture[str], *args: str) -> tuple[int, str, str]:
-    code = main(["watch", *args])
-    out, err = capsys.readouterr()
-    return code, out, err
+WATCHED = ("quiet.jsonl", "--expect", "5%..15%", "--every", "0.01")
 
 
 @pytest.fixture(autouse=True)
@@ -35,10 +30,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_quiet_and_loud(capsys: pytest.CaptureFixture[str]) -> None:
     """A log within its band ends with 0, one that left it with 1, and both say what was seen."""
-    code, out, err = run(capsys, "quiet.jsonl", "--expect", "5%..15%", "--once")
+    code, out, err = say(capsys, "watch", "quiet.jsonl", "--expect", "5%..15%", "--once")
     assert (code, err) == (0, "")
     assert "no alarm: 10 of 100 rows (10.0 %)" in out
-    code, out, _ = run(capsys, "loud.jsonl", "--expect", "0.05", "--once")
+    code, out, _ = say(capsys, "watch", "loud.jsonl", "--expect", "0.05", "--once")
     assert code == 1
     assert "ALARM  refusals rose (row" in out
     assert max(map(len, out.splitlines())) <= 80
@@ -46,35 +41,35 @@ def test_quiet_and_loud(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_baseline_is_known_only_so_well(capsys: pytest.CaptureFixture[str]) -> None:
     """The band of a baseline is as wide as its size leaves it, and the loud log is outside."""
-    code, out, _ = run(capsys, "quiet.jsonl", "--baseline", "quiet.jsonl", "--once", "--json")
+    code, out, _ = say(capsys, "watch", "quiet.jsonl", "--baseline", "quiet.jsonl", "--once", "--json")
     band = json.loads(out)["band"]
     assert code == 0
     assert band["low"] < 0.1 < band["high"]
-    assert run(capsys, "loud.jsonl", "--baseline", "quiet.jsonl", "--once")[0] == 1
+    assert say(capsys, "watch", "loud.jsonl", "--baseline", "quiet.jsonl", "--once")[0] == 1
 
 
 def test_cron(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
     """A state goes on where the last call stopped, holds no text, stays alarmed, and is of one band."""
     args = ("quiet.jsonl", "--expect", "5%..15%", "--once", "--state", "w.json", "--json")
-    assert json.loads(run(capsys, *args)[1])["rows"] == 100
-    assert json.loads(run(capsys, *args)[1])["rows"] == 100
+    assert json.loads(say(capsys, "watch", *args)[1])["rows"] == 100
+    assert json.loads(say(capsys, "watch", *args)[1])["rows"] == 100
     with (folder / "quiet.jsonl").open("a") as log:
         log.write((folder / "loud.jsonl").read_text())
-    code, out, _ = run(capsys, *args)
+    code, out, _ = say(capsys, "watch", *args)
     assert (code, json.loads(out)["alarm"]["direction"]) == (1, "increase")
-    assert run(capsys, *args)[0] == 1
+    assert say(capsys, "watch", *args)[0] == 1
     assert "question" not in (folder / "w.json").read_text()
-    code, _, err = run(capsys, "quiet.jsonl", "--expect", "6%", "--once", "--state", "w.json")
+    code, _, err = say(capsys, "watch", "quiet.jsonl", "--expect", "6%", "--once", "--state", "w.json")
     assert (code, "another band" in err) == (2, True)
     (folder / "w.json").write_text("{}")
-    assert run(capsys, *args)[0] == 2
+    assert say(capsys, "watch", *args)[0] == 2
 
 
 def test_bad_lines_are_named_and_counted(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
     """Lines that cannot be read are named up to ten, counted all, and the others are judged."""
     with (folder / "quiet.jsonl").open("a") as log:
         log.write("no json\n" * 12)
-    code, out, err = run(capsys, "quiet.jsonl", "--expect", "5%..15%", "--once")
+    code, out, err = say(capsys, "watch", "quiet.jsonl", "--expect", "5%..15%", "--once")
     assert code == 0
     assert "12 lines could not be read" in out
     assert err.count("`quiet.jsonl` line") == 10
@@ -119,26 +114,18 @@ def test_bad_input(capsys: pytest.CaptureFixture[str], folder: Path, args: tuple
 @pytest.mark.heavy
 def test_a_log_that_grows(folder: Path) -> None:
     """A watch waits for rows, and ends with 1 as soon as they alarm."""
-    log = folder / "quiet.jsonl"
-    command = [sys.executable, "-m", "demur", "watch", "quiet.jsonl", "--expect", "5%..15%", "--every", "0.01"]
-    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as watch:  # noqa: S603 — our own command
-        assert watch.stdout is not None
-        with log.open("a") as out:
+    with server_process("watch", *WATCHED, cwd=folder) as (watch, _):
+        with (folder / "quiet.jsonl").open("a") as out:
             out.write((folder / "loud.jsonl").read_text())
+        assert watch.stdout is not None
         assert "ALARM" in watch.stdout.read()
         assert watch.wait() == 1
 
 
 def test_a_watch_that_is_stopped(folder: Path) -> None:
     """Ctrl-C ends a quiet watch without a traceback."""
-    command = [sys.executable, "-m", "demur", "watch", "quiet.jsonl", "--expect", "5%..15%", "--every", "0.01"]
-    environment = os.environ | {"PYTHONUNBUFFERED": "1"}
-    with subprocess.Popen(  # noqa: S603 — our own command
-        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
-    ) as watch:
-        assert watch.stdout is not None
-        assert watch.stdout.readline().startswith("Watching quiet.jsonl")
+    with server_process("watch", *WATCHED, cwd=folder) as (watch, line):
+        assert line.startswith("Watching quiet.jsonl")
         watch.send_signal(signal.SIGINT)
-        _, err = watch.communicate()
-        assert watch.returncode == 130
-        assert "Traceback" not in err
+        said, _ = watch.communicate()
+    assert (watch.returncode, "Traceback" in said) == (130, False)

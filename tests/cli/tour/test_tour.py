@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import io
 import json
@@ -14,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.cli.calling import call
 from tests.cli.tour.tour_calls import LINUX, Walk, children_of, is_running, tour_process
 
 from demur.cli.main import main
-from demur.cli.tour import tour
 from demur.errors import UsageError
 
 if TYPE_CHECKING:
@@ -28,22 +27,13 @@ pytestmark = pytest.mark.heavy
 PAGE = Path(__file__).parents[3] / "docs" / "tour.md"
 
 
-def toured(*words: str) -> int:
-    """Call the command as the command line does."""
-    top = argparse.ArgumentParser()
-    tour.add_parser(top.add_subparsers())
-    args = top.parse_args(["tour", *words])
-    code: int = args.run(args)
-    return code
-
-
 @pytest.fixture(scope="module")
 def summary(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What a tour says to machines, into a folder that is there and empty."""
     printed = io.StringIO()
     folder = tmp_path_factory.mktemp("summary")
     with contextlib.redirect_stdout(printed):
-        assert toured("--out", str(folder), "--json") == 0
+        assert call("tour", "--out", str(folder), "--json") == 0
     (line,) = printed.getvalue().splitlines()
     found: dict[str, Any] = json.loads(line)
     return found
@@ -75,13 +65,8 @@ def test_a_backtest_on_the_records_changes_nothing(summary: dict[str, Any], caps
 def test_everything_comes_out_as_it_should(summary: dict[str, Any]) -> None:
     """Every prompt is decided as its policy has to, the gate fails, the log holds and the copy does not."""
     assert summary["unexpected"] == []
-    assert {each["kind"] for each in summary["exchanges"]} == {
-        "harmless",
-        "harmful",
-        "attack",
-        "disguised",
-        "streamed",
-    }
+    kinds = {each["kind"] for each in summary["exchanges"]}
+    assert kinds == {"harmless", "harmful", "attack", "disguised", "streamed"}
     assert [each for each in summary["exchanges"] if each["decision"] != each["expected"]] == []
     assert (summary["diff"]["exit_code"], summary["passports"]["exit_code"]) == (1, 0)
     assert summary["passports"]["flipped"]["exit_code"] == 1
@@ -193,7 +178,7 @@ def test_a_folder_that_holds_something_is_not_touched(tmp_path: Path) -> None:
     """What lies in a folder is nobody's but its owner's."""
     (tmp_path / "policy.cedar").write_text("mine", encoding="utf-8")
     with pytest.raises(UsageError, match="is not empty"):
-        toured("--out", str(tmp_path))
+        call("tour", "--out", tmp_path)
     assert (tmp_path / "policy.cedar").read_text(encoding="utf-8") == "mine"
 
 
@@ -201,7 +186,7 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     """A path below a file is no folder, and the hint says what to do."""
     (tmp_path / "file").touch()
     with pytest.raises(UsageError, match="cannot be used: not a directory; name another folder with --out"):
-        toured("--out", str(tmp_path / "file" / "below"))
+        call("tour", "--out", str(tmp_path / "file" / "below"))
 
 
 @pytest.mark.skipif(sys.platform == "win32" or os.geteuid() == 0, reason="no folder is closed to its superuser")
@@ -209,10 +194,10 @@ def test_a_folder_that_may_not_be_written_is_told(tmp_path: Path) -> None:
     """A closed folder is told, not a fault of ours."""
     tmp_path.chmod(stat.S_IRUSR | stat.S_IXUSR)
     with pytest.raises(UsageError, match="cannot be used: permission denied"):
-        toured("--out", str(tmp_path / "new"))
+        call("tour", "--out", str(tmp_path / "new"))
 
 
 def test_a_port_that_is_none_is_refused() -> None:
     """Ports end at 65535."""
     with pytest.raises(UsageError, match="`65536` is no port"):
-        toured("--port", "65536")
+        call("tour", "--port", "65536")
