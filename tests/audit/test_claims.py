@@ -91,6 +91,7 @@ def test_an_unsound_value_is_a_problem(value: object, kind: ClaimType) -> None:
     assert made.what.startswith("claim `x`: ")
 
 
+@pytest.mark.heavy
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary(),

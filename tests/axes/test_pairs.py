@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from tests.axes.paired_exchanges import exchange, pair
 
 import demur
@@ -36,6 +37,7 @@ def ruled(before: list[Row], after: list[Row], rule: str, **more: Any) -> AxisRe
     return result
 
 
+@pytest.mark.heavy
 def test_turns_that_only_the_candidate_has_are_counted() -> None:
     """More turns than allowed are seen though the baseline has none to pair them with, under either run's names."""
     for session in ("s", "renamed"):

@@ -140,6 +140,7 @@ def test_agreement_with_people() -> None:
     assert abs(corrected - 0.125) < abs(many.difference - 0.125)
 
 
+@pytest.mark.heavy
 def test_people_correct_a_judge_of_two_answers_too() -> None:
     """Where they say which of two answers is worse, agreement is by pair, and from a hundred pairs on the difference is corrected."""
     answers = [(f"{SAFE} {i}", f"{UNSAFE if i % 4 == 0 else SAFE} {i}") for i in range(120)]

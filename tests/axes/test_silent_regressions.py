@@ -46,6 +46,7 @@ def run(kind: str) -> list[PairedExchange]:
     return pairs
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("kind", "surface"),
     [

@@ -208,6 +208,7 @@ def test_values_come_from_the_rows(folder: Path, capsys: pytest.CaptureFixture[s
     assert main([*call, "--axis-gate", "cost", "--axis-gate", "latency"]) == 1
 
 
+@pytest.mark.heavy
 def test_pairs_of_a_cluster_count_together_on_every_axis(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """By `--cluster` p and interval of each axis are those of its groups, and the report says how many; by none, of pairs."""
     teams = [{"team": f"t{at // 10}", "session_id": f"s{at // 2}"} for at in range(60)]

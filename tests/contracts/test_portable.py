@@ -160,12 +160,14 @@ def unguarded(text: str) -> list[str]:
     ]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_posix_names_are_guarded(path: Path) -> None:
     """No source file uses a name that Windows lacks without asking for it first."""
     assert unguarded(path.read_text(encoding="utf-8")) == []
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("path", TESTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_tests_skip_what_a_system_lacks(path: Path) -> None:
     """A test that uses a name that Windows lacks is marked `posix` with its reason, or asks for the name first."""

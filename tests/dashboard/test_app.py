@@ -87,6 +87,7 @@ def test_a_stranger_is_sent_to_the_login(url: str, path: str) -> None:
     assert (status, body, headers["location"]) == (303, "", "/-/login")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("path", PAGES)
 def test_every_page_is_guarded_by_its_headers(url: str, path: str) -> None:
     """A page may load and send nothing beyond its own server, is framed by nobody and stored nowhere."""
@@ -308,6 +309,7 @@ def test_without_the_policy_a_replay_is_open(url: str) -> None:
     assert '<span class="tag open">not checked</span><span>its policy was not given' in body
 
 
+@pytest.mark.heavy
 def test_two_models_are_compared_as_demur_diff_would(url: str) -> None:
     """The comparison is the unpaired score interval over the counts of the two models."""
     _, body = page(url, "compare?a_model=small-2026&b_model=legacy-chat")

@@ -26,6 +26,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> LogPlace:
     return filled_log(tmp_path_factory.mktemp("log"), EXCHANGES, texts=False)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("at_once", [1, 7, 100, 1000])
 def test_counting_in_steps_comes_to_the_same(place: LogPlace, at_once: int) -> None:
     """However few records are read at a time, once all are read the counts are those of the log."""

@@ -92,6 +92,7 @@ def test_no_json_breaks_a_reader(name: str, record: dict[str, Any]) -> None:
     assert all(classify(row.exchange.response) for row in rows if isinstance(row, Traced))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", sorted(FORMATS))
 @given(record=json_objects() | spoilt_examples())
 def test_the_fields_of_a_format_are_necessary(name: str, record: dict[str, Any]) -> None:

@@ -184,6 +184,7 @@ def strict(folder: Path, url: str, **more: Any) -> AbstractContextManager[Runnin
     return gateway(folder, url, limits=limits, timeouts=times, **more)
 
 
+@pytest.mark.heavy
 def test_every_kind_is_refused_counted_and_survived(tmp_path: Path) -> None:
     """Each is one answer in OpenAI's shape and the end of its connection; nothing after it is served, nothing reaches the provider."""
     stub = provider()

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, MutableMapping
     from pathlib import Path
 
+pytestmark = pytest.mark.heavy
+
 QUOTED = json.dumps(ATTACK)
 RESPONSES, MESSAGES = "/v1/responses", "/v1/messages"
 HIDDEN = f'{{"role":"user","content":{QUOTED}}}'
@@ -117,7 +119,6 @@ def test_models_are_no_way_to_other_paths(tmp_path: Path) -> None:
     assert len(stub.asked) == 1
 
 
-@pytest.mark.heavy
 @pytest.mark.parametrize(
     "body",
     [
@@ -180,7 +181,6 @@ SPLIT = events(chunk(FIRST), chunk(SECOND))
 ROWS = chunk(FIRST) + b"\n" + chunk(SECOND) + b"\n"
 
 
-@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("status", "kind", "answer"),
     [

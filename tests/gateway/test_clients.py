@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from demur.simulate.server.run import RunningSimulator
 
+pytestmark = pytest.mark.heavy
+
 MESSAGES: Any = chat(HARMLESS)["messages"]
 ATTACKED: Any = chat(ATTACK)["messages"]
 

@@ -34,6 +34,8 @@ from demur.gateway.settings import DashboardPart, DisclosurePart, PolicyPart
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.heavy
+
 TOKEN = "a-token-for-the-tests"  # noqa: S105 — a token of the tests
 PAGES = ("", "sessions", "compare", "policies", "health", "exchange/0")
 
@@ -65,7 +67,6 @@ def followed(started: Started) -> None:
     assert {"/-/sessions", "/-/health", "/-/exchange/0"} <= seen
 
 
-@pytest.mark.heavy
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_it_is_there_by_default_in_every_worker(tmp_path: Path, workers: str) -> None:
     """A token is printed at the start and opens every page that links lead to, whichever worker answers; it is in no log."""
@@ -82,7 +83,6 @@ def test_it_is_there_by_default_in_every_worker(tmp_path: Path, workers: str) ->
     assert not any(started.token.encode() in path.read_bytes() for path in (tmp_path / "log").iterdir())
 
 
-@pytest.mark.heavy
 def test_it_can_be_turned_off(tmp_path: Path) -> None:
     """Turned off, nothing is printed, and its paths are a 404 of the gateway's, not the provider's."""
     stub = provider()
@@ -94,7 +94,6 @@ def test_it_can_be_turned_off(tmp_path: Path) -> None:
     assert stub.asked == []
 
 
-@pytest.mark.heavy
 def test_a_token_of_ones_own_is_not_printed(tmp_path: Path) -> None:
     """A token from a variable opens the pages and stands nowhere; one that is too short is refused at the start."""
     named = {"DEMUR_GATEWAY_DASHBOARD_TOKEN_ENV": "DEMUR_GATEWAY_SECRET"}

@@ -54,6 +54,8 @@ if TYPE_CHECKING:
     from demur.model.audit import Audit
     from demur.simulate.server.run import RunningSimulator
 
+pytestmark = pytest.mark.heavy
+
 PHASES = ("request", "response")
 ALLOW = '@id("seen") @decision("log")\nforbid (principal, action, resource) when { context.claims.model_refused };'
 
@@ -289,7 +291,6 @@ def test_flags_win_over_the_environment_and_that_over_the_file(tmp_path: Path) -
     assert "secret-word" not in printed.stdout + printed.stderr
 
 
-@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("text", "flags", "said"),
     [

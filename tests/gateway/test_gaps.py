@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from demur.model.passport import Passport
     from demur.simulate.server.run import RunningSimulator
 
+pytestmark = pytest.mark.heavy
+
 LOG_ONLY = '@id("seen") @decision("log")\nforbid (principal, action, resource) when { context.claims.model_refused };'
 PAGE = Path(__file__).parents[2] / "docs" / "gateway.md"
 
@@ -148,7 +150,6 @@ def test_every_word_for_a_gap_has_its_scene() -> None:
     assert set(SCENES) == set(GAPS)
 
 
-@pytest.mark.heavy
 @pytest.mark.parametrize("what", GAPS)
 def test_a_gap_is_on_record_and_counted(tmp_path: Path, what: str) -> None:
     """Each gap stands in the passport and, as often, in the figures under its own word; the log verifies."""
@@ -246,7 +247,6 @@ def claims_of(passport: Passport) -> dict[str, object]:
     return {claim.name: claim.value for phase in passport.phases for claim in phase.claims}
 
 
-@pytest.mark.heavy
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize(("scenario", "outcome", "cause", "finish"), CAUSES)
 def test_a_cause_is_the_same_everywhere(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import pytest
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -20,6 +21,8 @@ from demur.record.store.sealing import utc_now
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+pytestmark = pytest.mark.heavy
 
 STREAM = (
     b'data: {"id":"c","choices":[{"index":0,"delta":{"content":"Paris."},"finish_reason":"stop"}]}\n\n',

@@ -18,6 +18,8 @@ from demur.gateway.settings import LimitsPart, TimeoutsPart
 if TYPE_CHECKING:
     import socket
 
+pytestmark = pytest.mark.heavy
+
 _ESTABLISHED = "01"
 EVENTS = (
     b'data: {"id":"c","choices":[{"index":0,"delta":{"content":"Paris."},"finish_reason":"stop"}]}\n\n',
@@ -68,7 +70,6 @@ def test_a_long_body_is_no_part_of_the_next_head(tmp_path: Path) -> None:
     assert got.count(b"HTTP/1.1 200 ") == 2
 
 
-@pytest.mark.heavy
 def test_whoever_takes_nothing_is_cut_off(tmp_path: Path) -> None:
     """An answer that is not taken at all is not kept for ever, whether it is the first or one behind it."""
     times = TimeoutsPart(slow_client_s=0.3)

@@ -192,6 +192,7 @@ def test_an_error_in_place_of_a_stream_is_a_whole_answer(tmp_path: Path) -> None
 HALF = b'{"id":"c","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"Par'
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("word", [StreamWord.PASS, StreamWord.WINDOW, StreamWord.BUFFER])
 @pytest.mark.parametrize(("mode", "status"), [(OnFailure.CLOSED, 502), (OnFailure.OPEN, 200)])
 def test_a_cut_answer_in_place_of_a_stream_is_no_whole_answer(

@@ -98,6 +98,7 @@ def test_an_event_is_one_line_with_its_fields() -> None:
     }
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("as_json", [True, False])
 @pytest.mark.parametrize("secret", SECRETS)
 def test_no_secret_gets_in_by_any_field(secret: str, *, as_json: bool) -> None:

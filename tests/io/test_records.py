@@ -75,6 +75,7 @@ def test_blocks_and_lines_agree(tmp_path: Path, lines: list[bytes], limit: int, 
         assert found.get(number, b"") == expected or (not line.strip() and number not in found)
 
 
+@pytest.mark.heavy
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100)
 @given(st.integers(1, 40), st.sets(st.integers(1, 40)), st.sets(st.integers(2, 40)))
 def test_lines_are_found_from_their_marks(tmp_path: Path, rows: int, wanted: set[int], marked: set[int]) -> None:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+pytestmark = pytest.mark.heavy
+
 pytest_plugins = ["pytester"]
 
 NO = "I'm sorry, but I can't help with that."
@@ -173,7 +175,6 @@ def test_a_failure_points_at_the_users_line(pytester: pytest.Pytester) -> None:
     assert len(re.findall(r"^E +\^{20,}", result.stdout.str(), re.MULTILINE)) == 2
 
 
-@pytest.mark.heavy
 def test_starting_pytest_loads_no_detector(tmp_path: Path) -> None:
     """The plugin costs a run that does not use it neither the detector nor numpy."""
     (tmp_path / "test_light.py").write_text(
@@ -187,7 +188,6 @@ def test_starting_pytest_loads_no_detector(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout
 
 
-@pytest.mark.heavy
 def test_a_run_under_coverage_measures_as_before(tmp_path: Path) -> None:
     """A user's coverage neither warns about the plugin nor misses lines because of it."""
     (tmp_path / "mine.py").write_text("def double(x):\n    return 2 * x\n")
@@ -200,7 +200,6 @@ def test_a_run_under_coverage_measures_as_before(tmp_path: Path) -> None:
         assert (done.returncode, "Warning" in done.stdout + done.stderr) == (0, False), done.stdout + done.stderr
 
 
-@pytest.mark.heavy
 def test_the_public_name_is_a_whole_plugin(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     """`-p demur.pytest_plugin` brings the fixture and its settings where entry points are not loaded."""
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")

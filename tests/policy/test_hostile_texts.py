@@ -122,6 +122,7 @@ def test_a_text_without_end_is_refused() -> None:
         gate_of(NEVER + " " * MAX_CHARS)
 
 
+@pytest.mark.heavy
 def test_a_slip_in_a_long_rule_is_found() -> None:
     """The place of an error is named in a rule of thousands of pieces too."""
     text = f"forbid {ANY} when {{ [{', '.join(['1'] * 2000)}].contains(1) ! }};"

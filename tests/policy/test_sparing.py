@@ -133,6 +133,7 @@ def test_a_score_is_rounded_as_its_shortest_digits_are(score: float) -> None:
     assert cedar_value(score, ClaimType.SCORE_NORMALIZED) == decimal_value(exact)
 
 
+@pytest.mark.heavy
 def test_every_step_and_half_step_of_a_score() -> None:
     """The same holds for every number of five digits from 0 to 1."""
     for number in range(100_001):

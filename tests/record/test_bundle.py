@@ -67,6 +67,7 @@ def test_a_bundle_verifies_here() -> None:
     assert wrong_log.kind is FaultKind.BAD_CHECKPOINT
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("index", range(6))
 def test_a_good_bundle_verifies_anywhere(tmp_path: Path, index: int) -> None:
     """The example accepts what we prove, with only a common library, and prints the record."""
@@ -84,6 +85,7 @@ def test_without_a_key_of_your_own_you_are_told(tmp_path: Path) -> None:
     assert script(path, signer(2).public.ed25519)[0] == 1
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("how", SPOILERS)
 def test_a_spoiled_bundle_is_refused_everywhere(tmp_path: Path, how: str) -> None:
     """Whatever is changed in a bundle, the example refuses it, and so do we, who take no key from the bundle itself."""

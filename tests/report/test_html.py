@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 VIEWS = [diff_view(make(), show=50) for make in ALL] + [scan_view(make()) for make in ALL_SCANS]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("view", VIEWS, ids=range(len(VIEWS)))
 def test_the_page_stands_alone(view: View) -> None:
     """Nothing is loaded, nothing runs, every tag is closed in its order, and no text can add one."""

@@ -116,6 +116,7 @@ def test_two_processes_count_like_one(written: dict[str, dict[str, Path]], expec
         assert one == two
 
 
+@pytest.mark.heavy
 def test_order_decides_nothing(tmp_path: Path) -> None:
     """Shuffled candidates give the same comparison, repeated ids and uneven numbers of them included."""
     base = questions(20, range(3)) + questions(10, range(5)) + questions(4, range(2))
@@ -179,6 +180,7 @@ def test_rows_pair_by_id_prompt_or_field() -> None:
     assert [flip.key for flip in by_field.flips] == ["case 1", "case 2"]
 
 
+@pytest.mark.heavy
 def test_other_prompts_under_the_same_ids_are_refused(tmp_path: Path) -> None:
     """Ids that stand for other questions are an error that names a line; a few are counted, and `key` insists."""
     base, cand = questions(10, ()), questions(10, [1])
@@ -265,6 +267,7 @@ def test_fields_that_differ_in_case_alone() -> None:
         scan(rows, by=["Model", "MODEL"])
 
 
+@pytest.mark.heavy
 def test_names_and_values_are_never_sql(tmp_path: Path) -> None:
     """Quotes and semicolons in files, fields and values are names and values."""
     odd = "a'; DROP TABLE baseline; --\""
@@ -398,6 +401,7 @@ def batch(rows: list[dict[str, Any]], *, sent: bool) -> list[dict[str, Any]]:
     ]
 
 
+@pytest.mark.heavy
 def test_requests_give_a_batch_its_prompts(tmp_path: Path) -> None:
     """The inputs of a batch join its outputs: they show what was asked, and pair outputs whose ids differ."""
     base, cand = questions(6, ()), questions(6, [2])
@@ -461,6 +465,7 @@ def test_bad_rows_stop_a_run_or_are_left_out_and_counted(tmp_path: Path) -> None
             scan(run, reading=Reading(skip_bad=True, format="flat"))
 
 
+@pytest.mark.heavy
 def test_rows_in_memory_of_every_kind() -> None:
     """Texts pair by their place, data frames are tables, and what is no run is refused."""
     assert counts(compare([YES, NO, YES], [NO, NO, None])) == (1, 0, 1, 0)

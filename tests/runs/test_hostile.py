@@ -143,6 +143,7 @@ def test_paths_are_not_taken_for_answers(tmp_path: Path) -> None:
         demur.compare([path], [path])
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("columns", ["1", "20", "24"])
 def test_a_narrow_terminal_gets_its_report(columns: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However narrow the terminal, the report ends."""

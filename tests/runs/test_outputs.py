@@ -23,6 +23,7 @@ def read(path: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("ending", ["parquet", "jsonl", "ndjson"])
 def test_every_pair_is_written(tmp_path: Path, ending: str) -> None:
     """A row a pair, with what came out on each side and where it stands; unmatched rows have one side; texts are not in it."""

@@ -109,6 +109,7 @@ def test_a_command_ends_with_its_code_and_words() -> None:
     assert "bad" in output
 
 
+@pytest.mark.heavy
 def test_a_command_that_does_not_end_is_stopped() -> None:
     """A command that outlives its time is stopped, and its words are kept."""
     code = "import threading; print('waiting', flush=True); threading.Event().wait()"

@@ -101,6 +101,7 @@ def test_needs_no_map_where_nothing_moves(text: str) -> None:
     assert normal.ends is None
 
 
+@pytest.mark.heavy
 @settings(max_examples=400)
 @given(ANY)
 def test_fold_is_normalise_without_the_map(text: str) -> None:

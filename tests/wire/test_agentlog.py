@@ -57,6 +57,7 @@ def test_what_is_no_json_has_no_id(payload: Any) -> None:
         record_id(payload)
 
 
+@pytest.mark.heavy
 def test_a_bottomless_payload_has_no_id() -> None:
     """A payload that is nested too deeply is an error about the input, not a crash."""
     deep: list[Any] = []

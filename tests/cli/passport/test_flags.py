@@ -28,6 +28,7 @@ WITNESS_KEY = NoteKey("w.example/w", WITNESS.public).text
 REPEATED = "INSERT INTO rollup SELECT hour, model, decision, causes, '', n FROM rollup"
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "change",
     [

@@ -55,6 +55,7 @@ def test_the_corpus_reads_alike() -> None:
     assert_same(TEXTS)
 
 
+@pytest.mark.heavy
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.lists(PIECES, max_size=6).map(" ".join), min_size=1, max_size=5))
 def test_any_mixture_reads_alike(texts: list[str]) -> None:

@@ -92,6 +92,7 @@ def test_the_chat_helper_reads_it(mode: GuardMode) -> None:
     assert (BEFORE * 2).startswith(choice.message.content or "")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("mode", HOLDING)
 @pytest.mark.parametrize("channels", [(Channel.TEXT,), (Channel.THINKING, Channel.TEXT), (Channel.TOOL,)])
 def test_the_responses_helper_reads_it(channels: tuple[Channel, ...], mode: GuardMode) -> None:

@@ -152,6 +152,7 @@ def test_no_character_of_a_forbidden_phrase_gets_through(case: Case, mode: Guard
         check_account(guard, heard)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("mode", HOLDING)
 @pytest.mark.parametrize("case", FORBIDDEN[:: len(FORBIDDEN) // 40], ids=lambda case: case.name)
 def test_bytes_may_be_cut_anywhere(case: Case, mode: GuardMode) -> None:
@@ -162,6 +163,7 @@ def test_bytes_may_be_cut_anywhere(case: Case, mode: GuardMode) -> None:
         assert overheard(case.shape, sent(steps)) == overheard(case.shape, whole)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("mode", GuardMode)
 @pytest.mark.parametrize("case", BENIGN, ids=lambda case: case.name)
 def test_a_benign_answer_arrives_byte_for_byte(case: Case, mode: GuardMode) -> None:
@@ -208,6 +210,7 @@ def any_stream(draw: st.DrawFn) -> tuple[Case, list[bytes]]:
     return case, [case.payload[a:b] for a, b in zip([0, *cuts], [*cuts, len(case.payload)], strict=True)]
 
 
+@pytest.mark.heavy
 @given(any_stream(), st.sampled_from(HOLDING), st.integers(1, 60), st.integers(0, 80))
 def test_any_chunking_keeps_the_law(drawn: tuple[Case, list[bytes]], mode: GuardMode, every: int, beyond: int) -> None:
     """For any cut of any stream and any window from the phrase's length on, nothing of the phrase is sent."""

@@ -46,6 +46,7 @@ def test_a_note_that_does_not_fit_leaves_the_file_as_it_was(tmp_path: Path) -> N
     store.close()
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("earlier", [0, 1])
 def test_a_torn_note_is_cut_off_wherever_it_was_torn(tmp_path: Path, earlier: int) -> None:
     """Whatever beginning of a note a crash leaves, the file reads as before it and grows on after it, and it is said."""

@@ -88,6 +88,7 @@ def test_files_are_for_their_owner_alone(tmp_path: Path) -> None:
     assert modes == {"log.db": 0, "disclosures.db": 0}
 
 
+@pytest.mark.heavy
 def test_a_full_disk_is_told_and_nothing_acknowledged_is_lost(place: LogPlace, gate: PolicyGate) -> None:
     """Where the file cannot grow, waiting callers are told so, the log stays sound, and goes on once there is room."""
     with writing(place) as writer:
@@ -120,6 +121,7 @@ def test_killed_in_the_middle_nothing_acknowledged_is_lost(place: LogPlace) -> N
     assert not last.clean
 
 
+@pytest.mark.heavy
 def test_killed_in_async_mode_the_loss_is_bounded(place: LogPlace) -> None:
     """A process killed in `async` mode loses at most `max_unsynced` of the records that it acknowledged."""
     with writer_process(place, "x", 100_000, mode="async", unsynced=20) as process:
@@ -157,6 +159,7 @@ def test_a_tree_that_memory_grows_is_the_one_in_the_store(store: SqliteLog) -> N
         assert sum(1 for _ in store.level(level)) == 9 >> level
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("size", [1, 2, 5, 63, 64, 65, 150])
 def test_a_batch_of_any_size_is_written_as_its_records_one_by_one(tmp_path: Path, size: int) -> None:
     """Whether it takes one statement or several, filled or not, every table is as if each record had come alone."""

@@ -124,6 +124,7 @@ def test_turns_keep_the_order_of_the_baseline(tmp_path: Path) -> None:
     assert [pair.key for pair in found] == [row["id"] for row in rows]
 
 
+@pytest.mark.heavy
 def test_a_sample_has_whole_sessions_and_is_the_same_for_a_seed(tmp_path: Path) -> None:
     """No more pairs than asked for, no session torn, the same whatever the order of rows, another one for another seed."""
     rows = [{"id": f"{i}", "session_id": f"s{i // 4}", "prompt": f"{i}", "response": "ok"} for i in range(200)]
@@ -191,6 +192,7 @@ def test_verdicts_come_along(tmp_path: Path) -> None:
 PLAIN = {"id": "q", "prompt": "Why?", "response": "So.", "session_id": "s"}
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "more",
     [
@@ -223,6 +225,7 @@ def test_other_processes_read_the_same(tmp_path: Path) -> None:
     assert read(path, turned, jobs=2) == read(path, turned)
 
 
+@pytest.mark.heavy
 def test_pairs_count_together_as_for_safety(tmp_path: Path) -> None:
     """By the field that the user says, by session or question, or not at all; a pair without the field stands alone."""
     rows = [

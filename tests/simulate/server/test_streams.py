@@ -272,6 +272,7 @@ def seen(form: Callable[..., str], running: RunningSimulator, scenario: str) -> 
         return "no schema"
 
 
+@pytest.mark.heavy
 @pytest.mark.filterwarnings("ignore:Inheritance class AiohttpClientSession:DeprecationWarning")
 @pytest.mark.parametrize("name", FORMS)
 def test_each_client_sees_each_refusal_as_its_provider_sends_it(running: RunningSimulator, name: str) -> None:
