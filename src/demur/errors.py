@@ -13,14 +13,14 @@
     ├── PolicyError           a policy cannot be read or is not sound
     ├── StoreError            a store of records cannot be read or written
     ├── UpstreamError         the provider could not be asked, or did not answer as it should
-    │   ├── UpstreamConnectError  nobody answers there, or not as whom we trust
-    │   ├── UpstreamCutError      the connection ended before the answer did
-    │   ├── UpstreamProtocolError what came is no HTTP that we accept
+    │   ├── UpstreamConnectError  no connection, or a certificate that is not trusted
+    │   ├── UpstreamCutError      the connection ended before the response did
+    │   ├── UpstreamProtocolError the response is not valid HTTP
     │   └── UpstreamTimeoutError  it took too long; `which` says what
-    └── UsageError            the call itself contradicts itself
+    └── UsageError            the options or arguments contradict each other
 
-Laws: a message is one line, lower case, without a full stop, with the user's own words in backticks;
-facts are attributes, so that no caller parses a message; `hint` says what to do instead.
+A message is one line, lower case, without a full stop, with the user's own words in backticks; facts are attributes, so
+that no caller parses a message; `hint` says what to do instead.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ class DemurError(Exception):
 
 
 def _one_line(text: str) -> str:
-    """Return a text without characters that steer a terminal or start a new line: a user's id may hold any."""
+    """Return the text with its unprintable characters escaped."""
+    # What is quoted may be a user's own: it must not start a line of a log, nor steer a terminal by escape sequences.
     return text if text.isprintable() else "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
 
 

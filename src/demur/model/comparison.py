@@ -403,6 +403,7 @@ class Comparison:
 
     def to_arrow(self) -> pa.Table:
         """Return one row for the whole and one a slice: counts, rates, difference, interval, p, q and decision."""
+        # Imported here: only callers who ask for a table need Arrow, and the command line shall start quickly.
         import pyarrow as pa
 
         whole = {

@@ -86,6 +86,7 @@ class ToolCallPart(msgspec.Struct, frozen=True, gc=False):
 
     id: str
     name: str
+    # Text and not an object: a call that was cut off is no JSON.
     arguments: str
 
 
@@ -191,6 +192,7 @@ class Choice(msgspec.Struct, frozen=True):
 
     index: int
     parts: tuple[Part, ...]
+    # Both, since a provider's own word may say more than ours, and must be written back as it came.
     finish: Finish | None = None
     finish_raw: str | None = None
 
@@ -212,6 +214,7 @@ class Response(msgspec.Struct, frozen=True):
     created_s: int | None = None
     status: int = 200
     complete: bool = True
+    # Of the provider's backend, as OpenAI's chat format has it; nothing is judged by it.
     fingerprint: str | None = None
 
 

@@ -186,25 +186,7 @@ class Passport(msgspec.Struct, frozen=True, gc=False):
 
     def placed(self, seq: int, at: str, *, previous: str | None, signing: SigningMode) -> Passport:
         """Return the passport at its place in its session: numbered, timed, linked, and stamped with how it is signed."""
-        return Passport(
-            self.session,
-            seq,
-            at,
-            self.model_asked,
-            self.model_served,
-            self.config_digest,
-            self.policy_digest,
-            self.request,
-            self.response,
-            self.phases,
-            self.causes,
-            self.finish_reasons,
-            self.upstream_status,
-            self.gaps,
-            previous,
-            signing,
-            self.attestation,
-        )
+        return msgspec.structs.replace(self, seq=seq, at=at, previous=previous, signing=signing)
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,7 @@ class NormalText(msgspec.Struct, frozen=True):
         """Return the original stretch behind `text[start:end]`; an empty stretch maps to an empty one."""
         if self.starts is None or self.ends is None:
             return Span(start, end)
+        # An empty stretch has no characters behind it; it maps to the place before the next one.
         if start >= end:
             at = int(self.starts[start]) if start < len(self.starts) else len(self.original)
             return Span(at, at)

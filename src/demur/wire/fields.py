@@ -128,6 +128,7 @@ class Field(msgspec.Struct, frozen=True, gc=False):
 
     def get(self, key: str) -> Field | None:
         """Return the field of this object, or None where it is absent or null."""
+        # Null and absent are one: SDKs and proxies write either for the same thing.
         value = self.value.get(key) if isinstance(self.value, dict) else self._wrong("an object")
         return None if value is None else Field(value, f"{self.path}.{key}" if self.path else key)
 
@@ -157,6 +158,7 @@ class Field(msgspec.Struct, frozen=True, gc=False):
 
     def text_at(self, key: str) -> str | None:
         """Return the string in this object's field, or None where it is absent."""
+        # The common case without a `Field` for the value: codecs ask this a dozen times per response.
         value = self.object().get(key)
         return value if value is None or isinstance(value, str) else self.need(key).text()
 
@@ -172,6 +174,7 @@ class Field(msgspec.Struct, frozen=True, gc=False):
 
     def tag_at(self, key: str) -> str:
         """Return a short string such as a part's `type`, or "" where there is none: what has no name is opaque."""
+        # A tag becomes the kind of an opaque part, so its length is bounded.
         value = self.object().get(key)
         return value[:_MAX_TAG_CHARS] if isinstance(value, str) else ""
 
@@ -183,6 +186,7 @@ class Field(msgspec.Struct, frozen=True, gc=False):
         """Return the whole number; `3.0` is one, as some servers write it."""
         if isinstance(self.value, float) and self.value.is_integer():
             return int(self.value)
+        # `bool` is a subclass of `int` in Python, and no number in JSON.
         return self.value if isinstance(self.value, int) and not self.is_flag else self._wrong("a whole number")
 
     def flag(self) -> bool:
@@ -316,6 +320,7 @@ def input_of(arguments: str) -> Any:
     """Return the object in a tool call's arguments, or the text itself where it is no JSON object."""
     if not arguments:
         return {}
+    # A call that was cut off has arguments that are no JSON yet: they are kept as the text that came.
     try:
         value = decode(arguments)
     except ShapeError:
@@ -351,6 +356,7 @@ def finish_word(choice: Choice, words: Mapping[str, Finish], *, defaults: Mappin
     if choice.finish is None:
         return None
     raw = choice.finish_raw
+    # The provider's own word, unless it came from another format or the finish was changed since.
     if raw is not None and words.get(raw, Finish.UNKNOWN) == choice.finish:
         return raw
     return defaults[choice.finish]
@@ -360,12 +366,14 @@ def only_choice(response: Response) -> Choice:
     """Return the choice for a shape that has one; a blocked prompt without an answer is one that a filter cut off."""
     if response.choices:
         return response.choices[0]
+    # Only some formats have a place for a blocked prompt; in the others it must not look like an empty response.
     blocked = any(signal.kind is SignalKind.PROMPT_BLOCK for signal in response.signals)
     return Choice(0, (), Finish.CONTENT_FILTER if blocked else None)
 
 
 def extra_inputs(body: JsonObject, *, own: str) -> tuple[OpaquePart, ...]:
     """Return the input fields of a request's body that its shape does not read; `own` is the one that it does."""
+    # An attack can stand in any of them, so auditors are handed their words; canonical, so that equal inputs are equal.
     return tuple(
         [
             OpaquePart(name, canonical(body[name]))

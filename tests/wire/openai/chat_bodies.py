@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from demur.wire.openai import chat as openai_chat
-
 if TYPE_CHECKING:
-    from demur.model.exchange import Response
-    from demur.wire import sse
     from demur.wire.fields import JsonObject
 
 NO = "I can't help with that."
@@ -82,20 +78,6 @@ ERRORS = {
     "with a head": (500, {"id": "gen-1", "model": "m", **error("oops", code=502, metadata={"provider": "x"})}),
 }
 BODIES = STRICT | LENIENT
-
-
-class _WithoutDone:
-    """The codec, without the one event of its streams that is no JSON."""
-
-    read_response = staticmethod(openai_chat.read_response)
-
-    @staticmethod
-    def write_stream(response: Response, *, piece_chars: int) -> list[sse.ServerEvent]:
-        events = openai_chat.write_stream(response, piece_chars=piece_chars)
-        return [event for event in events if event.data != "[DONE]"]
-
-
-WITHOUT_DONE: Any = _WithoutDone
 
 
 TURNS: list[Any] = [

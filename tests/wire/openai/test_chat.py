@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.wire import laws
-from tests.wire.openai.chat_bodies import BODIES, ERRORS, LENIENT, NO, REQUESTS, STRICT, TURNS, answer, body, error
+from tests.wire.openai.chat_bodies import ERRORS, LENIENT, NO, REQUESTS, STRICT, TURNS, answer, body, error
 
 from demur.errors import ShapeError
 from demur.model.exchange import (
@@ -31,29 +30,6 @@ if TYPE_CHECKING:
     from demur.wire.fields import Codec, JsonObject
 
 CODEC: Codec = openai_chat
-
-
-@pytest.mark.parametrize("name", BODIES)
-def test_reading_and_writing_are_inverse(name: str) -> None:
-    """A body that is read and written means the same, streamed or not."""
-    laws.check_plain(CODEC, BODIES[name])
-    laws.check_stream(CODEC, BODIES[name])
-
-
-@pytest.mark.parametrize("name", BODIES)
-def test_a_stream_may_end_anywhere(name: str) -> None:
-    """A stream that ends before its last event is a response that is not complete, and its deltas are its texts."""
-    laws.check_cut_off(CODEC, BODIES[name])
-    laws.check_deltas(CODEC, BODIES[name])
-
-
-@pytest.mark.parametrize("name", ERRORS)
-def test_errors_are_read_and_written(name: str) -> None:
-    """An error body means the same once written, and a stream may hold it, alone or after half an answer."""
-    status, failed = ERRORS[name]
-    laws.check_plain(CODEC, failed, status=status)
-    laws.check_stream(CODEC, failed)
-    laws.check_errors_in_stream(CODEC, STRICT["plain"], error=failed)
 
 
 @pytest.mark.parametrize(
@@ -213,12 +189,6 @@ def test_head_and_usage() -> None:
     assert (read.model, read.id, read.created_s, read.usage) == ("gpt-x", "chatcmpl-1", 1700000000, Usage(3, 5))
     empty = CODEC.read_response({"id": "", "created": 0, "model": "", "choices": [], "usage": {"tokens": 1}})
     assert (empty.model, empty.id, empty.created_s, empty.usage) == ("", None, None, None)
-
-
-@pytest.mark.parametrize("name", REQUESTS)
-def test_requests(name: str) -> None:
-    """A request is read, whatever its turns carry and whatever fields are new."""
-    laws.check_request(CODEC, REQUESTS[name])
 
 
 def test_roles_and_parts_of_a_request() -> None:

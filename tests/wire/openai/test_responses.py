@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.wire import laws
 from tests.wire.openai.responses_bodies import (
     BODIES,
     CALL,
     ERRORS,
-    LENIENT,
     NO,
     REQUESTS,
     body,
@@ -41,30 +39,6 @@ if TYPE_CHECKING:
     from demur.wire.fields import Codec, JsonObject
 
 CODEC: Codec = openai_responses
-
-
-@pytest.mark.parametrize("name", BODIES | LENIENT)
-def test_reading_and_writing_are_inverse(name: str) -> None:
-    """A body that is read and written loses nothing, streamed or not."""
-    laws.check_plain(CODEC, (BODIES | LENIENT)[name])
-    laws.check_stream(CODEC, (BODIES | LENIENT)[name])
-
-
-@pytest.mark.parametrize("name", BODIES | LENIENT)
-def test_a_stream_may_end_anywhere(name: str) -> None:
-    """A stream that ends before its last event is a response that is not complete, and its deltas are its texts."""
-    laws.check_cut_off(CODEC, (BODIES | LENIENT)[name])
-    laws.check_deltas(CODEC, (BODIES | LENIENT)[name])
-
-
-@pytest.mark.parametrize("name", ERRORS)
-def test_errors_are_read_and_written(name: str) -> None:
-    """An error body means the same once written, and a stream may hold it, alone or after half an answer."""
-    status, failed = ERRORS[name]
-    response = CODEC.read_response(failed, status=status)
-    assert CODEC.read_response(CODEC.write_response(response), status=status) == response
-    laws.check_stream(CODEC, failed)
-    laws.check_errors_in_stream(CODEC, BODIES["plain"], error=failed)
 
 
 @pytest.mark.parametrize(
@@ -172,12 +146,6 @@ def test_a_response_that_still_runs_is_not_complete() -> None:
     assert (read.complete, read.choices[0].finish) == (False, None)
     assert CODEC.write_response(read)["status"] == "in_progress"
     assert CODEC.write_response(Response("m"))["output"] == []
-
-
-@pytest.mark.parametrize("name", REQUESTS)
-def test_requests(name: str) -> None:
-    """A request is read, whatever its items carry and whatever fields are new."""
-    laws.check_request(CODEC, REQUESTS[name])
 
 
 def test_roles_and_parts_of_a_request() -> None:

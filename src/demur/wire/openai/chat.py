@@ -103,6 +103,7 @@ def read_request(body: JsonObject) -> Request:
 
 def reads_response(body: JsonObject) -> bool:
     """Whether this is a list of choices, one bare message, or an error that is no other provider's."""
+    # `object: error` is how Mistral and older vLLM mark an error.
     if isinstance(body.get("choices"), list) or body.get("object") == "error":
         return True
     error = body.get("error")
@@ -137,6 +138,7 @@ def read_response(body: JsonObject, *, status: int = 200) -> Response:
 def write_response(response: Response) -> JsonObject:
     """Return the body; an error without choices is the error alone."""
     body: JsonObject = {}
+    # An error alone has no choices; one that broke a response off stands beside them.
     if response.choices or response.error is None:
         body = {"id": response.id or "", "object": "chat.completion", "created": response.created_s or 0}
         body["model"] = response.model
@@ -320,6 +322,7 @@ def _plain_text(item: Any) -> str | None:
 
 
 def _feed_delta(delta: Field, choice: _Growing, index: int) -> Iterator[Delta]:
+    # Servers send a thought under one of several names; the first that is text counts.
     thoughts = next((found for key in THOUGHTS if (found := delta.get(key)) is not None and found.is_text), None)
     if thoughts is not None and thoughts.value:
         choice.thoughts.append(thoughts.value)
@@ -464,6 +467,7 @@ def _read_choice(field: Field, position: int) -> tuple[Choice, list[Signal]]:
     # A bare `text` is what completions and Cohere's first API have in place of a message.
     text = None if message is not None else field.text_at("text")
     parts = read_parts(root({"content": text}) if message is None else message)
+    # Ollama's own endpoint says `done_reason`.
     key = "done_reason" if field.get("done_reason") is not None else "finish_reason"
     raw = field.text_at(key)
     finish = None if raw is None else _FINISH.get(raw, Finish.UNKNOWN)
@@ -477,6 +481,7 @@ def _read_choice(field: Field, position: int) -> tuple[Choice, list[Signal]]:
 def _refusals(message: Field, index: int) -> list[Signal]:
     refusal, content = message.text_at("refusal"), message.get("content")
     said = [Signal(SignalKind.REFUSAL_FIELD, f"{message.path}.refusal", refusal, index)] if refusal else []
+    # A refusal may also be a part of the content.
     for item in content if content is not None and content.is_list else ():
         if item.is_object and item.tag_at("type") == "refusal":
             told = item.need("refusal").text()

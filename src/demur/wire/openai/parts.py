@@ -74,6 +74,7 @@ def read_tool_results(message: Field) -> tuple[Part, ...]:
     """Return the parts of a message in the role `tool`: each text is a result."""
     call_id = message.text_at("tool_call_id") or ""
     parts = read_parts(message)
+    # A result without text is still the result of its call.
     if not any(isinstance(part, TextPart) for part in parts):
         parts = (TextPart(""), *parts)
     return tuple(ToolResultPart(call_id, part.text) if isinstance(part, TextPart) else part for part in parts)
@@ -97,6 +98,7 @@ def write_message(role: str, parts: tuple[Part, ...]) -> JsonObject:
     only = content[0] if len(content) == 1 and isinstance(content[0], dict) else {}
     is_text = only.keys() == {"type", "text"} and only["type"] == "text"
     message: JsonObject = {"role": role, "content": only["text"] if is_text else content or None}
+    # Several refusals, or thoughts, share one field, a line each.
     refusal = "\n".join(part.text for part in parts if isinstance(part, RefusalPart))
     thoughts = "\n".join(part.text for part in parts if isinstance(part, ThinkingPart))
     message |= {"refusal": refusal} if refusal else {}
@@ -173,6 +175,7 @@ def read_error(body: Field, status: int) -> Failure | None:
         return _read_object(found, status)
     if found is not None and found.value != "":
         return _bare(found.text(), found.path, status)
+    # Without `error`, a body is an error by its own mark, or by the HTTP status that it came with.
     if body.tag_at("object") == "error" or (status >= _FAILED and body.get("message") and "choices" not in body.value):
         return _read_object(body, status)
     if status >= _FAILED and "choices" not in body.value:
