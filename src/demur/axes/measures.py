@@ -1,8 +1,6 @@
-"""What do the axes need to know of an exchange? Small figures, column by column, once its texts have been looked at.
+"""What the axes need to know of an exchange: small numbers, column by column.
 
-Laws: whatever an axis reads later is measured here, so that no text is kept, except for a judge that is yet to be asked; an exchange that
-failed is told apart and has no figures; a meter can be sent to other processes, and what it says of an exchange does not depend
-on any other; rows that are alike in their calls and in what rules see share one `SideKind`.
+Whatever an axis reads later is measured here, so that no text is kept, except for a judge that is yet to be asked.
 """
 
 from __future__ import annotations
@@ -33,15 +31,17 @@ if TYPE_CHECKING:
     Floats = npt.NDArray[np.float64]
     Ints = npt.NDArray[np.int64]
 
-__all__ = ["FIGURES", "AxisMeter", "MeasuredRows", "RowMeter", "SideKind"]
+__all__ = ["METRICS", "AxisMeter", "MeasuredRows", "RowMeter", "SideKind"]
 
-FIGURES = 4  # tokens, characters, milliseconds and cost
+METRICS = 4  # tokens, characters, milliseconds and cost
 _MAX_METRIC = 1e18
 
 
 @dataclass(frozen=True, slots=True)
 class SideKind:
-    """The calls of an exchange, and what each rule sees in it: alike for many."""
+    """The calls of an exchange, and what each rule sees in it."""
+
+    # Exchanges that are alike in both share one value: calls and rules are worked out once for all of them.
 
     calls: tuple[ToolCall, ...]
     sights: tuple[RuleSight, ...]
@@ -51,13 +51,13 @@ class SideKind:
 class MeasuredRows:
     """Some exchanges of one side, column by column; `texts` is empty unless a judge is to see them.
 
-    `failed` and `refused` are verdicts; `figures` are the answer's tokens and characters, milliseconds and cost, not a number where one is
-    not known; `kind` is the place of a row's kind in `kinds`.
+    `failed` and `refused` are verdicts; `metrics` are the response's tokens and characters, milliseconds and cost, NaN where one is
+    not known; `kind` is the index of a row's kind in `kinds`.
     """
 
     failed: npt.NDArray[np.bool_]
     refused: npt.NDArray[np.bool_]
-    figures: Floats
+    metrics: Floats
     features: Floats
     kind: Ints
     kinds: tuple[SideKind, ...]
@@ -68,31 +68,33 @@ class MeasuredRows:
 
     @property
     def tokens(self) -> Floats:
-        """The tokens of each answer."""
-        return self.figures[:, 0]
+        """The tokens of each response."""
+        return self.metrics[:, 0]
 
     @property
     def chars(self) -> Floats:
-        """The characters of each answer."""
-        return self.figures[:, 1]
+        """The characters of each response."""
+        return self.metrics[:, 1]
 
     @property
     def latency_ms(self) -> Floats:
-        """How long each answer took."""
-        return self.figures[:, 2]
+        """How long each response took."""
+        return self.metrics[:, 2]
 
     @property
     def cost(self) -> Floats:
         """What each exchange cost."""
-        return self.figures[:, 3]
+        return self.metrics[:, 3]
 
 
 @dataclass(frozen=True, slots=True)
 class AxisMeter:
     """What to look for in every exchange: what these rules see, and its texts where a judge asks for them.
 
-    `refusals` is another way to tell a refusal; where it is set, a verdict that is known already does not count.
+    `refusals` replaces the detector; where it is set, a verdict that is known already does not count.
     """
+
+    # Plain values only: a meter is sent to other processes, and what it says of an exchange depends on no other.
 
     rules: tuple[TraceRule, ...] = ()
     refusals: TextJudge | None = None
@@ -111,8 +113,8 @@ class RowMeter:
     """Takes exchanges one by one, and gives them as columns."""
 
     asked: AxisMeter
-    _told: list[tuple[bool, bool]] = field(default_factory=list)
-    _figures: list[tuple[float, ...]] = field(default_factory=list)
+    _verdicts: list[tuple[bool, bool]] = field(default_factory=list)
+    _metrics: list[tuple[float, ...]] = field(default_factory=list)
     _features: list[tuple[float, ...]] = field(default_factory=list)
     _kind: list[int] = field(default_factory=list)
     _kinds: dict[SideKind, int] = field(default_factory=dict)
@@ -123,43 +125,44 @@ class RowMeter:
         outcome = side.outcome
         if outcome is None or self.asked.refusals is not None:
             outcome = classify(side.exchange.response, judge=self.asked.refusals).outcome
+        # A failed exchange has no metrics: an error message is neither short nor fast.
         if outcome is Outcome.FAILED:
-            self._add(_NO_FIGURES, _NO_FEATURES, _NO_KIND, ShownTexts("", ""))
-            self._told.append((True, False))
+            self._add(_NO_METRICS, _NO_FEATURES, _NO_KIND, ShownTexts("", ""))
+            self._verdicts.append((True, False))
             return
         step = step_of(side.exchange, "", refused=outcome in (Outcome.REFUSED, Outcome.FILTERED))
-        tokens, latency, cost = map(_known_figure, (step.output_tokens, side.latency_ms, side.cost))
-        figures = (tokens, float(len(step.text)), latency, cost)
+        tokens, latency, cost = map(_known_metric, (step.output_tokens, side.latency_ms, side.cost))
+        metrics = (tokens, float(len(step.text)), latency, cost)
         kind = SideKind(step.calls, sights_of(self.asked.rules, step))
-        self._add(figures, features_of(step, latency), kind, ShownTexts(step.prompt, step.text))
-        self._told.append((False, step.refused))
+        self._add(metrics, features_of(step, latency), kind, ShownTexts(step.prompt, step.text))
+        self._verdicts.append((False, step.refused))
 
     def rows(self) -> MeasuredRows:
         """Return all that was taken, in its order."""
-        told = np.array(self._told, dtype=np.bool_).reshape(-1, 2)
+        verdicts = np.array(self._verdicts, dtype=np.bool_).reshape(-1, 2)
         return MeasuredRows(
-            told[:, 0],
-            told[:, 1],
-            np.array(self._figures, dtype=np.float64).reshape(-1, FIGURES),
+            verdicts[:, 0],
+            verdicts[:, 1],
+            np.array(self._metrics, dtype=np.float64).reshape(-1, METRICS),
             np.array(self._features, dtype=np.float64).reshape(-1, len(DIMENSIONS)),
             np.array(self._kind, dtype=np.int64),
             tuple(self._kinds),
             tuple(self._texts),
         )
 
-    def _add(self, figures: tuple[float, ...], features: tuple[float, ...], kind: SideKind, texts: ShownTexts) -> None:
-        self._figures.append(figures)
+    def _add(self, metrics: tuple[float, ...], features: tuple[float, ...], kind: SideKind, texts: ShownTexts) -> None:
+        self._metrics.append(metrics)
         self._features.append(features)
         self._kind.append(self._kinds.setdefault(kind, len(self._kinds)))
         if self.asked.texts:
             self._texts.append(texts)
 
 
-def _known_figure(value: float | None) -> float:
-    """Return a figure; what is negative, or beyond any clock or purse, is not known."""
+def _known_metric(value: float | None) -> float:
+    """Return a metric; one that is negative or absurdly large is unknown."""
     return nan if value is None or not 0 <= value < _MAX_METRIC else float(value)
 
 
-_NO_FIGURES = (nan,) * FIGURES
+_NO_METRICS = (nan,) * METRICS
 _NO_FEATURES = (nan,) * len(DIMENSIONS)
 _NO_KIND = SideKind((), ())

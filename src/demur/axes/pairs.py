@@ -1,9 +1,6 @@
-"""Pairs made ready for the axes: what was measured of both sides, column by column, and what pairs belong together.
+"""Pairs made ready for the axes: what was measured on both sides, column by column, and which pairs belong together.
 
-Laws: a pair is measured only where both sides answered, those that failed are counted; a session with a failed exchange is not whole, and
-is known as such; a session has all turns of its run, those without a counterpart included; where both runs have the same turns, they
-come in the order of the baseline, else each in that of its own run; texts are asked for one pair at a time, and only where a
-judge is to see them.
+A pair is measured only where both sides responded; failed ones are counted.
 """
 
 from __future__ import annotations
@@ -13,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
-from demur.axes.measures import FIGURES, AxisMeter, MeasuredRows, RowMeter, SideKind
+from demur.axes.measures import METRICS, AxisMeter, MeasuredRows, RowMeter, SideKind
 from demur.axes.steps import DIMENSIONS
 from demur.model.comparison import AxisSide, PairNames
 
@@ -34,13 +31,13 @@ PairTexts = tuple["ShownTexts", "ShownTexts"]
 
 @runtime_checkable
 class PairSource(Protocol):
-    """Pairs that stand elsewhere. Sides are 0, the baseline, and 1, the candidate; a pair goes by its place among the names."""
+    """Pairs kept elsewhere. Sides are 0, the baseline, and 1, the candidate; a pair is named by its index among the names."""
 
     def names(self, *, cluster: str | None) -> PairNames:
-        """Return what the pairs are called; `cluster` is the field by which they belong together, None where each is alone."""
+        """Return the names of the pairs; `cluster` is the field by which they belong together, None where each is alone."""
 
     def measured(self, side: int, work: Callable[[Iterable[AxisSide]], _T]) -> Iterator[tuple[Places, _T]]:
-        """Yield what the work made of some exchanges at a time, with their places; it may run in other processes."""
+        """Yield the results of the work on some exchanges at a time, with their indexes; it may run in other processes."""
 
     def keep_texts(self, side: int, places: Places, texts: Sequence[ShownTexts]) -> None:
         """Keep the texts of some pairs, outside memory where they are many."""
@@ -61,16 +58,16 @@ class SessionRows:
 
 @dataclass(frozen=True, slots=True)
 class AxisPairs:
-    """The pairs to measure, how many had a side that failed, and the sessions that lack an exchange for it.
+    """The pairs to measure, how many had a side that failed, and the sessions that are incomplete because of it.
 
-    `texts` gives those of a pair by its place, where a judge asked for them.
+    `texts` returns those of a pair by its index, where a judge asked for them.
     """
 
     names: PairNames
     baseline: MeasuredRows
     candidate: MeasuredRows
     failed: int
-    torn: frozenset[int]
+    torn: frozenset[int]  # a rule about a session cannot be judged where an exchange of it is missing
     texts: Callable[[int], PairTexts] | None = None
     own_turns: SessionRows | None = None
     failed_alone: int = 0
@@ -121,60 +118,51 @@ def measured_source(source: PairSource, meter: AxisMeter, *, cluster: str | None
     """Return the pairs of a source; one whose side cannot be read any more has failed."""
     names = source.names(cluster=cluster)
     kinds: dict[SideKind, int] = {}
-    before, after = (_gathered(source, side, meter, kinds=kinds, many=len(names.keys)) for side in _SIDES)
+    before, after = (_measured_side(source, side, meter, kinds=kinds, many=len(names.keys)) for side in _SIDES)
     return _joined_sides(names, (before, after), source.texts if meter.texts else None)
 
 
-def _gathered(
+def _measured_side(
     source: PairSource, side: int, meter: AxisMeter, *, kinds: dict[SideKind, int], many: int
 ) -> MeasuredRows:
-    """Return one side of all pairs: what comes in pieces, each row at its place."""
+    """Return one side of all pairs, which arrive in pieces and in any order."""
+    # Failed until measured: a row that cannot be read any more never arrives.
     failed, refused = np.ones(many, dtype=np.bool_), np.zeros(many, dtype=np.bool_)
-    figures, features = (np.full((many, width), np.nan) for width in (FIGURES, len(DIMENSIONS)))
+    metrics, features = (np.full((many, width), np.nan) for width in (METRICS, len(DIMENSIONS)))
     kind = np.zeros(many, dtype=np.int64)
     kinds.setdefault(SideKind((), ()), len(kinds))
     for places, rows in source.measured(side, meter):
         numbers = np.array([kinds.setdefault(one, len(kinds)) for one in rows.kinds], dtype=np.int64)
         failed[places], refused[places] = rows.failed, rows.refused
-        figures[places], features[places] = rows.figures, rows.features
+        metrics[places], features[places] = rows.metrics, rows.features
         kind[places] = numbers[rows.kind]
         if meter.texts:
             source.keep_texts(side, places, rows.texts)
-    return MeasuredRows(failed, refused, figures, features, kind, tuple(kinds))
+    return MeasuredRows(failed, refused, metrics, features, kind, tuple(kinds))
 
 
 def _joined_sides(
     names: PairNames, sides: tuple[MeasuredRows, MeasuredRows], texts: Callable[[int], PairTexts] | None
 ) -> AxisPairs:
-    """Return the pairs of which both sides answered; the rows of the sides are those of the names, in order."""
+    """Return the pairs of which both sides responded; the rows of the sides are those of the names, in order."""
     before, after = _with_shared_kinds(*sides)
     turns = names.turns
     lone = np.zeros(len(names.keys), dtype=np.bool_) if turns is None else turns.lone
     failed = (before.failed | after.failed) & ~lone
-    torn = frozenset(int(session) for session in names.session[failed] if session >= 0) | _torn_lone(
-        turns, before, after
-    )
+    torn = {int(session) for session in names.session[failed] if session >= 0}
+    if turns is not None:
+        # A turn without a counterpart tears its session too, if it failed.
+        for sessions, rows, side in zip(turns.sessions, turns.rows, (before, after), strict=True):
+            torn |= {int(s) for s in sessions[turns.lone & (rows >= 0) & side.failed] if s >= 0}
+    incomplete = frozenset(torn)
     whole, alone = replace(names, turns=None), int((failed & (names.session < 0)).sum())
-    own = None if turns is None else _own_turns(SessionRows(whole, before, after, ()), turns, torn)
+    own = None if turns is None else _own_turns(SessionRows(whole, before, after, ()), turns, incomplete)
     if not (failed | lone).any():
-        return AxisPairs(whole, before, after, 0, torn, texts, own)
+        return AxisPairs(whole, before, after, 0, incomplete, texts, own)
     kept = np.flatnonzero(~(failed | lone))
     read = None if texts is None else lambda place: texts(int(kept[place]))
-    rows = _only_rows(before, kept), _only_rows(after, kept)
-    return AxisPairs(names.only(kept), *rows, int(failed.sum()), torn, read, own, alone)
-
-
-def _torn_lone(turns: SessionTurns | None, before: MeasuredRows, after: MeasuredRows) -> frozenset[int]:
-    """Return the sessions of which a turn without a counterpart failed."""
-    if turns is None:
-        return frozenset()
-    sides = zip(turns.sessions, turns.rows, (before, after), strict=True)
-    return frozenset(
-        int(session)
-        for sessions, rows, side in sides
-        for session in sessions[turns.lone & (rows >= 0) & side.failed]
-        if session >= 0
-    )
+    both = _only_rows(before, kept), _only_rows(after, kept)
+    return AxisPairs(names.only(kept), *both, int(failed.sum()), incomplete, read, own, alone)
 
 
 def _own_turns(rows: SessionRows, turns: SessionTurns, torn: frozenset[int]) -> SessionRows | None:
@@ -184,7 +172,7 @@ def _own_turns(rows: SessionRows, turns: SessionTurns, torn: frozenset[int]) -> 
     units, same = [], len(first) == len(second)
     for session, before in first.items():
         after = second.get(session, [])
-        # Questions that are asked once each tell the turns apart, so that the order of the candidate's file does not matter.
+        # If each question is asked once, the questions identify the turns, and the order of the candidate's file is irrelevant.
         alike = sorted(before) == sorted(after) and len({keys[i] for i in before}) == len(before)
         same = same and alike
         if session not in torn and after and not all(lone[i] for i in (*before, *after)):
@@ -213,22 +201,19 @@ def _with_shared_kinds(before: MeasuredRows, after: MeasuredRows) -> tuple[Measu
     """Return both sides with one list of kinds, and without texts."""
     known = {kind: i for i, kind in enumerate(dict.fromkeys((*before.kinds, *after.kinds)))}
     kinds = tuple(known)
+    numbers = (np.array([known[kind] for kind in side.kinds], dtype=np.int64) for side in (before, after))
     first, second = (
-        replace(side, kinds=kinds, kind=_renumbered(side, [known[kind] for kind in side.kinds]), texts=())
-        for side in (before, after)
+        replace(side, kinds=kinds, kind=number[side.kind] if len(side.kind) else side.kind, texts=())
+        for side, number in zip((before, after), numbers, strict=True)
     )
     return first, second
-
-
-def _renumbered(side: MeasuredRows, numbers: list[int]) -> Ints:
-    return np.array(numbers, dtype=np.int64)[side.kind] if len(side.kind) else side.kind
 
 
 def _only_rows(side: MeasuredRows, kept: npt.NDArray[np.intp]) -> MeasuredRows:
     return MeasuredRows(
         side.failed[kept],
         side.refused[kept],
-        side.figures[kept],
+        side.metrics[kept],
         side.features[kept],
         side.kind[kept],
         side.kinds,

@@ -1,8 +1,6 @@
-"""From measurements over pairs to the one value that every axis is reported as.
+"""From measurements over pairs to the one value by which every axis is reported.
 
-Laws: rates go through the same paired statistics as refusals do, clusters included, and take the seed's absolute thresholds; values take
-its relative ones; evidence is at most as much as asked for, the worse direction first, then by name, and is
-worded only where it is shown.
+Rates use the same paired statistics as refusals and Shadow's absolute thresholds; values use its relative ones.
 """
 
 from __future__ import annotations
@@ -29,7 +27,6 @@ if TYPE_CHECKING:
 
     from demur.axes.measures import Floats, Ints
     from demur.model.comparison import ClusterSum, PairNames
-    from demur.model.estimate import Difference
 
     Flags = npt.NDArray[np.bool_]
 
@@ -48,18 +45,18 @@ _FEW_DISCORDANT_BELOW = 5
 _NO_MISSING = Missing()
 
 
-def _unsaid(_: int) -> str:
+def _no_sentence(_: int) -> str:
     return ""
 
 
 @dataclass(frozen=True, slots=True)
 class RateRows:
-    """The pairs of a rate: whether the thing was so on each side; `sentence` is what is to be said of one, by its place."""
+    """The pairs of a rate: whether it was so on each side; `sentence` describes one, by its index."""
 
     names: PairNames
     baseline: Flags
     candidate: Flags
-    sentence: Callable[[int], str] = _unsaid
+    sentence: Callable[[int], str] = _no_sentence
 
     @property
     def moved(self) -> Ints:
@@ -93,22 +90,26 @@ def rate_result(  # noqa: PLR0913 - all but the rows are keywords with defaults
     alpha: float = 0.05,
     show: int = 20,
 ) -> AxisResult:
-    """Return the axis of a share: McNemar's mid-p and Tango's interval, by clusters where pairs come so.
+    """Return the axis of a share: McNemar's mid-p and Tango's interval, clustered where pairs come in clusters.
 
     `missing` are pairs of which one side may be known, for the worst case; `lost` are any others that could not be measured.
     """
     counts = counts_of(rows)
-    difference, clustered = _rate_difference(rows, counts, alpha)
+    sums = _row_clusters(rows)
+    difference = clustered_difference(counts, sums, alpha=alpha)[0] if sums else paired_difference(counts, alpha=alpha)
     low, high = percentile_interval(counts.baseline_only, counts.candidate_only, counts.n)
     n = max(1, counts.n)
     raised: dict[Flag | AxisFlag, bool] = {
         Flag.FEW_DISCORDANT: counts.discordant < _FEW_DISCORDANT_BELOW,
-        Flag.CLUSTERED: clustered,
+        Flag.CLUSTERED: bool(sums),
         AxisFlag.MISSING: bool(missing.total + lost),
     }
-    bounds = paired_bounds(counts, missing)
+    note = "had every missing verdict been so"
+    ends = zip(("difference at best", "difference at worst"), paired_bounds(counts, missing) or (), strict=False)
+    bounds = [AxisDetail(label, end, note) for label, end in ends]
     first, keys = worse is not Direction.DECREASE, rows.names.keys
     flipped = np.flatnonzero(rows.baseline != rows.candidate).tolist()
+    # The worse direction first, then by name; sentences are made only for what is shown.
     chosen = nsmallest(max(0, show), flipped, key=lambda i: (bool(rows.candidate[i]) is not first, keys[i], i))
     flip_evidence = shown_evidence([(keys[i], rows.sentence(i)) for i in chosen], show)
     return AxisResult(
@@ -127,7 +128,7 @@ def rate_result(  # noqa: PLR0913 - all but the rows are keywords with defaults
         missing=missing.total + lost,
         flags=(*rate_flags(counts.n, low, high), *(flag for flag, up in raised.items() if up)),
         evidence=flip_evidence,
-        details=(*(() if bounds is None else _bound_details(bounds)), *cluster_details(rows.names)),
+        details=(*bounds, *cluster_details(rows.names)),
     )
 
 
@@ -182,12 +183,12 @@ def value_result(
 
 
 def cluster_details(names: PairNames) -> tuple[AxisDetail, ...]:
-    """Return how many clusters the pairs come in, and by what; nothing where each pair stands alone."""
+    """Return how many clusters the pairs come in, and by what; nothing where each pair is alone."""
     count = len(np.unique(names.cluster))
     if count == len(names.cluster):
         return ()
-    told = f"pairs of one {names.clustered_by or 'session or question'} count together"
-    return (AxisDetail("clusters", float(count), told),)
+    note = f"pairs of one {names.clustered_by or 'session or question'} count together"
+    return (AxisDetail("clusters", float(count), note),)
 
 
 def shown_evidence(found: Sequence[tuple[str, str]], show: int) -> tuple[AxisEvidence, ...]:
@@ -196,24 +197,12 @@ def shown_evidence(found: Sequence[tuple[str, str]], show: int) -> tuple[AxisEvi
 
 
 def row_design_effect(rows: RateRows) -> float:
-    """Return how many pairs it takes to be worth one, by how far those of a cluster move together; 1 where each is alone."""
+    """Return the design effect: how many clustered pairs are worth one independent pair; 1 where each is alone."""
     sums = _row_clusters(rows)
     return cluster_effect(counts_of(rows), sums).design_effect if sums else 1.0
-
-
-def _rate_difference(rows: RateRows, counts: PairCounts, alpha: float) -> tuple[Difference, bool]:
-    sums = _row_clusters(rows)
-    if not sums:
-        return paired_difference(counts, alpha=alpha), False
-    return clustered_difference(counts, sums, alpha=alpha)[0], True
 
 
 def _row_clusters(rows: RateRows) -> tuple[ClusterSum, ...]:
     """Return the histogram of clusters, empty where every pair is alone."""
     known, where = np.unique(rows.names.cluster, return_inverse=True)
     return () if len(known) == len(rows.baseline) else cluster_sums(rows.moved, where.reshape(-1))
-
-
-def _bound_details(bounds: tuple[float, float]) -> tuple[AxisDetail, ...]:
-    note = "had every missing verdict been so"
-    return AxisDetail("difference at best", bounds[0], note), AxisDetail("difference at worst", bounds[1], note)

@@ -1,8 +1,6 @@
-"""What is a judge asked, and what does it say? A rubric put to a model, its replies read strictly.
+"""The questions to a judge by a rubric, and its replies, which are read strictly.
 
-Laws: the texts to be judged stand between marks made of their own hash, and are called material, so that nothing in them passes for an
-instruction; an answer is one JSON object with one of the rubric's labels, or there is no verdict; the same question is asked
-once. No call is made here: a `RubricJudge` makes them.
+No call is made here: a `RubricJudge` makes them.
 """
 
 from __future__ import annotations
@@ -71,7 +69,7 @@ class RubricVerdict:
 
 @dataclass(frozen=True, slots=True)
 class HumanVerdict:
-    """What a person says of both answers of a pair, in the rubric's labels; of a pairwise one, which is `worse` or `same`."""
+    """A person's labels of both responses of a pair; by a pairwise rubric each is `worse` or `same`."""
 
     key: str
     baseline: str
@@ -79,12 +77,12 @@ class HumanVerdict:
 
 
 def single_ask(rubric: Rubric, prompt: str, answer: str) -> JudgeAsk:
-    """Return the question about one answer."""
+    """Return the question about one response."""
     return _ask(rubric, (("request", prompt), ("answer", answer)))
 
 
 def pair_ask(rubric: Rubric, prompt: str, answers: tuple[str, str]) -> JudgeAsk:
-    """Return the question about two answers to the same request."""
+    """Return the question about two responses to the same request."""
     return _ask(rubric, (("request", prompt), ("first", answers[0]), ("second", answers[1])))
 
 
@@ -93,17 +91,19 @@ def read_verdict(text: str, labels: tuple[str, ...]) -> RubricVerdict | None:
     bare = text.strip()
     fenced = _FENCED.fullmatch(bare)
     try:
-        said: object = json.loads(fenced[1] if fenced else bare, object_pairs_hook=_named_once)
+        reply: object = json.loads(fenced[1] if fenced else bare, object_pairs_hook=_named_once)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(said, dict) or said.get("label") not in labels:
+    # Nothing is guessed from a reply that is not what was asked for: it is asked again, or lost.
+    if not isinstance(reply, dict) or reply.get("label") not in labels:
         return None
-    reason = said.get("reason")
-    return RubricVerdict(str(said["label"]), reason[:_MAX_REASON_CHARS] if isinstance(reason, str) else "")
+    reason = reply.get("reason")
+    return RubricVerdict(str(reply["label"]), reason[:_MAX_REASON_CHARS] if isinstance(reason, str) else "")
 
 
 def _named_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Return an object; one that names a field twice has two labels, and so none."""
+    """Return an object; raise if it names a field twice."""
+    # Two labels are no verdict, and `json` would silently take the last.
     named = dict(pairs)
     if len(named) < len(pairs):
         raise ValueError("a field is named twice")
@@ -112,10 +112,7 @@ def _named_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 @dataclass(slots=True)
 class RubricAsking:
-    """What is known of a rubric so far: the verdict on each question, by its hash, and what it took.
-
-    The same question is asked once, however often it comes up.
-    """
+    """The verdicts by a rubric so far, by the hash of the question, and what they took."""
 
     rubric: Rubric
     judge: RubricJudge
@@ -126,9 +123,14 @@ class RubricAsking:
 
     def verdicts_on(self, asks: Sequence[JudgeAsk]) -> list[RubricVerdict | None]:
         """Return the verdict on each question."""
+
+        def accepts(ask: JudgeAsk, text: str) -> bool:
+            return read_verdict(text, ask.labels) is not None
+
         hashes = [sha256(ask.user.encode("utf-8", "surrogatepass")).digest() for ask in asks]
+        # The same question is asked once, however often it comes up: judges cost money.
         new = {key: ask for key, ask in zip(hashes, asks, strict=True) if key not in self.known}
-        replies = self.judge.ask_all(list(new.values()), accepts=_accepts) if new else ()
+        replies = self.judge.ask_all(list(new.values()), accepts=accepts) if new else ()
         for (key, ask), reply in zip(new.items(), replies, strict=True):
             read = None if reply.text is None else read_verdict(reply.text, ask.labels)
             self.known[key] = None if read is None else self.verdicts.setdefault(read, read)
@@ -140,12 +142,13 @@ class RubricAsking:
 
     def usage(self) -> JudgeUsage:
         """Return what all questions took."""
-        calls, cached, sent, said = self.spent
+        calls, cached, sent, received = self.spent
         lost = sum(verdict is None for verdict in self.known.values())
-        return JudgeUsage(len(self.known), calls, cached, lost, sent, said, self.judge.cost_of(sent, said))
+        return JudgeUsage(len(self.known), calls, cached, lost, sent, received, self.judge.cost_of(sent, received))
 
 
 def _ask(rubric: Rubric, shown: tuple[tuple[str, str], ...]) -> JudgeAsk:
+    # Marks made of the texts' own hash: nothing in a text can close them and pass for an instruction.
     mark = sha256("\x00".join(text for _, text in shown).encode("utf-8", "surrogatepass")).hexdigest()[:12]
     names = tuple(label.name for label in rubric.labels)
     system = _TASK.format(
@@ -158,12 +161,8 @@ def _ask(rubric: Rubric, shown: tuple[tuple[str, str], ...]) -> JudgeAsk:
     return JudgeAsk(system, user, names)
 
 
-def _accepts(ask: JudgeAsk, text: str) -> bool:
-    return read_verdict(text, ask.labels) is not None
-
-
 _PAIRWISE = {"first_worse", "same", "second_worse"}
-_LEAST_LABELS = 2
+_MIN_LABELS = 2
 _HINT = "expected name, domain, policy and labels"
 
 
@@ -209,10 +208,10 @@ def parse_rubric(text: str) -> Rubric:
 
 def _rubric_in(loaded: object) -> Rubric:
     row = typed_yaml(loaded, _RubricRow, what="rubric", hint=_HINT, known=_KNOWN)
-    labels = tuple(RubricLabel(name, said.score, said.meaning, said.bad) for name, said in row.labels.items())
+    labels = tuple(RubricLabel(name, label.score, label.meaning, label.bad) for name, label in row.labels.items())
     if not row.name.strip() or not row.policy.strip():
         raise ShapeError("a rubric without a name or a policy", hint=_HINT)
-    if len(labels) < _LEAST_LABELS or not all(0 <= label.score <= 1 for label in labels):
+    if len(labels) < _MIN_LABELS or not all(0 <= label.score <= 1 for label in labels):
         raise ShapeError(f"rubric `{row.name}`: two labels are needed, with scores from 0 to 1", hint=_HINT)
     if row.mode is RubricMode.PAIRWISE and {label.name for label in labels} != _PAIRWISE:
         raise ShapeError(f"rubric `{row.name}`: a pairwise one has the labels {', '.join(sorted(_PAIRWISE))}")

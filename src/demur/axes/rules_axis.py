@@ -1,8 +1,4 @@
-"""Which rules does the candidate break that the baseline kept? The axis of each rule, over exchanges or sessions.
-
-Laws: a rule that applies to neither side of a pair leaves it out; where it applies to one side, the other has not broken it; a rule that
-applies nowhere is absent and says so; a session in which an exchange failed is counted out, not blamed.
-"""
+"""The axis of each rule, over exchanges or sessions: which rules the candidate breaks that the baseline kept."""
 
 from __future__ import annotations
 
@@ -31,7 +27,7 @@ __all__ = ["rule_result"]
 
 @dataclass(frozen=True, slots=True)
 class _Checked:
-    """A rule, its place among those of the report, and what came of it in each unit on both sides."""
+    """A rule and its outcome in each unit on both sides."""
 
     rule: TraceRule
     names: PairNames
@@ -54,7 +50,7 @@ class _Checked:
 
 
 def rule_result(pairs: AxisPairs, place: int, rule: TraceRule, *, alpha: float, show: int) -> AxisResult | AbsentAxis:
-    """Return the axis of the rule whose sights stand at this place, absent where it applies to no pair."""
+    """Return the axis of the rule whose sights have this index, absent where it applies to no pair."""
     by_session = rule.scope is RuleScope.SESSION
     whole = pairs.session_rows() if by_session else pairs.exchange_rows()
     units = whole.units
@@ -62,29 +58,32 @@ def rule_result(pairs: AxisPairs, place: int, rule: TraceRule, *, alpha: float, 
         _findings(rule, place, side, [unit[at] for unit in units])
         for at, side in enumerate((whole.baseline, whole.candidate))
     ]
+    # Where a rule applies to one side only, the other has not broken it.
     applies = [
         i for i, both in enumerate(zip(*sides, strict=True)) if any(f.outcome is not _NOT_APPLICABLE for f in both)
     ]
     name = f"rules/{rule.name}"
+    # A rule that applies nowhere was not kept either, so it is absent rather than passed.
     if not applies:
         return AbsentAxis(AxisName.RULES, name, "the rule applies to no pair")
     before, after = ([side[i] for i in applies] for side in sides)
     checked = _Checked(rule, whole.names, [units[i] for i in applies], before, after)
-    # Pairs stand before rows without a counterpart, and the session counts together with what its pairs do.
+    # Pairs come before rows without a counterpart, so the least index is a pair, whose cluster is the session's.
     first = np.array([min(*before, *after) for before, after in checked.units], dtype=np.int64)
     names = checked.names.only(first, [checked.blamed(unit) for unit in range(len(checked.units))])
     rows = RateRows(names, _broken_in(checked.before), _broken_in(checked.after), checked.sentence)
+    # A session in which an exchange failed is left out, not blamed.
     lost = len(pairs.torn) + pairs.failed_alone if by_session else pairs.failed
     result = rate_result(AxisName.RULES, name, rows, lost=lost, alpha=alpha, show=show)
-    told = AxisDetail("did not apply", float(len(units) - len(applies)))
-    return replace(result, details=(*result.details, told))
+    unapplied = AxisDetail("did not apply", float(len(units) - len(applies)))
+    return replace(result, details=(*result.details, unapplied))
 
 
 _NOT_APPLICABLE = RuleOutcome.NOT_APPLICABLE
 
 
 def _findings(rule: TraceRule, place: int, side: MeasuredRows, units: Sequence[Sequence[int]]) -> list[RuleFinding]:
-    """Return what came of a rule in each unit; units that look alike to it are worked out once."""
+    """Return the outcome of a rule in each unit; units that look alike to it are checked once."""
     sights = [kind.sights[place] if kind.sights else None for kind in side.kinds]
     alike: dict[object, int] = {}
     number = [alike.setdefault(sight, len(alike)) for sight in sights]

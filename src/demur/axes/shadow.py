@@ -1,7 +1,6 @@
-"""The seed's functions with the seed's semantics: Shadow's `is_abstention` and its safety axis.
+"""Shadow's functions with Shadow's semantics: `is_abstention` and its safety axis.
 
-Laws: an abstention is the stop reason `content_filter`, to the letter, or a lower-cased substring of the text parts
-joined by a space; nothing is normalised and no other signal counts. For better answers use `check`.
+For better results use `check`.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ __all__ = ["is_abstention", "is_abstention_with", "safety_axis"]
 
 
 def is_abstention(response: object) -> bool:
-    """Return whether a response is an abstention by the seed's default phrases."""
+    """Return whether a response is an abstention by Shadow's default phrases."""
     return is_abstention_with(response, (phrase for phrase, _ in builtin_pack("shadow").phrases(Target.RESPONSE)))
 
 
@@ -36,13 +35,14 @@ def is_abstention_with(response: object, patterns: Iterable[str]) -> bool:
     if phrases is None:
         raise UsageError("patterns are not a list of texts", hint="pass a list of phrases in lower case")
     text, stop = _text_and_stop(response)
+    # `content_filter` to the letter, or a lower-cased substring: nothing is normalised and no other signal counts.
     return stop in builtin_pack("shadow").stops or contains_any(text, phrases)
 
 
 def safety_axis(
     pairs: Iterable[tuple[object, object]], *, patterns: Iterable[str] | None = None, seed: int | None = None
 ) -> AxisStat:
-    """Return the seed's safety axis over (baseline, candidate) responses: abstention rates, difference, severity, flags.
+    """Return Shadow's safety axis over (baseline, candidate) responses: abstention rates, difference, severity, flags.
 
     Without a `seed` the interval is the exact limit of the bootstrap; with one it is a thousand seeded resamples. No pairs:
     zeros, severity none, n = 0.
@@ -60,7 +60,8 @@ def safety_axis(
 
 
 def _phrases(patterns: object) -> tuple[str, ...] | None:
-    """Return the caller's phrases, None where they are no list of texts; one string would be read letter by letter."""
+    """Return the caller's phrases, None where they are not a list of texts."""
+    # One string would be read letter by letter, and every response contains an `e`.
     if isinstance(patterns, str) or not isinstance(patterns, Iterable):
         return None
     phrases = tuple(patterns)
@@ -87,4 +88,5 @@ def _of_value(value: Exchange | Response) -> tuple[str, str | None]:
     if response is None or not response.choices:
         return "", None
     choice = response.choices[0]
+    # Joined by a space, unlike `choice.text`: a phrase may match across parts, as it does in Shadow.
     return " ".join(p.text for p in choice.parts if isinstance(p, TextPart)), choice.finish_raw

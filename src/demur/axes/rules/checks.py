@@ -1,11 +1,7 @@
-"""Was a rule kept? A session's exchanges (or one exchange) held against a rule, and who broke it where.
+"""Whether a session's exchanges (or one exchange) kept a rule, and which exchange broke it.
 
-It takes two steps, so that no text is kept for the second: `sights_of` looks at one exchange and notes all that a rule can ever ask of
-it; `check_sights` holds the notes of a session against the rule.
-
-Laws: a rule whose condition no exchange meets, or whose tokens nobody counted, does not apply: that is neither kept nor broken; a breach
-names its exchange and says what happened; texts are compared `folded`, so that quotes, case and spaces never hide them. A session's
-exchanges must come in their order. A sight is small whatever the exchange: what it quotes is cut.
+It takes two steps, so that no text is kept for the second: `sights_of` looks at one exchange and notes all that a rule can ever
+ask of it; `check_sights` checks the notes of a session, in order, against the rule.
 """
 
 from __future__ import annotations
@@ -41,11 +37,11 @@ if TYPE_CHECKING:
 
 __all__ = ["RuleFinding", "RuleOutcome", "RuleSight", "check_rule", "check_sights", "sights_of"]
 
-_MAX_QUOTED_CHARS = 120
+_MAX_QUOTED_CHARS = 120  # sights are kept for every exchange of a run, so each stays small
 
 
 class RuleOutcome(StrEnum):
-    """What came of a rule."""
+    """The outcome of a rule."""
 
     KEPT = "kept"
     BROKEN = "broken"
@@ -54,7 +50,7 @@ class RuleOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RuleFinding:
-    """What came of a rule; where it was broken, which of the exchanges is to blame and what happened there."""
+    """The outcome of a rule; where it was broken, the index of the exchange to blame and what happened there."""
 
     outcome: RuleOutcome
     at: int = 0
@@ -91,7 +87,7 @@ class _Looked:
 
 
 def check_rule(rule: TraceRule, steps: Sequence[Step]) -> RuleFinding:
-    """Return what came of a rule over some exchanges; over none it does not apply."""
+    """Return the outcome of a rule over some exchanges; over none it does not apply."""
     return check_sights(rule, [sights_of((rule,), step)[0] for step in steps])
 
 
@@ -103,14 +99,15 @@ def sights_of(rules: Sequence[TraceRule], step: Step) -> tuple[RuleSight, ...]:
     return tuple(_sight(rule, looked) for rule in rules)
 
 
-def check_sights(rule: TraceRule, sights: Sequence[RuleSight]) -> RuleFinding:  # noqa: PLR0911 - one a kind of check
-    """Return what came of a rule over what it saw in some exchanges, in their order; over none it does not apply."""
+def check_sights(rule: TraceRule, sights: Sequence[RuleSight]) -> RuleFinding:  # noqa: PLR0911 - one per kind of check
+    """Return the outcome of a rule over what it saw in some exchanges, in order; over none it does not apply."""
+    # Neither kept nor broken: a rule that nothing called for must not raise the share of kept ones.
     if not any(sight.meets for sight in sights):
         return _NOT_APPLICABLE
     match rule.check:
         case IncludeText(texts, each=False):
-            said = [any(sight.flags[i] for sight in sights) for i in range(len(texts))]
-            lacking = next((text for text, so in zip(texts, said, strict=True) if not so), None)
+            included = [any(sight.flags[i] for sight in sights) for i in range(len(texts))]
+            lacking = next((text for text, so in zip(texts, included, strict=True) if not so), None)
             return _KEPT if lacking is None else _broken(len(sights) - 1, f"nowhere says `{lacking}`")
         case ToolCallsOrder(formula, why):
             places = [at for at, sight in enumerate(sights) for _ in sight.words]
@@ -128,7 +125,8 @@ def check_sights(rule: TraceRule, sights: Sequence[RuleSight]) -> RuleFinding:  
         case Consistent():
             return _consistent(sights)
         case IncludeText() | ForbiddenText() | StopReason() | MatchSchema():
-            return _each_kept(sights)
+            broken = next((_broken(at, s.wrong) for at, s in enumerate(sights) if s.wrong is not None), _KEPT)
+            return broken if any(sight.asked for sight in sights) else _NOT_APPLICABLE
         case _:
             assert_never(rule.check)
 
@@ -138,12 +136,13 @@ def _broken(at: int, why: str) -> RuleFinding:
 
 
 def _sight(rule: TraceRule, looked: _Looked) -> RuleSight:  # noqa: PLR0911 - one a kind of check
-    meets_condition = (
+    # Texts are compared folded, so that quotes, case and spaces never hide them.
+    meets = (
         (not rule.when.prompt or any(_folded_once(text) in looked.prompt for text in rule.when.prompt))
         and (not rule.when.called or any(call.name in rule.when.called for call in looked.step.calls))
         and (rule.when.refused is None or rule.when.refused == looked.step.refused)
     )
-    meets, step = meets_condition, looked.step
+    step = looked.step
     match rule.check:
         case IncludeText(texts, each=False):
             return RuleSight(meets, flags=tuple(_folded_once(text) in looked.text for text in texts))
@@ -169,8 +168,9 @@ def _wrong_by_itself(check: RuleCheck, looked: _Looked) -> str | None:
         case ForbiddenText(texts):
             return next((f"says `{text}`" for text in texts if _folded_once(text) in looked.text), None)
         case StopReason(reasons):
-            ended = looked.step.stop, looked.step.stop_raw
-            return None if set(ended) & set(reasons) else f"ended with `{_quoted_part(ended[1])}`"
+            raw = looked.step.stop_raw
+            quoted = raw if len(raw) <= _MAX_QUOTED_CHARS else f"{raw[:_MAX_QUOTED_CHARS]}…"
+            return None if {looked.step.stop, raw} & set(reasons) else f"ended with `{quoted}`"
         case MatchSchema(schema):
             return text_breach(looked.step.text, schema)
         case _:
@@ -193,17 +193,15 @@ def _atom_holds(atom: Atom, looked: _Looked) -> bool:  # noqa: PLR0911 - one a w
         case "called":
             return bool(step.calls)
         case _:
-            # `last` is a matter of the place, not of the exchange, and is told apart where places are known.
+            # `last` depends on the position, not on the exchange, and is valued where positions are known.
             return step.refused
 
 
 def _values_found(pattern: re.Pattern[str], text: str) -> tuple[str, ...]:
-    """Return the first value that a pattern finds, and the first other one: no more are needed to see a contradiction.
-
-    Of several groups the one that took part counts; what is empty says nothing.
-    """
+    """Return the first value that a pattern finds, and the first other one: two are enough to see a contradiction."""
     first: str | None = None
     for found in pattern.finditer(text):
+        # The group that took part in the match; an empty value says nothing.
         value = _short_value(folded(found[found.lastindex or 0]))
         if not value:
             continue
@@ -221,21 +219,12 @@ def _short_value(value: str) -> str:
     return f"{value[:_MAX_QUOTED_CHARS]}… {sha256(value.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}"
 
 
-def _quoted_part(text: str) -> str:
-    return text if len(text) <= _MAX_QUOTED_CHARS else f"{text[:_MAX_QUOTED_CHARS]}…"
-
-
 # The texts of a rule are the same for every exchange.
 _folded_once = lru_cache(maxsize=4096)(folded.__wrapped__)
 
 
-def _each_kept(sights: Sequence[RuleSight]) -> RuleFinding:
-    if not any(sight.asked for sight in sights):
-        return _NOT_APPLICABLE
-    return next((_broken(at, sight.wrong) for at, sight in enumerate(sights) if sight.wrong is not None), _KEPT)
-
-
 def _few_tokens(most: int, sights: Sequence[RuleSight]) -> RuleFinding:
+    # A sum without the exchanges that nobody counted would pass any limit.
     if any(sight.tokens is None for sight in sights):
         return _NOT_APPLICABLE
     total = 0

@@ -1,13 +1,10 @@
-"""Rules as users write them: YAML, one entry a rule, into the values of `measure.rules`.
+"""Rules as users write them in YAML, read into the values of `rule`.
 
-    rules:
-      - name: disclaimer
-        must_include_text_each: ["this is not legal advice"]
-        when: {prompt: ["contract", "lease"]}
-        scope: exchange
-
-Laws: a rule has a name of its own and exactly one kind; a key, an atom or a schema's keyword that is not known is an error that names the
-rule, never passed over; patterns and formulas are read here, so that a run never meets a bad one; no rule at all is an error.
+rules:
+  - name: disclaimer
+    must_include_text_each: ["this is not legal advice"]
+    when: {prompt: ["contract", "lease"]}
+    scope: exchange
 """
 
 from __future__ import annotations
@@ -46,7 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["parse_rules", "read_rules"]
 
 _HINT = "see docs/axes.md for the kinds of rules"
-_MAX_WITHIN = 100
+_MAX_WITHIN = 100  # each step nests the formula one deeper
 
 
 class _When(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -116,18 +113,17 @@ def _rules_in(loaded: object) -> tuple[TraceRule, ...]:
     given = typed_yaml(loaded, _RulesFile, what="rules", hint=_HINT, known=("rules",)).rules
     if not given:
         raise EmptyInputError("no rule in it", hint="an empty list would pass anything")
-    rows = [_rule_row(one, number) for number, one in enumerate(given, 1)]
+    rows = []
+    for number, one in enumerate(given, 1):
+        name = one.get("name")
+        called = f"rule `{name}`" if isinstance(name, str) else f"rule {number}"
+        # An unknown key is an error and never ignored: half a rule would pass what it should not.
+        known = (*_RuleRow.__struct_fields__, *_When.__struct_fields__, *_PARTS)
+        rows.append(typed_yaml(one, _RuleRow, what=called, hint=_HINT, known=known))
     twice = [name for name, count in Counter(row.name for row in rows).items() if count > 1]
     if twice:
         raise ShapeError(f"two rules are called `{twice[0]}`", hint="name each rule once")
     return tuple(_rule_of_row(row) for row in rows)
-
-
-def _rule_row(given: dict[str, Any], number: int) -> _RuleRow:
-    name = given.get("name")
-    called = f"rule `{name}`" if isinstance(name, str) else f"rule {number}"
-    known = (*_RuleRow.__struct_fields__, *_When.__struct_fields__, *_PARTS)
-    return typed_yaml(given, _RuleRow, what=called, hint=_HINT, known=known)
 
 
 def _rule_of_row(row: _RuleRow) -> TraceRule:
@@ -135,13 +131,16 @@ def _rule_of_row(row: _RuleRow) -> TraceRule:
         raise ShapeError("a rule without a name", hint="the report tells rules apart by their names")
     kinds = [kind for kind in _KINDS if getattr(row, kind) is not None]
     if len(kinds) != 1:
-        said = " and ".join(f"`{kind}`" for kind in kinds) or "none"
-        raise ShapeError(f"rule `{row.name}`: one kind is needed, there is {said}", hint=f"one of {', '.join(_KINDS)}")
+        listed = " and ".join(f"`{kind}`" for kind in kinds) or "none"
+        raise ShapeError(
+            f"rule `{row.name}`: one kind is needed, there is {listed}", hint=f"one of {', '.join(_KINDS)}"
+        )
     try:
         given = row.when
         prompt, called = (_some(texts) if texts != () else () for texts in (given.prompt, given.called))
-        condition = Condition(prompt, called, given.refused)
-        check, when = _rule_check(row, kinds[0]), condition
+        when = Condition(prompt, called, given.refused)
+        # Patterns and formulas are compiled here, so that a run never meets a bad one.
+        check = _rule_check(row, kinds[0])
     except InputError as exc:
         raise ShapeError(f"rule `{row.name}`: {exc.what}", hint=exc.hint) from exc
     except (DemurError, re.error) as exc:
@@ -150,7 +149,7 @@ def _rule_of_row(row: _RuleRow) -> TraceRule:
     return TraceRule(row.name, check, row.scope, when)
 
 
-def _rule_check(row: _RuleRow, kind: str) -> RuleCheck:  # noqa: PLR0911 - one a kind
+def _rule_check(row: _RuleRow, kind: str) -> RuleCheck:  # noqa: PLR0911 - one per kind
     given: Any = getattr(row, kind)
     match kind:
         case "must_include_text" | "must_include_text_each":
@@ -167,10 +166,10 @@ def _rule_check(row: _RuleRow, kind: str) -> RuleCheck:  # noqa: PLR0911 - one a
         case "must_remain_consistent":
             return Consistent(re.compile(given).pattern)
         case _:
-            return _ordered(kind, given)
+            return _order_check(kind, given)
 
 
-def _ordered(kind: str, given: Any) -> RuleCheck:  # noqa: ANN401 - typed by its kind, above
+def _order_check(kind: str, given: Any) -> RuleCheck:  # noqa: ANN401 - typed by its kind, above
     match kind:
         case "must_call_before":
             return ToolCallsOrder(
@@ -187,7 +186,7 @@ def _ordered(kind: str, given: Any) -> RuleCheck:  # noqa: ANN401 - typed by its
             if within is not None and within > _MAX_WITHIN:
                 raise ShapeError(f"`within` is {within}", hint=f"at most {_MAX_WITHIN}, or leave it out for any later")
             formula = followed_up(_atom(given.after), _atom(given.expect), within)
-            return StepFormula(formula, f"`{_said_atom(given.after)}` is not followed by `{_said_atom(given.expect)}`")
+            return StepFormula(formula, f"`{_atom_text(given.after)}` is not followed by `{_atom_text(given.expect)}`")
         case _:
             formula = parse_formula(given)
             for atom in atoms_in(formula):
@@ -202,7 +201,7 @@ def _atom(given: dict[str, str]) -> Atom:
     return Atom(word, *_some(given[word]))
 
 
-def _said_atom(given: dict[str, str]) -> str:
+def _atom_text(given: dict[str, str]) -> str:
     return " ".join(f"{word} {argument}" for word, argument in given.items())
 
 

@@ -1,8 +1,6 @@
-"""Is a text JSON of the shape that was asked for? The part of JSON Schema (2020-12) that answers of models need.
+"""Whether a text is JSON of a given schema: the part of JSON Schema (2020-12) that responses of models need.
 
-Laws: a schema is a value, read and checked by the adapter, which refuses any keyword that is not known here: a schema that is half
-understood would pass what it should not; what is told wrong is the first thing found, with its path; the verdict is that of a
-full validator for the keywords here.
+For the keywords here the verdict is that of a full validator; any other keyword is rejected.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ __all__ = ["Schema", "json_schema_of", "schema_breach", "settled", "text_breach"
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """What a value must be. None, and an empty tuple of `types`, ask nothing; `never` lets nothing pass.
+    """What a value must be. None, and an empty tuple of `types`, require nothing; `never` rejects everything.
 
     `enum` holds values as `settled` JSON. `additional` is for properties that `properties` does not name.
     """
@@ -48,7 +46,7 @@ class Schema:
 
 
 def text_breach(text: str, schema: Schema) -> str | None:
-    """Return why a text is not JSON of a schema, None where it is; a single fence of code about it does not count."""
+    """Return why a text is not JSON of a schema, None where it is; one code fence around it is ignored."""
     bare = text.strip()
     fenced = re.fullmatch(r"```(?:json)?\s*\n(.*?)\n?```", bare, re.DOTALL)
     try:
@@ -61,12 +59,13 @@ def text_breach(text: str, schema: Schema) -> str | None:
         return "the answer is nested too deeply"
 
 
+# NaN and Infinity, which `json` reads but JSON does not have (RFC 8259, section 6).
 def _no_constant(word: str) -> object:
     raise ValueError(f"{word} is not JSON")
 
 
 def schema_breach(value: object, schema: Schema, path: str = "the answer") -> str | None:
-    """Return the first thing in which a JSON value breaks a schema, None where it keeps it."""
+    """Return the first breach of a schema by a JSON value, None where there is none."""
     return next(_breaches(value, schema, path), None)
 
 
@@ -107,6 +106,7 @@ def _breaches(value: object, schema: Schema, path: str) -> Iterator[str]:
 
 
 def _is(value: object, kind: str) -> bool:  # noqa: PLR0911 - one a kind
+    # A bool is an int in Python but not in JSON, and 1.0 is an integer to JSON Schema.
     number = isinstance(value, int | float) and not isinstance(value, bool)
     match kind:
         case "object":
@@ -159,6 +159,7 @@ _COMMENTS = frozenset({"$schema", "$id", "$comment", "title", "description", "de
 _Type = Literal["array", "boolean", "integer", "null", "number", "object", "string"]
 
 
+# Unknown keywords are forbidden: a schema that is half understood would pass what it should not.
 class _SchemaRow(msgspec.Struct, forbid_unknown_fields=True, frozen=True, rename="camel"):
     type: _Type | tuple[_Type, ...] = ()
     enum: tuple[Any, ...] | None = None
@@ -191,9 +192,14 @@ def json_schema_of(given: object, path: str = "schema") -> Schema:
         pattern = None if row.pattern is None else re.compile(row.pattern).pattern
     except re.error as exc:
         raise ShapeError(f"`{path}.pattern` is no pattern: {exc}", hint="mend the pattern") from exc
+    enum = None if row.enum is None else tuple(settled(value) for value in row.enum)
+    if row.const is not msgspec.UNSET:
+        # `const` and `enum` together ask for both.
+        const = settled(row.const)
+        enum = (const,) if enum is None or const in enum else ()
     return Schema(
         types=(row.type,) if isinstance(row.type, str) else row.type,
-        enum=_allowed(row),
+        enum=enum,
         properties=tuple((name, json_schema_of(part, f"{path}.{name}")) for name, part in row.properties.items()),
         required=row.required,
         additional=_inner(row.additional_properties, f"{path}.additionalProperties"),
@@ -206,14 +212,6 @@ def json_schema_of(given: object, path: str = "schema") -> Schema:
         any_of=tuple(json_schema_of(part, f"{path}.anyOf") for part in row.any_of),
         one_of=tuple(json_schema_of(part, f"{path}.oneOf") for part in row.one_of),
     )
-
-
-def _allowed(row: _SchemaRow) -> tuple[str, ...] | None:
-    listed = None if row.enum is None else tuple(settled(value) for value in row.enum)
-    if row.const is msgspec.UNSET:
-        return listed
-    const = settled(row.const)
-    return (const,) if listed is None or const in listed else ()
 
 
 def _inner(given: object, path: str) -> Schema | None:

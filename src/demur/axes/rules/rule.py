@@ -1,7 +1,7 @@
-"""What can be asked of a session, or of each exchange alone? Rules as values, and the formulas behind those about order.
+"""Rules over a session or over each exchange as values, and the formulas behind those about order.
 
-Laws: the set of checks is closed; those about order are temporal formulas (`ltl`), about texts over the exchanges, about tools over the
-calls in their order; a rule says when it applies, and asks nothing elsewhere.
+The set of checks is closed. Those about order are temporal formulas (`ltl`): about texts over the exchanges, about tools over
+the calls in their order.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ __all__ = [
 
 
 class RuleScope(StrEnum):
-    """What a rule is held against: each exchange alone, or the exchanges of a session together."""
+    """What a rule applies to: each exchange alone, or the exchanges of a session together."""
 
     EXCHANGE = "exchange"
     SESSION = "session"
@@ -110,7 +110,7 @@ class StopReason:
 
 @dataclass(frozen=True, slots=True)
 class MatchSchema:
-    """Every answer is JSON of this shape; an answer that only calls tools has none to show."""
+    """Every response is JSON of this schema; one that only calls tools is not checked."""
 
     schema: Schema
 
@@ -137,9 +137,9 @@ RuleCheck = (
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """When a rule applies: some exchange meets all that is asked here; nothing asked is always met.
+    """When a rule applies: some exchange meets every condition that is set.
 
-    Any one of `prompt` stands in what was asked, any of `called` was called, `refused` is the verdict.
+    The prompt contains one of `prompt`, one of `called` was called, `refused` is the verdict.
     """
 
     prompt: tuple[str, ...] = ()
@@ -149,7 +149,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class TraceRule:
-    """A named check, when it applies, and what it is held against."""
+    """A named check, when it applies, and to what."""
 
     name: str
     check: RuleCheck
@@ -160,6 +160,7 @@ class TraceRule:
 def call_once(tool: str) -> Formula:
     """Return the formula, over calls, of a tool that is called exactly once."""
     called = Atom("call", tool)
+    # `WeakNext`: the call may be the last.
     return And(eventually(called), globally(implies(called, WeakNext(globally(Not(called))))))
 
 
@@ -170,6 +171,7 @@ def call_before(first: str, then: str) -> Formula:
 
 def followed_up(trigger: Atom, answer: Atom, within: int | None) -> Formula:
     """Return the formula, over exchanges, of an answer in a later exchange after each trigger, within so many of them."""
+    # `Next` outside, so that an exchange cannot be the answer to its own trigger.
     if within is None:
         return globally(implies(trigger, Next(eventually(answer))))
     near: Formula = Constant(value=False)
