@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pytest
 
 from demur.errors import UsageError
-from demur.measure.labels import LEAST_LABELLED, corrected_difference
+from demur.measure.labels import MIN_LABELLED, corrected_difference
 from demur.model.comparison import LabelledPair, PairCounts
 
 
@@ -85,7 +85,7 @@ def test_no_variance() -> None:
 
 def test_too_few_labels_correct_nothing() -> None:
     """Below a hundred labels there is no correction."""
-    few = [LabelledPair(0, 0)] * (LEAST_LABELLED - 1)
+    few = [LabelledPair(0, 0)] * (MIN_LABELLED - 1)
     assert corrected_difference(PairCounts(0, 0, 0, 200), few) is None
 
 

@@ -1,8 +1,6 @@
-"""What happened in one exchange, as the axes beyond refusal see it: the text, the calls, why it ended, what it took.
+"""One exchange as the axes beyond refusal see it: the text, the calls, why it ended, what it took.
 
-Laws: only the first choice is read, as a program does; `folded` makes texts comparable (Unicode form, case, quotes, white space) and
-never longer searches necessary: folding twice is folding once; arguments that are no JSON object are still an argument shape; a stop is
-the same in our words whichever format kept it, and unknown only where nobody said it.
+Only the first choice is read, as a program does.
 """
 
 from __future__ import annotations
@@ -44,7 +42,7 @@ _TROUBLE = re.compile(
     r"\b(?:(?P<no>no|without(?: any)?|zero|free of|0) )?(?:errors?|exceptions?|failed|fails|failure|unable|cannot|can't|couldn't"
     r"|won't|sorry|apolog(?:y|ies|i[sz]e|i[sz]ing)|not found|unfortunately)\b"
 )
-# What stands in every word of trouble: most answers have none, and need no closer look.
+# Every word of trouble contains one of these: most responses have none, and need no closer look.
 _TROUBLE_STEMS = (
     *("error", "exception", "fail", "unable", "cannot", "can't", "couldn't"),
     *("won't", "sorry", "apolog", "not found", "unfortunately"),
@@ -57,7 +55,7 @@ _STOP_WORDS = {
     **dict.fromkeys(("tool", "tool_use", "tool_call", "tool_calls", "function_call"), Finish.TOOL),
     **{str(word): word for word in (Finish.CONTENT_FILTER, Finish.REFUSAL, Finish.ERROR)},
 }
-_DEEPEST_SHAPE = 32
+_MAX_SHAPE_DEPTH = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +95,14 @@ def step_of(exchange: Exchange, key: str, *, refused: bool) -> Step:
     choice = response.choices[0] if response and response.choices else None
     usage = response.usage if response else None
     finish = _finish_of(choice)
+    text = choice.text if choice else ""
+    if choice and not text:
+        # What a reader sees: the provider's refusal takes the place of the text.
+        text = "\n".join(part.text for part in choice.parts if isinstance(part, RefusalPart))
     return Step(
         key,
         exchange.request.prompt if exchange.request else "",
-        _shown_text(choice),
+        text,
         tuple(_step_call(part) for part in choice.parts if isinstance(part, ToolCallPart)) if choice else (),
         str(finish),
         (choice.finish_raw if choice else None) or str(finish),
@@ -110,7 +112,7 @@ def step_of(exchange: Exchange, key: str, *, refused: bool) -> Step:
     )
 
 
-# An answer is folded once for all who look at it; only the latest few are kept.
+# A response is folded once for all rules and features; only the latest few are kept.
 @lru_cache(maxsize=8)
 def folded(text: str) -> str:
     """Return a text in one form for comparing: compatibility form, no case, straight quotes, single spaces."""
@@ -123,43 +125,32 @@ def folded(text: str) -> str:
 
 
 def features_of(step: Step, latency_ms: float | None = None) -> tuple[float, ...]:
-    """Return the twelve features of an answer; what is not known is not a number, and its pair does not count there."""
+    """Return the twelve features of a response; what is not known is NaN, and its pair does not count there."""
     words = step.text.split()
     # Most words are letters alone, and need no closer look.
     numeric = sum(1 for word in words if not word.isalpha() and _NUMBER.fullmatch(word))
-    # A run in a format without stops is not one that stops otherwise.
-    unsaid = step.stop == step.stop_raw == str(Finish.UNKNOWN)
+    # A format without stop reasons must not look like a run that stops for other reasons.
+    unknown = step.stop == step.stop_raw == str(Finish.UNKNOWN)
+    plain = folded(step.text)
+    may_be = any(stem in plain for stem in _TROUBLE_STEMS)
+    troubled = may_be and any(found["no"] is None for found in _TROUBLE.finditer(plain))
     stops = (step.stop == "stop", step.stop == "tool", step.stop not in ("stop", "tool"))
     return (
         float(len(step.calls)),
         len({call.name for call in step.calls}) / len(step.calls) if step.calls else 0.0,
-        *(math.nan if unsaid else float(so) for so in stops),
+        *(math.nan if unknown else float(so) for so in stops),
         math.nan if step.output_tokens is None else math.log1p(step.output_tokens),
         math.nan if latency_ms is None or not 0 <= latency_ms < math.inf else math.log1p(latency_ms),
         float(step.refused),
         math.log1p(len(step.text)),
         math.log1p(sum(call.keys for call in step.calls)),
-        float(_troubled(step.text)),
+        float(troubled),
         numeric / len(words) if words else 0.0,
     )
 
 
-def _troubled(text: str) -> bool:
-    said = folded(text)
-    if not any(stem in said for stem in _TROUBLE_STEMS):
-        return False
-    return any(found["no"] is None for found in _TROUBLE.finditer(said))
-
-
-def _shown_text(choice: Choice | None) -> str:
-    """Return what a reader sees: the text, or the provider's refusal where that takes its place."""
-    if choice is None:
-        return ""
-    return choice.text or "\n".join(part.text for part in choice.parts if isinstance(part, RefusalPart))
-
-
 def _finish_of(choice: Choice | None) -> Finish:
-    """Return why an answer ended; where a format does not tell words apart, by the word itself."""
+    """Return why a response ended, by the provider's word where the format has no stop reason of its own."""
     if choice is None or choice.finish is not None:
         return (choice.finish if choice else None) or Finish.UNKNOWN
     # `FinishReason.STOP` is how an SDK's enum prints.
@@ -171,15 +162,16 @@ def _step_call(part: ToolCallPart) -> ToolCall:
     try:
         given: object = json.loads(part.arguments or "{}")
     except (ValueError, RecursionError):
+        # Arguments that are not JSON are still a shape: a model that starts to send them has changed.
         return ToolCall(part.name, "unreadable", 0)
     # Providers write no arguments as `{}`, as nothing, or as null.
     given = {} if given is None else given
     return ToolCall(part.name, _shape(given), len(given) if isinstance(given, dict) else 0)
 
 
-def _shape(value: object, depth: int = 0) -> str:  # noqa: PLR0911 - one a kind
+def _shape(value: object, depth: int = 0) -> str:  # noqa: PLR0911 - one per kind
     match value:
-        case dict() | list() if depth >= _DEEPEST_SHAPE:
+        case dict() | list() if depth >= _MAX_SHAPE_DEPTH:
             return "…"
         case dict():
             return "{" + ", ".join(f"{key}: {_shape(item, depth + 1)}" for key, item in sorted(value.items())) + "}"

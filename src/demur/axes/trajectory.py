@@ -1,11 +1,6 @@
-"""Did the model call other tools, or the same in another order? Edits between two sequences of calls.
+"""Whether the model called other tools, or the same in another order: edits between two sequences of calls.
 
-A call is its name and the shape of its arguments, not their values: an order number may differ, a missing field may not. The
-distance is Levenshtein's over the longer length, from 0 (same calls) to 1 (nothing in common).
-
-Laws: the distance is symmetric, 0 only for equal sequences, and obeys no null of 0, since two runs of the same model differ as well:
-so the share of changed pairs is reported with its interval and held against a threshold, never tested against none. The mean
-distance stands beside the median, which is 0 until half of the pairs have changed. No pairs: no share.
+The distance is Levenshtein's over the longer length, from 0 (same calls) to 1 (nothing in common).
 """
 
 from __future__ import annotations
@@ -23,7 +18,7 @@ from demur.axes.results import RateRows, cluster_details, rate_result, shown_evi
 from demur.measure.clusters import cluster_effect
 from demur.measure.decision import rate_severity
 from demur.measure.multiplicity import false_discovery
-from demur.measure.rates import _bounds as _wilson_bounds
+from demur.measure.rates import wilson_bounds
 from demur.model.axes import AxisDetail, AxisFlag, AxisName, AxisResult, AxisUnit
 from demur.model.comparison import ClusterSum, PairCounts
 from demur.model.estimate import Direction, Flag, Interval
@@ -74,6 +69,7 @@ class TrajectorySummary:
 
 def call_edits(baseline: Sequence[ToolCall], candidate: Sequence[ToolCall]) -> CallEdits:
     """Return what happened to the calls on the way from baseline to candidate."""
+    # The shape of the arguments and not their values: an order number may differ, a missing field may not.
     before, after = tuple((c.name, c.shape) for c in baseline), tuple((c.name, c.shape) for c in candidate)
     if before == after:
         return CallEdits(0.0)
@@ -85,6 +81,7 @@ def call_edits(baseline: Sequence[ToolCall], candidate: Sequence[ToolCall]) -> C
         tuple(sorted((had - has).elements())),
         tuple(sorted((has - had).elements())),
         moved,
+        # After a move the calls no longer line up, so differences in shape would be artefacts.
         () if moved else tuple(dict.fromkeys(a[0] for a, b in zip(first, second, strict=True) if a != b)),
     )
 
@@ -109,7 +106,7 @@ def trajectory_summary(
     """
     n, changed = len(edits), sum(edit.changed for edit in edits)
     effective = _effective_n(edits, clusters) if clusters is not None and n else float(n)
-    low, high = _wilson_bounds(changed / n if n else 0.0, effective, level=1 - alpha)
+    low, high = wilson_bounds(changed / n if n else 0.0, effective, level=1 - alpha)
     method = "wilson" if math.isclose(effective, n) else "wilson, design effect"
     distances = [edit.distance for edit in edits]
     return TrajectorySummary(
@@ -134,11 +131,11 @@ def _effective_n(edits: Sequence[CallEdits], clusters: Sequence[Hashable]) -> fl
 
 def _shared_calls(calls: tuple[tuple[str, str], ...], common: Counter[str]) -> list[tuple[str, str]]:
     """Return the calls that both sequences have, in their order here; of a tool called too often the first ones count."""
-    left = Counter(common)
+    remaining = Counter(common)
     kept = []
     for call in calls:
-        if left[call[0]] > 0:
-            left[call[0]] -= 1
+        if remaining[call[0]] > 0:
+            remaining[call[0]] -= 1
             kept.append(call)
     return kept
 
@@ -151,13 +148,18 @@ def trajectory_result(
 ) -> AxisResult:
     """Return the share of pairs (or sessions) whose calls changed, above the floor, with what changed in them."""
     units = pairs.sessions() if by_session else None
-    # A session goes by the name of its first pair.
+    # A session has the name of its first pair.
     names = pairs.names if units is None else pairs.names.only(np.array([unit[0] for unit in units], dtype=np.int64))
-    sides = _unit_kinds(pairs, units)
-    # The edits of each unit; those of equal kinds are worked out once.
-    known = {both: call_edits(*(_calls_of(pairs, kinds) for kinds in both)) for both in set(sides)}
+    places = [(i,) for i in range(len(pairs))] if units is None else units
+    kinds = pairs.baseline.kind.tolist(), pairs.candidate.kind.tolist()
+    sides = [(tuple(kinds[0][i] for i in unit), tuple(kinds[1][i] for i in unit)) for unit in places]
+    # Units with the same kinds have the same edits, which are worked out once.
+    calls = [kind.calls for kind in pairs.kinds]
+    known = {both: call_edits(*([call for k in side for call in calls[k]] for side in both)) for both in set(sides)}
     edits = [known[both] for both in sides]
     summary = trajectory_summary(edits, names.cluster.tolist(), alpha=alpha)
+    # Two runs of the same model differ as well, so there is no null of 0 to test: the share above the floor is compared with
+    # a threshold.
     above = max(0.0, summary.share - floor)
     low, high = (max(0.0, end - floor) for end in (summary.interval.low, summary.interval.high))
     changed = sorted(
@@ -191,6 +193,7 @@ def trajectory_result(
         details=(
             AxisDetail("pairs changed", float(summary.changed), f"of {summary.n}"),
             AxisDetail("mean distance", summary.mean, "0 same calls, 1 none in common"),
+            # 0 until half of the pairs have changed, hence the mean beside it.
             AxisDetail("median distance", summary.median),
             AxisDetail("floor", floor, "share that changes between runs of one model"),
             *clusters,
@@ -200,27 +203,14 @@ def trajectory_result(
     )
 
 
-def _unit_kinds(pairs: AxisPairs, units: Sequence[Sequence[int]] | None) -> list[tuple[Kinds, Kinds]]:
-    """Return, for each pair or session, the kinds of its exchanges on both sides."""
-    before, after = pairs.baseline.kind.tolist(), pairs.candidate.kind.tolist()
-    if units is None:
-        return [((b,), (c,)) for b, c in zip(before, after, strict=True)]
-    return [(tuple(before[i] for i in unit), tuple(after[i] for i in unit)) for unit in units]
-
-
-def _calls_of(pairs: AxisPairs, kinds: Kinds) -> list[ToolCall]:
-    return [call for kind in kinds for call in pairs.kinds[kind].calls]
-
-
 def _edit_sentence(edit: CallEdits) -> str:
-    told = (
+    changes = (
         ("dropped", edit.dropped),
         ("added", edit.added),
         ("called in another order:", edit.reordered),
         ("called with other arguments:", edit.reshaped),
     )
-    said = [f"{word} {', '.join(f'`{tool}`' for tool in tools)}" for word, tools in told if tools]
-    return "; ".join(said)
+    return "; ".join(f"{word} {', '.join(f'`{tool}`' for tool in tools)}" for word, tools in changes if tools)
 
 
 def _edit_counts(edits: Sequence[CallEdits]) -> Iterator[AxisDetail]:
@@ -233,7 +223,7 @@ def _edit_counts(edits: Sequence[CallEdits]) -> Iterator[AxisDetail]:
 def _tool_parts(
     pairs: AxisPairs, names: PairNames, sides: Sequence[tuple[Kinds, Kinds]], *, alpha: float, show: int
 ) -> tuple[AxisResult, ...]:
-    """Return, for each tool, whether it is called in more or fewer pairs: that has a null, and is tested."""
+    """Return, for each tool, whether it is called in more or fewer pairs; unlike the whole, that can be tested."""
     called = [frozenset(call.name for call in kind.calls) for kind in pairs.kinds]
     used = {kind for both in sides for kinds in both for kind in kinds}
     parts = [

@@ -1,13 +1,8 @@
-"""Are answers longer, slower, dearer? The shift of a median over pairs, with its interval, its test and its size.
+"""Whether responses got longer, slower or more expensive: the shift of a median over pairs.
 
-The interval is the percentile bootstrap of median(candidate) - median(baseline) that draws whole clusters of pairs (a pair alone is a
-cluster). The test is the sign test on pairs: were as many higher as lower? It asks of the middle of the pairs' differences, which
-is the difference of the medians where both sides have the same shape, and assumes nothing of either shape. With clusters the
-signs of whole clusters are flipped. Severity takes the seed's relative thresholds: below 10 % of the baseline minor,
-below 30 % moderate, else severe.
-
-Laws: the same seed gives the same bytes; swapping the runs mirrors the difference and keeps p; multiplying all values by a positive
-constant multiplies the interval and keeps p and severity; pairs without both values must be left out by the caller.
+The interval is the percentile bootstrap of median(candidate) - median(baseline) over whole clusters of pairs, the test is the
+sign test on pairs: were as many higher as lower? Swapping the runs mirrors the difference and keeps p; the same seed gives
+the same bytes.
 """
 
 from __future__ import annotations
@@ -34,9 +29,9 @@ if TYPE_CHECKING:
 __all__ = ["MedianShift", "cluster_sums", "median_shift", "value_severity"]
 
 _TINY = 1e-9
-_MINOR_BELOW, _MODERATE_BELOW = 0.10, 0.30
+_MINOR_BELOW, _MODERATE_BELOW = 0.10, 0.30  # Shadow's relative thresholds
 _RESAMPLES = 1000
-_SPREADS = 8  # standard deviations of the median's rank that are followed value by value: beyond lies less than 1e-14
+_SPREADS = 8  # standard deviations of the median's rank that are followed value by value: beyond is less than 1e-14
 _CELLS_AT_ONCE = 1_000_000
 
 
@@ -74,7 +69,10 @@ def median_shift(
     before, after = np.asarray(baseline, dtype=np.float64), np.asarray(candidate, dtype=np.float64)
     if not len(before) or before.shape != after.shape or not (np.isfinite(before).all() and np.isfinite(after).all()):
         raise UsageError("no medians without pairs of finite values", hint="leave out pairs that lack a side")
-    where = _indices(clusters, len(before))
+    known = {name: i for i, name in enumerate(dict.fromkeys(clusters or ()))}
+    where = np.arange(len(before)) if clusters is None else np.array([known[name] for name in clusters], dtype=np.int64)
+    # The sign test asks about the middle of the pairs' differences and assumes nothing about either distribution; with
+    # clusters the signs of whole clusters are flipped.
     signs = np.sign(after - before).astype(np.int64)
     draws = _resampled_shifts(before, after, where, seed=seed)
     low, high = np.quantile(draws, (alpha / 2, 1 - alpha / 2))
@@ -90,7 +88,7 @@ def median_shift(
 
 
 def value_severity(delta: float, baseline: float, low: float, high: float) -> Severity:
-    """Return the seed's label for a shift relative to its baseline.
+    """Return Shadow's label for a shift relative to its baseline.
 
     Below 1e-9 none; below 10 % minor, below 30 % moderate, else severe; an interval that strictly straddles zero caps it to minor, and so
     does a baseline of 0, where a relative size cannot be told; what is not finite is none.
@@ -103,19 +101,12 @@ def value_severity(delta: float, baseline: float, low: float, high: float) -> Se
 
 
 def cluster_sums(signs: npt.ArrayLike, where: npt.ArrayLike) -> tuple[ClusterSum, ...]:
-    """Return the histogram of clusters by their net sign and size, from a sign and a cluster's index a pair."""
+    """Return the histogram of clusters by their net sign and size, from a sign and a cluster index per pair."""
     index = np.asarray(where, dtype=np.int64)
     net = np.bincount(index, weights=np.asarray(signs, dtype=np.float64)).astype(np.int64)
     kinds, counts = np.unique(np.stack([net, np.bincount(index)], axis=1), axis=0, return_counts=True)
     rows = zip(kinds.tolist(), counts.tolist(), strict=True)
     return tuple(ClusterSum(net, pairs, count) for (net, pairs), count in rows)
-
-
-def _indices(clusters: Sequence[Hashable] | None, n: int) -> _Ints:
-    if clusters is None:
-        return np.arange(n)
-    known = {name: i for i, name in enumerate(dict.fromkeys(clusters))}
-    return np.array([known[name] for name in clusters], dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,12 +119,10 @@ class _Side:
 
 
 def _resampled_shifts(before: _Floats, after: _Floats, where: _Ints, *, seed: int) -> _Floats:
-    """Return the shift of the median in each resample of whole clusters.
-
-    A resample's median lies within a few times sqrt(Σ M²)/2 ranks of the middle, so only pairs there are followed one by
-    one. The rest of a cluster matters by how many of it lie below; clusters that are alike in that are drawn together, as one
-    cell of the multinomial.
-    """
+    """Return the shift of the median in each resample of whole clusters."""
+    # A resample's median is within a few times sqrt(Σ M²)/2 ranks of the middle, so only pairs there are followed one by one.
+    # Of the rest of a cluster only the number below matters; clusters that are alike in that are drawn together, as one cell
+    # of the multinomial.
     size = np.bincount(where)
     reach = math.ceil(_SPREADS * math.sqrt(float((size.astype(np.float64) ** 2).sum())) / 2) + 1
     near = [_middle(values, reach) for values in (before, after)]

@@ -1,11 +1,6 @@
-"""The seed's percentile bootstrap of a paired difference of rates, with and without chance.
+"""Shadow's percentile bootstrap of a paired difference of rates, with and without random numbers.
 
-Resampling n pairs of 0/1 outcomes draws, for each pair, +1 with probability c/n, -1 with b/n, else 0, where b and c count the
-pairs that only the baseline or only the candidate abstained in. So the interval depends on (b, c, n) alone, and its
-limit for endless resampling is a quantile of a sum whose distribution is the inverse Fourier transform of φ(t)ⁿ.
-
-Laws: `percentile_interval` needs no random numbers; `resampled_interval` gives the same bytes for the same seed and lies
-within a lattice step 1/n or two of it. Both are (0, 0) where b + c = 0, and (Δ, Δ) where every pair moved one way.
+Both intervals are (0, 0) where b + c = 0, and (Δ, Δ) where every pair moved one way; they differ by a lattice step 1/n or two.
 """
 
 from __future__ import annotations
@@ -18,13 +13,15 @@ __all__ = ["percentile_interval", "resampled_interval"]
 
 _TAILS = (0.025, 0.975)
 _RESAMPLES = 1000
-_SPREADS = 12  # standard deviations on either side that the transform covers: what lies beyond is below 1e-30
+_SPREADS = 12  # standard deviations on either side that the transform covers: beyond is less than 1e-30
 
 
 def percentile_interval(b: int, c: int, n: int) -> tuple[float, float]:
     """Return the 95 % percentile interval of (c - b)/n in the limit of endless resampling; (0, 0) for n = 0."""
     if n == 0 or b + c == 0:
         return 0.0, 0.0
+    # A resample draws, for each pair, +1 with probability c/n, -1 with b/n, else 0. So its sum depends on (b, c, n) alone, and
+    # the distribution in the limit of endless resampling is the inverse Fourier transform of φ(t)ⁿ.
     up, down = c / n, b / n
     spread = math.sqrt(max(n * (up + down - (up - down) ** 2), 0.0))
     reach = min(n, math.ceil(_SPREADS * spread) + _SPREADS)

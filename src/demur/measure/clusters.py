@@ -1,10 +1,7 @@
-"""What are pairs worth that move together? Turns of one session, or repeats of one prompt, are less than as many questions.
+"""What pairs are worth that move together: turns of one session, or repeats of one prompt.
 
-Notation: G clusters; cluster g has M pairs and net D of candidate-only less baseline-only abstentions; Δ = ΣD/n.
-
-Laws: clusters are independent of each other, and nothing is assumed within them; they come as a histogram, so that a million cost
-what their kinds cost; where every cluster is one pair the sign-flip mid-p is McNemar's; one cluster alone tells nothing
-([-1, 1], p = 1); nothing is drawn at random.
+Notation: G clusters; cluster g has M pairs and net D of candidate-only less baseline-only abstentions; Δ = ΣD/n. Clusters are
+independent of each other, and nothing is assumed within them. Nothing is drawn at random.
 """
 
 from __future__ import annotations
@@ -31,9 +28,9 @@ if TYPE_CHECKING:
 
 __all__ = ["ClusterEffect", "cluster_effect", "clustered_difference", "sign_flip_midp"]
 
-# Standard deviations, and largest steps, that the transform covers either way: beyond lies less than 1e-20.
+# Standard deviations, and largest steps, that the transform covers either way: beyond is less than 1e-20.
 _SPREADS = 12
-# Window times kinds of cluster: below, the convolution is exact; above, its saddlepoint stands in.
+# Window times kinds of cluster: below, the convolution is exact; above, the saddlepoint approximation is used.
 _MAX_WORK = 20_000_000
 
 
@@ -59,6 +56,7 @@ def clustered_difference(
 ) -> tuple[Difference, ClusterEffect]:
     """Return Δ with Tango's interval at the effective counts and t(G - 1), and the sign-flip mid-p."""
     effect = cluster_effect(counts, clusters)
+    # One cluster alone says nothing about the spread.
     low, high, p = -1.0, 1.0, 1.0
     if effect.count > 1:
         b, c, n = (k / effect.design_effect for k in (counts.baseline_only, counts.candidate_only, counts.n))
@@ -68,17 +66,14 @@ def clustered_difference(
 
 
 def cluster_effect(counts: PairCounts, clusters: Sequence[ClusterSum]) -> ClusterEffect:
-    """Return the design effect: the variance of Δ between clusters (CR1) over that of as many single pairs, at least 1.
-
-    Where no pair flipped, or all flipped one way, or there is one cluster, nothing shows how far pairs move together, and each
-    cluster counts as one pair.
-    """
+    """Return the design effect: the variance of Δ between clusters (CR1) over that of as many single pairs, at least 1."""
     sums = _cluster_columns(clusters)
     n, net = counts.n, counts.candidate_only - counts.baseline_only
     if int(sums.pairs @ sums.count) != n or int(sums.net @ sums.count) != net:
         raise UsageError("the clusters do not add up to the pairs", hint="count every pair in one cluster")
     many = int(sums.count.sum())
     single = counts.discordant - net * net / n if n else 0.0
+    # If no pair flipped, or all flipped one way, nothing shows how far pairs move together: each cluster counts as one pair.
     if many <= 1 or single <= 0:
         return ClusterEffect(many, 0.0, max(1.0, n / many) if many else 1.0, float(many))
     apart = float(((sums.net - sums.pairs * (net / n)) ** 2) @ sums.count) * many / (many - 1)
@@ -89,11 +84,10 @@ def cluster_effect(counts: PairCounts, clusters: Sequence[ClusterSum]) -> Cluste
 def sign_flip_midp(clusters: Sequence[ClusterSum]) -> float:
     """Return the two-sided mid-p of ΣD when each cluster's sign is as likely one way as the other.
 
-    The distribution of the sum is the convolution of all ±D, by Fourier transform of the histogram. It is tilted first
-    (exponentially, to have its mean at the observed sum), so that tails keep their digits down to what a float can hold. Only where window
-    times kinds pass 2e7 (nets in the thousands, of thousands of kinds) the saddlepoint approximation of Lugannani and Rice
-    takes its place. A sum of 0, and no cluster with a net: 1.
+    Where every cluster is one pair this is McNemar's. A sum of 0, and no cluster with a net: 1.
     """
+    # The distribution of the sum is the convolution of all ±D, by Fourier transform of their histogram: a million clusters cost
+    # what their kinds cost.
     sums = _cluster_columns(clusters)
     observed = abs(int(sums.net @ sums.count))
     if observed == 0:
@@ -115,8 +109,8 @@ def _cluster_columns(clusters: Sequence[ClusterSum]) -> _ClusterColumns:
 def _tilted_tails(size: _Ints, count: _Ints, observed: int) -> float:
     """Return P(|S| > observed) + P(S = observed) for S = Σ ± size, where 0 < observed < Σ size."""
 
-    # The θ at which the tilted sum has its mean, Σ size tanh(θ size), at `observed`; any θ > 0 would be
-    # exact.
+    # The distribution is tilted exponentially, to have its mean, Σ size tanh(θ size), at `observed`, so that tails keep their
+    # digits down to what a float can hold; any θ > 0 would be exact.
     def short(theta: float) -> bool:
         return float((size * np.tanh(theta * size)) @ count) < observed
 
@@ -148,7 +142,7 @@ def _tilted_tails(size: _Ints, count: _Ints, observed: int) -> float:
 
 
 def _tilted_chances(size: _Ints, count: _Ints, observed: int, *, tilt: float, window: int) -> npt.NDArray[np.float64]:
-    """Return the tilted chances of S = observed + 2j at index j; negative j stand at the end."""
+    """Return the tilted probabilities of S = observed + 2j at index j; negative j are at the end."""
     k = np.arange(window, dtype=np.int64)
     log_size = np.zeros(window)
     # Angles are reduced as integers, so that a large sum costs them no digits.

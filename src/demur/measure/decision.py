@@ -1,9 +1,4 @@
-"""What may be said of a difference, what to bear in mind, and does the gate fail?
-
-Laws: a change is claimed only at p <= alpha, its absence only where the whole interval lies strictly inside the margin; the
-seed's flags come first; the default gate asks for size, proof and direction together, the seed's for size alone; each gate says
-why in one sentence.
-"""
+"""What may be said of a difference, which flags it has, and whether the gate fails."""
 
 from __future__ import annotations
 
@@ -26,6 +21,7 @@ _SEVERITIES = tuple(Severity)
 
 def change_of(difference: Difference, *, alpha: float = 0.05, margin: float = 0.05, q: float | None = None) -> Change:
     """Return what can be said; `q` takes the place of p where many were tested."""
+    # A change is claimed only if it is significant, its absence only if the whole interval is strictly inside the margin.
     if (difference.p if q is None else q) <= alpha and difference.value:
         return Change.INCREASED if difference.value > 0 else Change.DECREASED
     if -margin < difference.interval.low and difference.interval.high < margin:
@@ -36,7 +32,7 @@ def change_of(difference: Difference, *, alpha: float = 0.05, margin: float = 0.
 def data_flags(
     rates: tuple[Rate, Rate], power: Power, *, discordant: int | None, clustered: bool, calibrated: bool
 ) -> tuple[Flag, ...]:
-    """Return the flags beyond the seed's, in the order of `Flag`; `discordant` is None where there are no pairs."""
+    """Return the flags beyond Shadow's, in the order of `Flag`; `discordant` is None where there are no pairs."""
     raised = {
         Flag.FEW_DISCORDANT: discordant is not None and discordant < _FEW_DISCORDANT_BELOW,
         Flag.UNDERPOWERED: power.mde is None or power.mde > _COARSE_ABOVE,
@@ -45,7 +41,7 @@ def data_flags(
         Flag.DETECTOR_UNCALIBRATED: not calibrated,
         Flag.UNPAIRED: discordant is None,
     }
-    return tuple(flag for flag, stands in raised.items() if stands)
+    return tuple(flag for flag, up in raised.items() if up)
 
 
 def gate_of(
@@ -66,21 +62,21 @@ def _objection(difference: Difference, severity: Severity, settings: DiffSetting
     """Return why the gate does not fail, None where it does."""
     if _SEVERITIES.index(severity) < _SEVERITIES.index(settings.fail_on):
         return f"below {settings.fail_on}"
+    # Shadow's gate is for size alone; ours also wants proof, and the right direction.
     if settings.gate is GateMode.SEED:
         return None
     if difference.p > settings.alpha:
         return "not told apart from chance"
-    if settings.gate_on is not Direction.BOTH and _direction(difference) is not settings.gate_on:
+    direction = Direction.INCREASE if difference.value > 0 else Direction.DECREASE
+    if settings.gate_on not in (Direction.BOTH, direction):
         return f"and the gate is for {'an increase' if settings.gate_on is Direction.INCREASE else 'a decrease'}"
     return None
 
 
-def _direction(difference: Difference) -> Direction:
-    return Direction.INCREASE if difference.value > 0 else Direction.DECREASE
-
-
 def _finding_in_words(difference: Difference, severity: Severity, *, seed: bool) -> str:
-    proof = "by size alone" if seed else _p_in_words(difference.p)
+    p = difference.p
+    proof = "p < 0.001" if p < 0.001 else "p = 1" if p == 1 else f"p = {p:.3f}"  # noqa: PLR2004 - three decimals are shown
+    proof = "by size alone" if seed else proof
     if not difference.value:
         return f"refusals did not change ({severity}, {proof})"
     points = abs(difference.value) * 100
@@ -88,19 +84,13 @@ def _finding_in_words(difference: Difference, severity: Severity, *, seed: bool)
     return f"refusals {verb} by {points:{'.1f' if points >= 0.05 else '.1g'}} points ({severity}, {proof})"  # noqa: PLR2004 - below, one decimal shows 0.0
 
 
-def _p_in_words(p: float) -> str:
-    if p < 0.001:  # noqa: PLR2004 - three decimals are shown
-        return "p < 0.001"
-    return "p = 1" if p == 1 else f"p = {p:.3f}"
-
-
 _TINY = 1e-9
-_MINOR_BELOW, _MODERATE_BELOW = 0.05, 0.15
+_MINOR_BELOW, _MODERATE_BELOW = 0.05, 0.15  # Shadow's thresholds
 _LOW_POWER_BELOW = 5
 
 
 def rate_severity(delta: float, low: float, high: float) -> Severity:
-    """Return the seed's label for a difference with its interval."""
+    """Return Shadow's label for a difference with its interval."""
     size = abs(delta)
     if not all(map(math.isfinite, (delta, low, high))) or size < _TINY:
         return Severity.NONE
@@ -110,7 +100,7 @@ def rate_severity(delta: float, low: float, high: float) -> Severity:
 
 
 def rate_flags(n: int, low: float, high: float) -> tuple[Flag, ...]:
-    """Return the seed's flags: fewer than five pairs (but some), and an interval that strictly straddles zero."""
+    """Return Shadow's flags: fewer than five pairs (but some), and an interval that strictly straddles zero."""
     low_power = (Flag.LOW_POWER,) if 0 < n < _LOW_POWER_BELOW else ()
     return (*low_power, Flag.CI_CROSSES_ZERO) if _straddles_zero(low, high) else low_power
 

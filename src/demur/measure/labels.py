@@ -1,7 +1,7 @@
-"""What would people have said? The difference corrected for the detector's own errors by labelled pairs.
+"""The difference corrected for the detector's own errors by pairs that people labelled.
 
-Laws: the labelled pairs are a random draw from the pairs compared; the estimate is right on average however wrong the detector is, and
-the better it is, the narrower the interval; a detector that tells nothing gets no weight.
+The labelled pairs must be a random draw from the pairs compared. The estimate is then unbiased however wrong the detector
+is, and the better it is, the narrower the interval.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from demur.model.comparison import LabelledPair, PairCounts
 
-__all__ = ["LEAST_LABELLED", "corrected_difference"]
+__all__ = ["MIN_LABELLED", "corrected_difference"]
 
-LEAST_LABELLED = 100  # fewer labelled pairs leave the normal interval of a rare difference unsound
+MIN_LABELLED = 100  # fewer labelled pairs leave the normal interval of a rare difference unsound
 
 
 def corrected_difference(
@@ -29,12 +29,12 @@ def corrected_difference(
 ) -> LabelCorrection | None:
     """Return the difference by PPI++ (Angelopoulos, Duchi and Zrnic 2023); None below a hundred labels.
 
-    est = λ·mean(f of the rest) + mean(y - λf), with y what people said, f what the detector said, and the λ in [0, 1] of least
-    variance. The variance is multiplied by the design effect. Where all pairs are labelled the detector has no say; where
+    est = λ·mean(f of the rest) + mean(y - λf), with y the people's labels, f the detector's, and the λ in [0, 1] of least
+    variance. The variance is multiplied by the design effect. Where all pairs are labelled the detector does not count; where
     the labels leave no variance at all p is 1 for a difference of 0, else 0.
     """
     many = len(labelled)
-    if many < LEAST_LABELLED:
+    if many < MIN_LABELLED:
         return None
     gained = counts.candidate_only - sum(pair.detector > 0 for pair in labelled)
     lost = counts.baseline_only - sum(pair.detector < 0 for pair in labelled)
@@ -44,8 +44,11 @@ def corrected_difference(
     weight = _detector_weight(labelled, rest)
     errors = [pair.human - weight * pair.detector for pair in labelled]
     mean, variance = _moments(gained - lost, gained + lost, rest)
-    value = weight * mean + math.fsum(errors) / many
-    spread = _variance_of(errors) / many + (weight**2 * variance / rest if rest else 0.0)
+    centre = math.fsum(errors) / many
+    value = weight * mean + centre
+    spread = math.fsum((error - centre) ** 2 for error in errors) / many / many + (
+        weight**2 * variance / rest if rest else 0.0
+    )
     error = math.sqrt(spread * design_effect)
     reach = normal_critical(alpha) * error
     p = normal_two_sided(value / error) if error > 0 else float(value == 0)
@@ -57,6 +60,7 @@ def _detector_weight(labelled: Sequence[LabelledPair], rest: int) -> float:
     """Return λ = cov(y, f) / ((1 + labelled/rest) var f) of the labelled pairs, held in [0, 1]; 0 where f never varies."""
     many = len(labelled)
     mean, variance = _moments(sum(p.detector for p in labelled), sum(abs(p.detector) for p in labelled), many)
+    # A detector that never varies tells nothing about people's labels.
     if not rest or variance <= 0:
         return 0.0
     shared = sum(p.human * p.detector for p in labelled) / many - mean * sum(p.human for p in labelled) / many
@@ -66,8 +70,3 @@ def _detector_weight(labelled: Sequence[LabelledPair], rest: int) -> float:
 def _moments(total: int, squares: int, n: int) -> tuple[float, float]:
     mean = total / n if n else 0.0
     return mean, (squares / n - mean * mean if n else 0.0)
-
-
-def _variance_of(values: Sequence[float]) -> float:
-    mean = math.fsum(values) / len(values)
-    return math.fsum((value - mean) ** 2 for value in values) / len(values)

@@ -1,10 +1,6 @@
-"""Eight axes give eight chances of a false alarm: how is each p held against the others?
+"""p-values adjusted for multiple tests: Holm's method across axes, false discovery within one.
 
-Holm (1979, Scandinavian Journal of Statistics 6:65) bounds the chance of even one false alarm by alpha, whatever the dependence between
-the tests. It is chosen over false discovery because a gate fails on any single axis, and because axes of the same pairs move
-together in no known way. Lists within an axis, which are read and not gated on, have false-discovery q values (`slices`).
-
-Laws: adjusted p >= p; their order is kept; one test alone is unchanged; a missing p stays missing and costs the others nothing.
+Adjusted p >= p, their order is kept, and one test alone is unchanged.
 """
 
 from __future__ import annotations
@@ -21,6 +17,9 @@ HOLM = "p held against all tested axes by Holm's method: the chance of even one 
 
 def holm(p: Sequence[float | None]) -> tuple[float | None, ...]:
     """Return each p adjusted by Holm's step-down method, in their order; None for None."""
+    # Holm (1979, Scandinavian Journal of Statistics 6:65) bounds the chance of even one false alarm by alpha, whatever the
+    # dependence between the tests. Chosen over false discovery because a gate fails on any single axis, and because axes of the
+    # same pairs depend on each other in no known way. A missing p costs the others nothing.
     tested = sorted((value, index) for index, value in enumerate(p) if value is not None)
     adjusted: list[float | None] = [None] * len(p)
     least = 0.0
@@ -32,6 +31,7 @@ def holm(p: Sequence[float | None]) -> tuple[float | None, ...]:
 
 def false_discovery(p: Sequence[float]) -> tuple[float, ...]:
     """Return the q value of each p, in their order; holds for independent tests and for those that rise together."""
+    # For lists that are read and not gated on: there the share of false alarms matters, not a single one.
     many = len(p)
     q = [1.0] * many
     least = 1.0

@@ -1,9 +1,7 @@
-"""Did the same questions get more refusals? The interval and the test for a paired difference of rates.
+"""The interval and the test for a paired difference of rates: did the same questions get more refusals?
 
-Notation: n pairs, b abstained in the baseline alone, c in the candidate alone, Δ = (c - b)/n. Pairs are taken as independent; where
-they come in groups see `clusters`.
-
-Laws: swapping the runs mirrors the interval and keeps p; Δ lies in its interval; only b, c and n matter; nothing is drawn at random.
+Notation: n pairs, b abstained in the baseline alone, c in the candidate alone, Δ = (c - b)/n. Pairs are taken as independent;
+where they come in groups see `clusters`. Swapping the runs mirrors the interval and keeps p.
 """
 
 from __future__ import annotations
@@ -54,7 +52,7 @@ def mcnemar_midp(b: int, c: int) -> float:
 
 
 def paired_bounds(counts: PairCounts, missing: Missing) -> tuple[float, float] | None:
-    """Return Δ if every missing answer had been the worst, and the best, for the candidate; None where none is missing."""
+    """Return Δ if every missing response had been the worst, and the best, for the candidate; None where none is missing."""
     if not missing.total:
         return None
     n = counts.n + missing.total
@@ -74,10 +72,8 @@ def _tango_upper(b: float, c: float, n: float, *, critical: float) -> float:
 
 
 def _score_variance(b: float, c: float, n: float, *, d: float) -> float:
-    """Return the variance of one pair's difference where its mean is held at d and the rest fits best.
-
-    For d < 0 the sides are swapped: then the root's argument is a sum of positive terms, and the form chosen for q loses no digits.
-    """
+    """Return the variance of one pair's difference where its mean is fixed at d and the rest fits best."""
+    # With d >= 0 the root's argument is a sum of positive terms, and the form chosen for q loses no digits.
     if d < 0:
         b, c, d = c, b, -d
     linear = (2 * n - c + b) * d - b - c
@@ -95,7 +91,7 @@ def flips_to_undo(counts: PairCounts, *, alpha: float) -> int | None:
     fewer, more = sorted((counts.baseline_only, counts.candidate_only))
     if mcnemar_midp(fewer, more) > alpha:
         return None
-    # p falls as the larger count grows, so the last count that leaves it above alpha is found by halving.
+    # p falls as the larger count grows, so the last count that leaves it above alpha is found by bisection.
     low, high = fewer, more
     while high - low > 1:
         middle = (low + high) // 2

@@ -1,11 +1,4 @@
-"""How small a change would this have seen, and how many pairs would settle it?
-
-The test of no change has variance ψ/n, where ψ is the share of pairs that flip, and under a difference δ variance (ψ - δ²)/n
-(Connor 1987, Biometrics 43:207).
-
-Laws: a difference of δ needs at least δ of the pairs to flip, so ψ is never below δ; more pairs never see less; None where no
-difference at all would be seen.
-"""
+"""The smallest change that a comparison could have detected, and how many pairs would settle it."""
 
 from __future__ import annotations
 
@@ -17,7 +10,7 @@ from demur.model.comparison import Power
 
 __all__ = ["detectable_difference", "pairs_needed", "power_of", "smoothed_share"]
 
-POWER = 0.8
+POWER = 0.8  # the customary power: a real difference is missed once in five times
 
 
 def power_of(n: float, share: float, *, margin: float, alpha: float = 0.05, design_effect: float = 1.0) -> Power:
@@ -32,19 +25,21 @@ def power_of(n: float, share: float, *, margin: float, alpha: float = 0.05, desi
 
 
 def smoothed_share(discordant: int, n: int) -> float:
-    """Return the share of pairs that flip, (b + c + 1)/(n + 2), which is never 0 or 1."""
+    """Return the share of pairs that flip, (b + c + 1)/(n + 2), which is never 0 or 1 (Laplace's rule of succession)."""
     return (discordant + 1) / (n + 2)
 
 
 def pairs_needed(delta: float, share: float, *, alpha: float = 0.05) -> float:
-    """Return the pairs, not rounded, that show a difference of 0 < delta <= 1 four times in five."""
+    """Return the pairs, not rounded, that detect a difference of 0 < delta <= 1 with 80 % power."""
+    # A difference of δ needs at least δ of the pairs to flip. Without a change the variance is ψ/n, with ψ the share of pairs that
+    # flip, and under a difference δ it is (ψ - δ²)/n (Connor 1987, Biometrics 43:207).
     flips = max(share, delta)
     spread = normal_critical(alpha) * math.sqrt(flips) + NormalDist().inv_cdf(POWER) * math.sqrt(flips - delta**2)
     return (spread / delta) ** 2
 
 
 def detectable_difference(n: float, share: float, *, alpha: float = 0.05) -> float | None:
-    """Return the smallest difference that n pairs show four times in five; None where even 1 would not be seen."""
+    """Return the minimum detectable difference of n pairs (80 % power); None where even 1 would not be detected."""
     if n < pairs_needed(1.0, share, alpha=alpha):
         return None
     return boundary(lambda delta: n >= pairs_needed(delta, share, alpha=alpha), 1.0, 0.0)

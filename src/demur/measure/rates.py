@@ -1,7 +1,7 @@
-"""A share of what, and how sure? Intervals for shares, F1 and macro-F1, closed forms without random numbers.
+"""Intervals for shares, F1 and macro-F1, in closed form.
 
-Laws: 0 <= low <= high <= 1 and the value lies between; n = 0 knows nothing, so the interval is [0, 1]; at k = 0 the
-low end is exactly 0, at k = n the high end exactly 1, and the other end stays away from them.
+0 <= low <= high <= 1 and the value is between; at k = 0 the low end is exactly 0, at k = n the high end exactly 1, and the
+other end stays away from them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from demur.model.evaluation import Score
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["f1_score", "macro_f1", "wilson"]
+__all__ = ["f1_score", "macro_f1", "wilson", "wilson_bounds"]
 
 
 def wilson(count: int, n: int, *, level: float = 0.95) -> Rate:
@@ -24,18 +24,18 @@ def wilson(count: int, n: int, *, level: float = 0.95) -> Rate:
 
     Assumes independent rows. n = 0: [0, 1]; k = 0: low is 0; k = n: high is 1.
     """
-    low, high = _bounds(count / n if n else 0.0, n, level=level)
+    low, high = wilson_bounds(count / n if n else 0.0, n, level=level)
     return Rate(count, n, Interval(low, high, "wilson", level))
 
 
 def f1_score(true_positives: int, false_positives: int, *, false_negatives: int, level: float = 0.95) -> Score:
     """Return F1 with its interval.
 
-    F1 = 2J / (1 + J) rises with J = TP / (TP + FP + FN), a plain share of the rows that are positive by label or by
-    the judge, so Wilson's interval for J maps to one for F1. Assumes independent rows and takes the number of those
-    rows as given. TP = 0: low is 0; no errors: high is 1. No positive by label: there is nothing to find, so the value
-    is None, n is 0 and the interval [0, 1]; the false-positive rate tells of such a set.
+    Assumes independent rows. TP = 0: low is 0; no errors: high is 1. No positive by label: there is nothing to find, so the
+    value is None, n is 0 and the interval [0, 1]; the false-positive rate describes such a set.
     """
+    # F1 = 2J / (1 + J) rises with J = TP / (TP + FP + FN), a share of the rows that are positive by label or by the judge, so
+    # Wilson's interval for J maps to one for F1. The number of those rows is taken as given.
     to_find = true_positives + false_negatives
     n = to_find + false_positives if to_find else 0
     share = wilson(true_positives, n, level=level)
@@ -47,11 +47,8 @@ def f1_score(true_positives: int, false_positives: int, *, false_negatives: int,
 def macro_f1(counts: Sequence[Sequence[int]], *, level: float = 0.95) -> Score:
     """Return the mean F1 of the classes of a confusion table with its interval.
 
-    Row i is the label of class i, column i the answer of the same class; further columns are answers of no class. A class
-    that no label names is left out of the mean. The variance is that of the delta method for a multinomial table
-    (Takahashi et al. 2022); it gives an effective n = F(1-F)/variance, and the interval is Wilson's at that n, so that
-    it never leaves [0, 1]. Where the variance is 0 (all right or all wrong) the n is that of the smallest class.
-    No rows: value None, interval [0, 1].
+    Row i is the label of class i, column i the prediction of the same class; further columns are predictions of no class. A
+    class that no label names is left out of the mean. No rows: value None, interval [0, 1].
     """
     sizes = [sum(row) for row in counts]
     total = sum(sizes)
@@ -62,8 +59,10 @@ def macro_f1(counts: Sequence[Sequence[int]], *, level: float = 0.95) -> Score:
     scores = {k: 2 * counts[k][k] / spread[k] for k in classes}
     value = sum(scores.values()) / len(classes)
     variance = _delta_variance(counts, scores, spread)
+    # The delta method for a multinomial table (Takahashi et al. 2022) gives a variance, and with it an effective n; the interval
+    # is Wilson's at that n, so that it never leaves [0, 1]. Without variance (all right or all wrong) the smallest class counts.
     effective = value * (1 - value) / variance if variance > 0 else min(sizes[k] for k in classes)
-    low, high = _bounds(value, effective, level=level)
+    low, high = wilson_bounds(value, effective, level=level)
     return Score(value, total, Interval(low, high, "delta", level))
 
 
@@ -81,13 +80,16 @@ def _delta_variance(counts: Sequence[Sequence[int]], scores: dict[int, float], s
     return max(0.0, second - first * first / total)
 
 
-def _bounds(share: float, n: float, *, level: float) -> tuple[float, float]:
+def wilson_bounds(share: float, n: float, *, level: float) -> tuple[float, float]:
+    """Return Wilson's interval of a share at a number of rows that may be a fraction, as an effective n is."""
+    # No rows, nothing known.
     if n <= 0:
         return 0.0, 1.0
     z = NormalDist().inv_cdf((1 + level) / 2)
     centre = share + z * z / (2 * n)
     reach = z * sqrt(share * (1 - share) / n + z * z / (4 * n * n))
     scale = 1 + z * z / n
+    # Exact at the ends, where rounding would leave 1e-17.
     low = 0.0 if share <= 0 else max(0.0, (centre - reach) / scale)
     high = 1.0 if share >= 1 else min(1.0, (centre + reach) / scale)
     return low, high

@@ -1,11 +1,9 @@
-"""Which value of a distribution cuts off this tail? The few special functions that the tests and intervals here need.
+"""The few special functions that the tests and intervals here need.
 
-They are written out because the libraries that have them cost more to install and import than all the rest of the package.
-
-Laws: `incomplete_beta` and `student_critical` agree with scipy to 1e-8 of the value for parameters up to 1e7; what is smaller
-than a float can hold is 0, never an error; `boundary` needs only that the condition turns once.
+They agree with scipy to 1e-8 of the value for parameters up to 1e7; what is smaller than a float can hold is 0.
 """
 
+# Written out because the libraries that have them cost more to install and import than all the rest of the package.
 from __future__ import annotations
 
 import math
@@ -45,15 +43,12 @@ def boundary(holds: Callable[[float], bool], low: float, high: float) -> float:
 
 
 def log_beta(a: float, b: float) -> float:
-    """Return log B(a, b) for a, b > 0.
-
-    Where both are large the gamma functions' leading terms are cancelled by hand: their plain difference would lose eight
-    digits at 1e7.
-    """
+    """Return log B(a, b) for a, b > 0."""
     small, large = min(a, b), max(a, b)
     total = a + b
     if large < _STIRLING_FROM:
         return math.lgamma(a) + math.lgamma(b) - math.lgamma(total)
+    # The leading terms of the gamma functions are cancelled by hand: their plain difference would lose eight digits at 1e7.
     correction = _stirling_rest(large) - _stirling_rest(total)
     tail = math.log1p(-small / total)
     if small < _STIRLING_FROM:
@@ -66,6 +61,7 @@ def incomplete_beta(x: float, a: float, b: float) -> float:
     """Return the regularised incomplete beta function I_x(a, b), by Lentz's continued fraction; 0 at x <= 0, 1 at x >= 1."""
     if x <= 0 or x >= 1:
         return 0.0 if x <= 0 else 1.0
+    # The fraction converges fast only on this side of the mean.
     if x > (a + 1) / (a + b + 2):
         return 1.0 - incomplete_beta(1 - x, b, a)
     front = math.exp(a * math.log(x) + b * math.log1p(-x) - log_beta(a, b)) / a
@@ -95,6 +91,7 @@ def student_critical(alpha: float, df: int) -> float:
     if df >= _SERIES_FROM:
         z = normal_critical(alpha)
         s = z * z
+        # Expansion of the quantile in powers of 1/df.
         terms = (
             z,
             z * (s + 1) / 4,

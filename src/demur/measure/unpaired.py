@@ -1,9 +1,7 @@
-"""Do two sets of different questions differ in their refusals? The score interval and test for two independent shares.
+"""The score interval and test for two independent shares: do two sets of different questions differ in their refusals?
 
-Notation: x of n on each side, d = share of the first less share of the second.
-
-Laws: swapping the sides mirrors the interval and keeps p; the difference lies in its interval; a side with nothing in it tells nothing
-([-1, 1], p = 1).
+Notation: x of n on each side, d = share of the first less share of the second. Swapping the sides mirrors the interval and
+keeps p; an empty side tells nothing ([-1, 1], p = 1).
 """
 
 from __future__ import annotations
@@ -85,7 +83,7 @@ def _constrained_share(sides: _Sides, d: float) -> float:
     constant = sides.x2 * d * (1 - d) / n
     spread = math.sqrt(max(0.0, square * square - linear))
     turn = square**3 - 1.5 * linear * square + constant / 2
-    # At a threefold root nothing is left to turn; rounding may carry a cosine past 1.
+    # At a triple root the angle is arbitrary, and rounding may carry a cosine past 1.
     cosine = min(1.0, abs(turn) / spread**3) if spread > 0 else 1.0
     angle = (math.pi + math.acos(cosine)) / 3
     share = math.copysign(2 * spread, turn) * math.cos(angle) - square

@@ -1,12 +1,7 @@
-"""Is a stream's rate still within the band it should be in, asked after every row?
+"""Whether a stream's rate is still within its band, asked after every row.
 
-Two questions are asked at once: do all rows so far lie outside the band (an e-process, for slow drifts), and did a run of rows up to
-now leave it by a step (cumulative sums up and down, for sudden changes, which also say since when)? Half of alpha goes to the first, a
-quarter to each sum, so that a stream that stays within the band alarms at most alpha of the time, however often one looks,
-over `rows` rows.
-
-Assumes independent rows. Laws: a state is a value, and a stream taken in pieces ends in the state of the stream taken whole; nothing
-seen is no alarm; the first alarm stays. An edge of the band at 0 or 1 has no sum: there one row against it is proof.
+Two tests run at once: an e-process over all rows so far, for slow drifts, and cumulative sums up and down, for sudden changes,
+which also say since when. Assumes independent rows. A stream taken in pieces ends in the same state as one taken whole.
 """
 
 from __future__ import annotations
@@ -37,17 +32,17 @@ __all__ = [
 ]
 
 _LOG_PRIOR = math.log(math.pi)  # log B(½, ½)
-_MAX_LOG = 709.0
+_MAX_LOG = 709.0  # beyond, `exp` overflows
 
 
 def paired_evidence(b: int, c: int) -> float:
     """Return the evidence, as an e-value, that flips lean one way, after b to the baseline and c to the candidate."""
-    return _raised((b + c) * math.log(2) + log_beta(0.5 + c, 0.5 + b) - _LOG_PRIOR)
+    return _exp((b + c) * math.log(2) + log_beta(0.5 + c, 0.5 + b) - _LOG_PRIOR)
 
 
 def rate_evidence(count: int, n: int, *, p0: float) -> float:
     """Return the evidence, as an e-value, that the rate is not p0, after `count` of n; p0 = 0 or 1 fall at one exception."""
-    return _raised(_log_rate_evidence(count, n, p0))
+    return _exp(_log_rate_evidence(count, n, p0))
 
 
 def confidence_sequence(count: int, n: int, *, alpha: float = 0.05) -> Interval:
@@ -78,7 +73,7 @@ class CusumRule:
     alpha: float = 0.05
 
     def __post_init__(self) -> None:
-        """Refuse rates between which nothing can be told."""
+        """Raise if the rates are equal or not inside 0 and 1."""
         if not (0 < self.p0 < 1 and 0 < self.p1 < 1) or self.p0 == self.p1:
             raise UsageError("a change is watched for between two different rates inside 0 and 1")
 
@@ -90,10 +85,7 @@ class CusumRule:
 
 @dataclass(frozen=True, slots=True)
 class CusumState:
-    """The sum so far, the rows seen, the row (from 1) that the present rise began at, and the row that alarmed, if one did.
-
-    After the alarm `since` stays: it is the answer to "since when?", the likeliest start of the change.
-    """
+    """The sum so far, the rows seen, the row (from 1) at which the present rise began, and the row that alarmed, if any."""
 
     total: float = 0.0
     seen: int = 0
@@ -107,6 +99,7 @@ def advance(state: CusumState, rule: CusumRule, abstained: Iterable[bool]) -> Cu
     total, seen, since, alarmed_at = state.total, state.seen, state.since, state.alarmed_at
     for hit in abstained:
         seen += 1
+        # The first alarm stays, and with it the row since which: later rows say nothing about when the change began.
         if alarmed_at is not None:
             continue
         total = max(0.0, total + (yes if hit else no))
@@ -127,13 +120,15 @@ def _times_log(times: int, chance: float) -> float:
     return times * math.log(chance) if chance > 0 else -math.inf
 
 
-def _raised(log: float) -> float:
+def _exp(log: float) -> float:
     return math.exp(log) if log < _MAX_LOG else math.inf
 
 
+# Half of alpha goes to the e-process, a quarter to each sum: a stream that stays within its band alarms at most alpha of the
+# time over `rows` rows, however often one looks.
 _SHARE_OF_ALL = 0.5
 _SHARE_OF_A_SUM = 0.25
-_LEAST_SHARE = 1e-9
+_MIN_SHARE = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +142,7 @@ class Band:
     alpha: float = 0.05
 
     def __post_init__(self) -> None:
-        """Refuse a band that is none."""
+        """Raise if the band is empty or a setting is out of range."""
         if not 0 <= self.low <= self.high <= 1:
             raise UsageError(f"`{self.low:g}` to `{self.high:g}` is no band of rates", hint="write 5%, or 3%..8%")
         if not 0 < self.alpha < 1 or not 0 < self.step < 1 or self.rows < 1:
@@ -164,7 +159,8 @@ class Band:
         return self._sum(self.low, max(self.low - self.step, self.low / 2))
 
     def _sum(self, edge: float, beyond: float) -> CusumRule | None:
-        if edge <= _LEAST_SHARE or edge >= 1 - _LEAST_SHARE:
+        # At an edge of 0 or 1 one row against it is proof, and a likelihood ratio has no value.
+        if edge <= _MIN_SHARE or edge >= 1 - _MIN_SHARE:
             return None
         return CusumRule(edge, beyond, self.rows, alpha=self.alpha * _SHARE_OF_A_SUM)
 
@@ -192,6 +188,7 @@ class WatchState:
         """Return the evidence, as an e-value, that the rate of all rows lies outside the band; none seen: 1."""
         if not self.seen:
             return 1.0
+        # Against the rate of the band that fits best: the evidence against all others is larger.
         nearest = min(max(self.abstained / self.seen, band.low), band.high)
         return rate_evidence(self.abstained, self.seen, p0=nearest)
 

@@ -1,11 +1,7 @@
-"""Does a finished sequence keep a temporal rule? Linear temporal logic on finite traces (De Giacomo and Vardi 2013).
+"""Linear temporal logic on finite traces (De Giacomo and Vardi 2013): whether a finished sequence keeps a temporal rule.
 
-A formula holds at a position of a trace. `Next` asks for a next position and its truth, `WeakNext` only for its truth should there be one;
-`until` needs its goal to come, `weak_until` does not. Past the end no atom, no next and no goal is found, so that on an
-empty trace F and X fail and G and WX hold.
-
-Laws, on every trace but the empty one: ¬X φ = WX ¬φ, ¬F φ = G ¬φ, ¬(φ U ψ) = ¬φ R ¬ψ; F φ = φ or X F φ, G φ = φ and WX G φ, φ U ψ = ψ or (φ and X(φ U ψ)). One pass from the last
-position to the first values every part of a formula once a position: time is formula times trace.
+On every trace but the empty one: ¬X φ = WX ¬φ, ¬F φ = G ¬φ, ¬(φ U ψ) = ¬φ R ¬ψ; F φ = φ or X F φ, G φ = φ and WX G φ,
+φ U ψ = ψ or (φ and X(φ U ψ)).
 """
 
 from __future__ import annotations
@@ -48,7 +44,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Atom:
-    """A thing that is so or not at a position, as `call("refund")`; `argument` is empty where the word says it all."""
+    """A proposition that holds or not at a position, as `call("refund")`; some words take no argument."""
 
     word: str
     argument: str = ""
@@ -63,14 +59,14 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """Not so."""
+    """The part does not hold."""
 
     part: Formula
 
 
 @dataclass(frozen=True, slots=True)
 class And:
-    """Both."""
+    """Both parts hold."""
 
     left: Formula
     right: Formula
@@ -78,7 +74,7 @@ class And:
 
 @dataclass(frozen=True, slots=True)
 class Or:
-    """At least one."""
+    """At least one part holds."""
 
     left: Formula
     right: Formula
@@ -135,13 +131,15 @@ def weak_until(hold: Formula, goal: Formula) -> Formula:
 
 
 def joined(parts: Sequence[Formula], join: Callable[[Formula, Formula], Formula]) -> Formula:
-    """Return parts joined by an operator whose order does not matter, as a tree that is as flat as can be."""
+    """Return parts joined by an associative operator, as a balanced tree."""
+    # Balanced, since hashing and comparing formulas recurses.
     half = len(parts) // 2
     return join(joined(parts[:half], join), joined(parts[half:], join)) if half else parts[0]
 
 
 def formula_size(formula: Formula) -> int:
-    """Return how many parts a formula has, one that stands in several places counted in each."""
+    """Return how many parts a formula has; one that occurs several times counts each time."""
+    # Without recursion: a chain of a thousand `X` is a thousand deep.
     sizes: dict[int, int] = {}
     waiting = [formula]
     while waiting:
@@ -167,6 +165,7 @@ def holds_on(formula: Formula, truth: Callable[[Atom, int], bool], length: int) 
 
 def truth_along(formula: Formula, truth: Callable[[Atom, int], bool], length: int) -> list[bool]:
     """Return the truth of a formula at each position, and last past the end."""
+    # Each part is valued once per position, from the last to the first: time is formula times trace.
     known: list[list[bool]] = []
     for part, places in _schedule(formula):
         known.append(_truth_of(part, [known[place] for place in places], truth, length))
@@ -174,10 +173,8 @@ def truth_along(formula: Formula, truth: Callable[[Atom, int], bool], length: in
 
 
 def first_breach(formula: Formula, truth: Callable[[Atom, int], bool], length: int) -> int | None:
-    """Return the position to blame for a formula that fails; None where it is the whole trace.
-
-    Of G that is where its part first fails, of U and W where what must hold first does not.
-    """
+    """Return the position to blame for a formula that fails; None where it is the whole trace."""
+    # Of G that is where its part first fails, of U and W where what must hold first does not.
     match formula:
         case And(left, right):
             failing = left if not holds_on(left, truth, length) else right
@@ -194,7 +191,7 @@ def first_breach(formula: Formula, truth: Callable[[Atom, int], bool], length: i
             return None
 
 
-# A rule is held against thousands of traces: what to value in which order is worked out once.
+# A rule is checked on thousands of traces, so the order of evaluation is worked out once.
 @lru_cache(maxsize=256)
 def _schedule(formula: Formula) -> tuple[tuple[Formula, tuple[int, ...]], ...]:
     """Return the parts of a formula, each once and after its own parts, with the places of those."""
@@ -226,10 +223,11 @@ def _formula_parts(formula: Formula) -> tuple[Formula, ...]:
             assert_never(formula)
 
 
-def _truth_of(  # noqa: PLR0911 - one a kind of formula
+def _truth_of(  # noqa: PLR0911 - one per kind of formula
     formula: Formula, parts: list[list[bool]], truth: Callable[[Atom, int], bool], length: int
 ) -> list[bool]:
     match formula:
+        # Past the end no atom, no next and no goal is found, so that on an empty trace F and X fail and G and WX hold.
         case Atom():
             return [truth(formula, i) for i in range(length)] + [False]
         case Constant(value):
@@ -275,7 +273,7 @@ _BEFORE: Mapping[str, Callable[[Formula], Formula]] = {
     "G": globally,
 }
 _BETWEEN: Mapping[str, Callable[[Formula, Formula], Formula]] = {"U": Until, "W": weak_until, "R": release}
-_MAX_NESTED = 100
+_MAX_NESTED = 100  # the parser recurses
 _MAX_CHARS = 50_000
 _MAX_QUOTED = 120
 _MAX_PARTS = 5_000
@@ -295,7 +293,7 @@ def parse_formula(text: str) -> Formula:
     reader = _Formulas(text)
     formula = reader.implication(0)
     reader.end()
-    # `W` says its first part twice, so that nesting it doubles what there is to value.
+    # `W` contains its first part twice, so nesting it doubles the work.
     if formula_size(formula) > _MAX_PARTS:
         raise UsageError(f"a formula of more than {_MAX_PARTS:,} parts", hint="make several rules, or nest W less")
     return formula
@@ -318,9 +316,9 @@ def _tokens(text: str) -> list[_Token]:
 
 
 def _wrong(text: str, at: int, hint: str) -> UsageError:
-    said = text.strip()
-    shown = said if len(said) <= _MAX_QUOTED else f"{said[:_MAX_QUOTED]}…"
-    return UsageError(f"`{shown}` is no temporal formula, from character {at + 1} on", hint=hint)
+    bare = text.strip()
+    quoted = bare if len(bare) <= _MAX_QUOTED else f"{bare[:_MAX_QUOTED]}…"
+    return UsageError(f"`{quoted}` is no temporal formula, from character {at + 1} on", hint=hint)
 
 
 class _Formulas:
