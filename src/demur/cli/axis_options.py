@@ -1,8 +1,4 @@
-"""Flags for the axes beyond refusals: which are measured, by which rules and rubrics, and which may fail the gate.
-
-Laws: files are read, and a judge's settings checked, before any run is; `--rules` and `--rubric` ask for their axis by themselves; the
-judge is what `DEMUR_JUDGE_…` names, and none where they name none.
-"""
+"""Flags for the axes beyond refusals: which are measured, by which rules and rubrics, and which may fail the gate."""
 
 from __future__ import annotations
 
@@ -17,7 +13,6 @@ from demur.model.axes import AxisName
 
 if TYPE_CHECKING:
     from demur.axes.compare import AxesSettings
-    from demur.axes.rubric import HumanVerdict
     from demur.model.axes import Rubric
 
 __all__ = ["add_axis_flags", "axes_of_flags", "axis_gate_of_flags"]
@@ -66,12 +61,15 @@ def add_axis_flags(command: argparse.ArgumentParser) -> None:
 def axes_of_flags(args: argparse.Namespace) -> AxesSettings | None:
     """Return what is asked of the axes, None where that is safety alone."""
     if not (args.axes or args.rules or args.rubric or args.judge_labels):
-        # Most diffs are of refusals alone, and need none of the axes' modules.
+        # Most diffs compare refusals alone, and need none of the axes' modules.
         return None
     from demur.axes.compare import AxesSettings, axes_named
     from demur.axes.judge.client import judge_from_environment
+    from demur.axes.judge.labels import read_judge_labels
+    from demur.axes.rubric import HumanVerdict
     from demur.axes.rules.files import read_rules
 
+    # `--rules` and `--rubric` ask for their axis by themselves.
     names = fields_of_flag(args.axes) or [AxisName.SAFETY]
     implied = [axis for axis, given in ((AxisName.RULES, args.rules), (AxisName.JUDGE, args.rubric)) if given]
     axes = axes_named([*names, *implied])
@@ -79,13 +77,18 @@ def axes_of_flags(args: argparse.Namespace) -> AxesSettings | None:
         raise UsageError("labels of people need the rubric they are of", hint="name it: --rubric NAME")
     if axes == (AxisName.SAFETY,):
         return None
+    # Files are read, and the judge's settings checked, before any run is: a mistake should not cost a scan.
     rubrics = _rubrics_of_flag(args.rubric)
+    human: tuple[tuple[str, HumanVerdict], ...] = ()
+    if args.judge_labels is not None:
+        labels = read_judge_labels(args.judge_labels, rubrics, limits=input_limits())
+        human = tuple((one.rubric, HumanVerdict(one.key, one.baseline, one.candidate)) for one in labels)
     return AxesSettings(
         axes=axes,
         rules=read_rules(args.rules) if args.rules else (),
         rubrics=rubrics,
         judge=judge_from_environment(os.environ) if AxisName.JUDGE in axes else None,
-        human=_human_of_flag(args.judge_labels, rubrics),
+        human=human,
         trajectory_floor=args.trajectory_floor,
         seed=args.seed or 0,
         show=args.show,
@@ -106,16 +109,6 @@ def _rubrics_of_flag(names: list[str]) -> tuple[Rubric, ...]:
     if twice is not None:
         raise UsageError(f"two rubrics are called `{twice}`", hint="name each once")
     return rubrics
-
-
-def _human_of_flag(name: str | None, rubrics: tuple[Rubric, ...]) -> tuple[tuple[str, HumanVerdict], ...]:
-    if name is None:
-        return ()
-    from demur.axes.judge.labels import read_judge_labels
-    from demur.axes.rubric import HumanVerdict
-
-    labels = read_judge_labels(name, rubrics, limits=input_limits())
-    return tuple((one.rubric, HumanVerdict(one.key, one.baseline, one.candidate)) for one in labels)
 
 
 def _floor(word: str) -> float:

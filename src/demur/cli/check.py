@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,7 +30,7 @@ __all__ = ["add_parser"]
 
 _PROMPT_WORDS = ("attack", "harmful", "benign")
 _WORDS = (*Outcome, *_PROMPT_WORDS)
-# No white space, and a slash or an ending: a mistyped path must not pass for an answer.
+# No white space, and a slash or an extension: a mistyped path must not be judged as a text.
 _PATH_LIKE = re.compile(r"^\S*(?:/\S*|\.[A-Za-z]\w{0,5})$")
 _EXAMPLES = """\
 examples:
@@ -94,6 +95,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def run(args: argparse.Namespace) -> int:
     """Return the exit code of one call."""
     possible = _PROMPT_WORDS if args.prompt else tuple(Outcome)
+    # A word that cannot occur would make a gate that never fails.
     if args.fail_on - set(possible):
         raise UsageError(
             f"`{', '.join(sorted(args.fail_on))}` can never be met", hint=f"choose from {', '.join(possible)}"
@@ -101,7 +103,7 @@ def run(args: argparse.Namespace) -> int:
     if args.threshold and args.prompt:
         raise UsageError("`--threshold` is for the learned detector", hint="drop it, or `--prompt`")
     judge = None if args.prompt else judge_of_flags(args)
-    asked = prompt_judge_of_pack(pack_of_flag(args.pack)) if args.prompt and args.pack else None
+    prompt_judge = prompt_judge_of_pack(pack_of_flag(args.pack)) if args.prompt and args.pack else None
     show = JsonOutput() if args.json else TextOutput(whole=args.whole)
     counts: Counter[str] = Counter()
     bad = 0
@@ -110,16 +112,21 @@ def run(args: argparse.Namespace) -> int:
             bad += 1
             show.error(item.content)
             continue
-        shown = _asked(item, item.content, asked) if args.prompt else _judged(item, item.content, judge)
-        counts[shown.word] += 1
-        show.item(shown)
+        judged = (
+            _judge_prompt(item, item.content, prompt_judge)
+            if args.prompt
+            else _judge_response(item, item.content, judge)
+        )
+        counts[judged.word] += 1
+        show.item(judged)
     show.summary(counts, bad)
+    # Bad input outranks `--fail-on`: a script must not take a file that was half read for one that passed.
     if bad:
         return 2
     return 1 if any(counts[word] for word in args.fail_on) else 0
 
 
-def _judged(item: Item, content: str | Exchange, judge: TextJudge | None) -> JudgedItem:
+def _judge_response(item: Item, content: str | Exchange, judge: TextJudge | None) -> JudgedItem:
     exchange = content if isinstance(content, Exchange) else None
     verdict, text = (
         classify_text(exchange.response, judge=judge) if exchange else (check(content, judge=judge), str(content))
@@ -134,7 +141,7 @@ def _judged(item: Item, content: str | Exchange, judge: TextJudge | None) -> Jud
     return JudgedItem(item.source, item.line, verdict.outcome, facts, text, verdict.findings, verdict.signals)
 
 
-def _asked(item: Item, content: str | Exchange, judge: PromptJudge | None) -> JudgedItem:
+def _judge_prompt(item: Item, content: str | Exchange, judge: PromptJudge | None) -> JudgedItem:
     exchange = content if isinstance(content, Exchange) else None
     text = exchange.request.prompt if exchange and exchange.request else str(content)
     verdict = check_prompt(text, judge=judge)
@@ -160,27 +167,24 @@ def _words(given: str) -> frozenset[str]:
 
 
 def _items(args: argparse.Namespace) -> Iterator[Item]:
+    read = read_asked if args.prompt else read_exchange
     for given in args.input:
         if not args.text and given and (given == "-" or _names_a_file(given)):
-            yield from read_items(given, input_limits(), read=read_asked if args.prompt else read_exchange)
+            yield from read_items(given, input_limits(), read=read)
         elif given.strip():
-            yield Item("text", None, _body(given, args) or given)
+            content: str | Exchange = given
+            if not args.text and given.lstrip().startswith("{"):
+                # A text that only looks like a provider's JSON is still a text.
+                with suppress(ShapeError):
+                    content = read(plain(given))
+            yield Item("text", None, content)
         else:
             yield Item("text", None, EmptyInputError("an empty text", hint="pass a text, a file, or -"))
 
 
-def _body(given: str, args: argparse.Namespace) -> Exchange | None:
-    """Return the exchange in an argument that is a provider's JSON, None for one that is plain text."""
-    if args.text or not given.lstrip().startswith("{"):
-        return None
-    try:
-        return (read_asked if args.prompt else read_exchange)(plain(given))
-    except ShapeError:
-        return None
-
-
 def _names_a_file(given: str) -> bool:
-    """Return whether an argument is a file's name: such a file exists, or it could hardly be an answer."""
+    """Return whether an argument is a file's name: such a file exists, or it is hardly a text."""
+    # A long text is no valid path, and the system says so.
     try:
         if Path(given).exists():
             return True

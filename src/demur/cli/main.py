@@ -73,25 +73,28 @@ def parser(only: str | None = None) -> argparse.ArgumentParser:
     return top
 
 
-def _end_in_order(number: int, _frame: object) -> NoReturn:
-    """Leave by way of every `with` on the stack, so that no process and no temporary folder stays behind."""
-    raise SystemExit(128 + number)
+def _handle_signals() -> None:
+    """Exit in an orderly way on SIGTERM and SIGHUP; servers replace these handlers by their own."""
 
+    def exit_by_signal(number: int, _frame: object) -> NoReturn:
+        # An exception runs every `with` on the stack, so that no process and no temporary folder is left behind.
+        raise SystemExit(128 + number)
 
-def _prepare_signals() -> None:
-    """Make an end that is asked for an orderly one; servers set their own handlers over it."""
+    # Python allows signal handlers in the main thread only.
     if threading.current_thread() is threading.main_thread():
         for name in ("SIGTERM", "SIGHUP"):
             number = getattr(signal, name, None)
+            # Windows has no SIGHUP; under `nohup` it is ignored and must stay so.
             if number is not None and signal.getsignal(number) is signal.SIG_DFL:
-                signal.signal(number, _end_in_order)
+                signal.signal(number, exit_by_signal)
 
 
-def _parsed(given: list[str]) -> argparse.Namespace:
-    """Return the call; no command at all is shown the help, and what a command does not know is told with its own."""
+def _parse(given: list[str]) -> argparse.Namespace:
+    """Return the parsed call; print the help without a command, and an unknown option with that of its command."""
     if not given:
         parser().print_help()
         raise SystemExit(EXIT_BAD_INPUT)
+    # Only the module of the command at hand is imported: most of the time of a short call is imports.
     args, unknown = parser(given[0] if given[0] in _COMMANDS else None).parse_known_args(given)
     if unknown:
         print(
@@ -104,15 +107,15 @@ def _parsed(given: list[str]) -> argparse.Namespace:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Return the exit code of one call."""
-    # Make printing safe: a closed output is nowhere, and a narrow encoding shows what it can.
+    # Printing must never fail: a closed output is discarded, and a narrow encoding shows what it can.
     if sys.stdout is None:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 — lives as long as the process
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
-    _prepare_signals()
+    _handle_signals()
     given = list(sys.argv[1:] if argv is None else argv)
-    args = _parsed(given)
+    args = _parse(given)
     try:
         code: int = args.run(args)
         sys.stdout.flush()

@@ -1,18 +1,19 @@
-"""`demur policy backtest`: what would have been decided on recorded contexts?"""
+"""`demur policy backtest`: what a policy set would have decided on recorded contexts."""
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from itertools import chain
+from typing import TYPE_CHECKING
 
-from demur.cli.policy.words import ABOUT_PATHS, counted, decided, loaded_gate, print_json, print_wrapped
+from demur.cli.policy.words import ABOUT_PATHS, counted, decision_json, loaded_gate, print_json, print_wrapped
 from demur.errors import InputError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable
+    from collections.abc import Iterator
 
-    from demur.policy.backtest import Backtest
+    from demur.policy.backtest import Backtest, RecordedDecision
 
 __all__ = ["EPILOG", "backtest_arguments", "run_backtest"]
 
@@ -48,49 +49,35 @@ def run_backtest(args: argparse.Namespace) -> int:
     gate, _ = loaded_gate(args)
     baseline = loaded_gate(args, args.baseline)[0] if args.baseline else None
     bad: list[InputError] = []
-    found = backtest(
-        gate, _sound_rows((row for name in args.records for row in read_recorded(name, gate)), bad), baseline=baseline
-    )
+
+    def readable() -> Iterator[RecordedDecision]:
+        # A broken line is reported at the end; the others are still counted.
+        for row in chain.from_iterable(read_recorded(name, gate) for name in args.records):
+            if isinstance(row, InputError):
+                bad.append(row)
+            else:
+                yield row
+
+    found = backtest(gate, readable(), baseline=baseline)
     for error in bad[:_MAX_NAMED]:
         print(f"demur: {error}", file=sys.stderr)
     if len(bad) > _MAX_NAMED:
         print(f"demur: … and {len(bad) - _MAX_NAMED:,} more that could not be read", file=sys.stderr)
+    # An empty backtest must not look like one in which nothing changed.
     if not found.total:
         raise InputError("no recorded context to decide on", hint="see `demur policy backtest --help`")
     if args.json:
-        print_json(_tested(found, unread=len(bad)))
+        print_json(_backtest_json(found, unread=len(bad)))
     else:
-        print(f"{counted(found.total, 'record')}: {found.changed:,} changed, {found.unchanged:,} unchanged", end="")
-        print(f", {found.undecided:,} without a recorded decision" if found.undecided else "")
-        if found.errors:
-            print(f"{found.errors:,} with errors")
-        print(
-            "now: "
-            + ", ".join(f"{found.after[effect]:,} {effect.word}" for effect in sorted(found.after, reverse=True))
-        )
-        for (before, after), count in sorted(found.changes.items(), key=lambda item: -item[1]):
-            print(f"{before.word} → {after.word}: {count:,}")
-            for example in found.examples:
-                if (example.before, example.after.effect) == (before, after):
-                    rules = ", ".join(rule.id for rule in example.after.rules) or "no rule"
-                    print_wrapped(f"  {example.place}: {rules}", indent="    ")
+        _print_backtest(found)
     if bad:
         return 2
     return int(bool(args.fail_on_change and found.changed))
 
 
-def _sound_rows(rows: Iterable[Any], bad: list[InputError]) -> Iterable[Any]:
-    """Yield the records, and keep aside the errors that stand in place of some."""
-    for row in rows:
-        if isinstance(row, InputError):
-            bad.append(row)
-        else:
-            yield row
-
-
-def _tested(found: Backtest, *, unread: int) -> dict[str, object]:
+def _backtest_json(found: Backtest, *, unread: int) -> dict[str, object]:
     changes = [{"before": b.word, "after": a.word, "count": n} for (b, a), n in sorted(found.changes.items())]
-    examples = [{"place": e.place, "before": e.before.word, **decided(e.after)} for e in found.examples]
+    examples = [{"place": e.place, "before": e.before.word, **decision_json(e.after)} for e in found.examples]
     return {
         "records": found.total,
         "unread": unread,
@@ -103,3 +90,17 @@ def _tested(found: Backtest, *, unread: int) -> dict[str, object]:
         "fired": dict(sorted(found.fired.items())),
         "examples": examples,
     }
+
+
+def _print_backtest(found: Backtest) -> None:
+    print(f"{counted(found.total, 'record')}: {found.changed:,} changed, {found.unchanged:,} unchanged", end="")
+    print(f", {found.undecided:,} without a recorded decision" if found.undecided else "")
+    if found.errors:
+        print(f"{found.errors:,} with errors")
+    print("now: " + ", ".join(f"{found.after[effect]:,} {effect.word}" for effect in sorted(found.after, reverse=True)))
+    for (before, after), count in sorted(found.changes.items(), key=lambda item: -item[1]):
+        print(f"{before.word} → {after.word}: {count:,}")
+        for example in found.examples:
+            if (example.before, example.after.effect) == (before, after):
+                rules = ", ".join(rule.id for rule in example.after.rules) or "no rule"
+                print_wrapped(f"  {example.place}: {rules}", indent="    ")

@@ -1,4 +1,4 @@
-"""`demur policy check`: are the rules sound?"""
+"""`demur policy check`: whether the rules are valid."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ def run_check(args: argparse.Namespace) -> int:
     try:
         gate, _ = loaded_gate(args)
     except PolicyError as exc:
+        # With --json even a policy that cannot be read is one JSON object, for editors and CI.
         if not args.json:
             raise
         place = {"source": exc.source, "line": exc.line, "column": exc.column}
@@ -65,10 +66,7 @@ def run_check(args: argparse.Namespace) -> int:
         return int(failed)
     kinds = Counter(rule.effect for rule in gate.rules)
     parts = ", ".join(f"{kinds[effect]} {effect.word}" for effect in sorted(kinds, reverse=True))
-    summary_of_rules = (
-        f"{counted(len(gate.rules), 'rule')} ({parts}), default {gate.default}, digest {gate.digest[:12]}"
-    )
-    print_wrapped(summary_of_rules)
+    print_wrapped(f"{counted(len(gate.rules), 'rule')} ({parts}), default {gate.default}, digest {gate.digest[:12]}")
     for problem in problems:
         print_wrapped(str(problem))
     print(f"{counted(errors, 'error')}, {counted(len(problems) - errors, 'warning')}")

@@ -1,4 +1,4 @@
-"""`demur policy`: check, test, explain and backtest the rules that decide; a file a step."""
+"""`demur policy`: check, test, explain and backtest the rules that decide; one file per step."""
 
 from __future__ import annotations
 
@@ -39,26 +39,22 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     steps = command.add_subparsers(dest="step", metavar="STEP", required=True)
     for name, (add_arguments, about, epilog) in _STEPS.items():
-        add_arguments(_add_step(steps, name, about, epilog))
-
-
-def _add_step(
-    steps: argparse._SubParsersAction[argparse.ArgumentParser], name: str, about: str, epilog: str
-) -> argparse.ArgumentParser:
-    step = steps.add_parser(
-        name,
-        help=about,
-        description=f"Asks: {about}?",
-        epilog=epilog,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    step.add_argument("paths", nargs="+", metavar="PATH", help="a file, a folder, or a pack's name")
-    step.add_argument("--default", choices=["allow", "deny"], default="allow", help="what holds where no rule fires")
-    step.add_argument("--vocabulary", metavar="FILE", help="which claims there are, as JSON (the safety auditor's)")
-    step.add_argument("--json", action="store_true", help="one JSON object")
-    step.set_defaults(run=run)
-    return step
+        step = steps.add_parser(
+            name,
+            help=about,
+            description=f"Asks: {about}?",
+            epilog=epilog,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        step.add_argument("paths", nargs="+", metavar="PATH", help="a file, a folder, or a pack's name")
+        step.add_argument(
+            "--default", choices=["allow", "deny"], default="allow", help="what holds where no rule fires"
+        )
+        step.add_argument("--vocabulary", metavar="FILE", help="which claims there are, as JSON (the safety auditor's)")
+        step.add_argument("--json", action="store_true", help="one JSON object")
+        step.set_defaults(run=run)
+        add_arguments(step)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -67,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
         import cedarpy  # noqa: F401 — the extra is looked for once, here
     except ModuleNotFoundError as exc:
         raise UsageError("policies need the Cedar engine", hint="pip install 'demur[gateway]'") from exc
-    # Read once: what stands behind the name may be a pipe.
+    # Read once: the name may be that of a pipe.
     from demur.policy.files import read_vocabulary
     from demur.policy.vocabulary import SAFETY_VOCABULARY
 

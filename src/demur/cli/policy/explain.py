@@ -1,4 +1,4 @@
-"""`demur policy explain`: why does a decision come out as it does, and how narrowly?"""
+"""`demur policy explain`: why a decision comes out as it does, and how narrowly."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from demur.cli.policy.words import ABOUT_PATHS, decided, loaded_gate, print_json, print_wrapped
+from demur.cli.policy.words import ABOUT_PATHS, decision_json, loaded_gate, print_json, print_wrapped
 from demur.errors import JsonError, ShapeError
 
 if TYPE_CHECKING:
@@ -53,23 +53,25 @@ def run_explain(args: argparse.Namespace) -> int:
         claims = _json_object(args.claims, option="--claims")
         given = {"claims": claims, "phase": args.phase, "session": args.session, "model": args.model}
         given["labels"] = args.label
+    # A recorded context is evaluated as it is; anything else goes the way of a live request.
     recorded = "action" in given
-    asked = None if recorded else ask_of(given)
-    context = given if asked is None else gate.context_of(asked)
-    rounded = {} if asked is None else rounded_scores(asked.claims, context)
+    ask = None if recorded else ask_of(given)
+    context = given if ask is None else gate.context_of(ask)
+    rounded = {} if ask is None else rounded_scores(ask.claims, context)
     explained = explain(gate, context)
-    _name_unread(gate, context)
+    _warn_unread(gate, context)
     if args.json:
-        print_json({**_explained(explained, context), "rounded": rounded})
+        print_json({**_explanation_json(explained, context), "rounded": rounded})
     else:
-        _show_explanation(explained)
-        for name, (said, read) in rounded.items():
-            print_wrapped(f"note: {name} is {said}, which was rounded to four digits and decided on as {read}")
+        _print_explanation(explained)
+        for name, (stated, read) in rounded.items():
+            print_wrapped(f"note: {name} is {stated}, which was rounded to four digits and decided on as {read}")
     return 0
 
 
-def _name_unread(gate: PolicyGate, context: Mapping[str, object]) -> None:
-    """Say which claims no rule reads: a mistyped one would pass for a harmless one."""
+def _warn_unread(gate: PolicyGate, context: Mapping[str, object]) -> None:
+    """Print which claims no rule reads."""
+    # A mistyped name would otherwise look like a claim that changes nothing.
     from demur.model.claim import Phase
     from demur.policy.rules import nearest
 
@@ -82,7 +84,7 @@ def _name_unread(gate: PolicyGate, context: Mapping[str, object]) -> None:
 
 
 def _json_object(given: str, *, option: str) -> dict[str, Any]:
-    """Return a JSON object that is given as it is, or as a file's name."""
+    """Return a JSON object that is given literally, or as a file's name."""
     from demur.io.files import read_text
 
     text = given if given.lstrip().startswith("{") else sys.stdin.read() if given == "-" else read_text(given)
@@ -96,7 +98,7 @@ def _json_object(given: str, *, option: str) -> dict[str, Any]:
     return loaded
 
 
-def _explained(explained: Explanation, context: Mapping[str, object]) -> dict[str, object]:
+def _explanation_json(explained: Explanation, context: Mapping[str, object]) -> dict[str, object]:
     rules = [
         {
             "id": view.id,
@@ -118,10 +120,10 @@ def _explained(explained: Explanation, context: Mapping[str, object]) -> dict[st
         }
         for m in explained.near
     ]
-    return {**decided(explained.decision), "rules": rules, "near_misses": near, "context": context}
+    return {**decision_json(explained.decision), "rules": rules, "near_misses": near, "context": context}
 
 
-def _show_explanation(explained: Explanation) -> None:
+def _print_explanation(explained: Explanation) -> None:
     print(explained.decision.effect.word)
     for error in explained.decision.errors:
         print_wrapped(f"error: {error}")
@@ -136,8 +138,8 @@ def _show_explanation(explained: Explanation) -> None:
             values = ", ".join(
                 f"{name} is {value if value is not None else 'absent'}" for name, value in predicate.values
             )
-            predicate_line = f"        {'yes' if predicate.held else 'no':3}  {predicate.text}  ({values})"
-            print_wrapped(predicate_line, indent="        ")
+            line = f"        {'yes' if predicate.held else 'no':3}  {predicate.text}  ({values})"
+            print_wrapped(line, indent="        ")
     for miss in explained.near:
         print_wrapped(
             f"near miss: {miss.rule} turns on {miss.threshold}, {miss.gap} away from {miss.value}: {miss.effect.word}"

@@ -1,10 +1,10 @@
-"""`demur policy test`: do the rules do what fixtures say, at every threshold?"""
+"""`demur policy test`: whether the rules do what fixtures say, at every threshold."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from demur.cli.policy.words import ABOUT_PATHS, counted, decided, loaded_gate, print_json, print_wrapped
+from demur.cli.policy.words import ABOUT_PATHS, counted, decision_json, loaded_gate, print_json, print_wrapped
 
 if TYPE_CHECKING:
     import argparse
@@ -51,9 +51,10 @@ def run_test(args: argparse.Namespace) -> int:
     boundaries = boundary_results(gate)
     wrong = [result for result in results if result.why]
     off = [boundary for boundary in boundaries if not boundary.passed]
+    # Without any case every rule would be unmet, which says nothing.
     unmet = rules_never_met(gate, results) if results else ()
     if args.json:
-        cases = [{"name": r.case.name, "why": r.why, **decided(r.decision)} for r in results]
+        cases = [{"name": r.case.name, "why": r.why, **decision_json(r.decision)} for r in results]
         boundary_rows = [
             {
                 "rule": b.rule,
@@ -70,7 +71,8 @@ def run_test(args: argparse.Namespace) -> int:
     for result in wrong:
         print_wrapped(f"failed: {result.case.name}: {result.why}")
     for boundary in off:
-        print_wrapped(f"failed: rule `{boundary.rule}`: {boundary.threshold} at {_shown_score(boundary.score)}")
+        score = "absent" if boundary.score is None else boundary.score
+        print_wrapped(f"failed: rule `{boundary.rule}`: {boundary.threshold} at {score}")
     for rule_id in unmet:
         print_wrapped(f"warning: no case makes the rule `{rule_id}` fire")
     print(
@@ -78,7 +80,3 @@ def run_test(args: argparse.Namespace) -> int:
         f"{len(off)} failed"
     )
     return int(bool(wrong or off))
-
-
-def _shown_score(score: object) -> str:
-    return "absent" if score is None else str(score)

@@ -1,4 +1,4 @@
-"""What do all steps of `demur policy` share: how rules are loaded, and how a line, a number and a decision are written?"""
+"""What all steps of `demur policy` share: how rules are loaded, and how a line, a number and a decision are written."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from demur.policy.files import PolicyFiles
     from demur.policy.gate import PolicyGate
 
-__all__ = ["ABOUT_PATHS", "counted", "decided", "loaded_gate", "print_json", "print_wrapped"]
+__all__ = ["ABOUT_PATHS", "counted", "decision_json", "loaded_gate", "print_json", "print_wrapped"]
 
-_WIDTH = 80
+_WIDTH = 80  # fixed, so that output in logs and in tests is the same everywhere
 ABOUT_PATHS = """\
 PATH is a .cedar file, a folder of them, or a pack that ships with
 Demur: observe-only, block-attacks, strict.
@@ -32,7 +32,7 @@ def loaded_gate(args: argparse.Namespace, paths: Iterable[str] | None = None) ->
     return load_gate(files.sources, default=args.default, vocabulary=args.vocabulary), files
 
 
-def decided(decision: Decision) -> dict[str, object]:
+def decision_json(decision: Decision) -> dict[str, object]:
     """Return a decision as JSON writes it."""
     fired = [{"id": r.id, "decision": r.effect.word, "reason": r.reason, "place": r.place} for r in decision.rules]
     return {"decision": decision.effect.word, "fired": fired, "errors": list(decision.errors)}
