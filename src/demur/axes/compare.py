@@ -176,7 +176,16 @@ def compare_axes(
 def _axis_results(axis: AxisName, pairs: AxisPairs, settings: AxesSettings) -> Iterator[AxisResult | AbsentAxis]:
     match axis:
         case AxisName.SAFETY:
-            yield _safety(pairs, settings)
+            before, after = pairs.baseline.refused, pairs.candidate.refused
+            yield rate_result(
+                axis,
+                str(axis),
+                RateRows(pairs.names, before, after, lambda i: _CHANGES[bool(after[i])]),
+                worse=Direction.BOTH,
+                lost=pairs.failed,
+                alpha=settings.alpha,
+                show=settings.show,
+            )
         case AxisName.TRAJECTORY:
             yield trajectory_result(
                 pairs,
@@ -206,19 +215,6 @@ def _axis_results(axis: AxisName, pairs: AxisPairs, settings: AxesSettings) -> I
         case AxisName.COST:
             sides = pairs.baseline.cost, pairs.candidate.cost
             yield _valued(axis, AxisUnit.COST, sides, pairs=pairs, settings=settings)
-
-
-def _safety(pairs: AxisPairs, settings: AxesSettings) -> AxisResult:
-    before, after = pairs.baseline.refused, pairs.candidate.refused
-    return rate_result(
-        AxisName.SAFETY,
-        str(AxisName.SAFETY),
-        RateRows(pairs.names, before, after, lambda i: _CHANGES[bool(after[i])]),
-        worse=Direction.BOTH,
-        lost=pairs.failed,
-        alpha=settings.alpha,
-        show=settings.show,
-    )
 
 
 def _judge_axes(pairs: AxisPairs, settings: AxesSettings) -> Iterator[AxisResult | AbsentAxis]:

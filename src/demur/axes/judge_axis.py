@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from demur.axes.pairs import AxisPairs
     from demur.axes.rubric import HumanVerdict, RubricJudge
-    from demur.model.axes import AxisResult, JudgeUsage, Rubric
+    from demur.model.axes import AxisResult, Rubric
     from demur.model.comparison import PairNames, ShownTexts
 
     Sides = tuple[RubricVerdict | None, RubricVerdict | None]
@@ -64,8 +64,15 @@ def judge_rubric(
         name = f"judge/{rubric.name}" + (f"/{label}" if len(bad) > 1 else "")
         result = _label_result(pairs, sides, label, name=name, alpha=alpha, show=show)
         results.append(people.held_against(result, pairs.names, sides, label))
+    usage = asking.usage()
+    usage_details = (
+        AxisDetail("questions to the judge", float(usage.asked), f"{usage.cached} from the cache, {usage.failed} lost"),
+        AxisDetail("calls", float(usage.calls)),
+        AxisDetail("tokens", float(usage.input_tokens + usage.output_tokens)),
+        AxisDetail("cost", usage.cost, "" if usage.cost is not None else "no price is set"),
+    )
     places = AxisDetail("verdicts that turned with the places", float(turned), f"of {len(pairs):,} pairs")
-    details = (*((places,) if pairwise else _score_details(rubric, sides)), *_usage_details(asking.usage()))
+    details = (*((places,) if pairwise else _score_details(rubric, sides)), *usage_details)
     flags = (AxisFlag.POSITION_BIAS,) if turned else ()
     return tuple(replace(r, details=(*r.details, *details), flags=(*r.flags, *flags)) for r in results)
 
@@ -193,12 +200,3 @@ def _score_details(rubric: Rubric, sides: Sequence[Sides]) -> tuple[AxisDetail, 
     known = [(score[before.label], score[after.label]) for before, after in sides if before and after]
     before, after = (float(np.mean(side)) for side in zip(*known, strict=True))
     return AxisDetail("mean score, baseline", before, "0 worst, 1 best"), AxisDetail("mean score, candidate", after)
-
-
-def _usage_details(usage: JudgeUsage) -> tuple[AxisDetail, ...]:
-    return (
-        AxisDetail("questions to the judge", float(usage.asked), f"{usage.cached} from the cache, {usage.failed} lost"),
-        AxisDetail("calls", float(usage.calls)),
-        AxisDetail("tokens", float(usage.input_tokens + usage.output_tokens)),
-        AxisDetail("cost", usage.cost, "" if usage.cost is not None else "no price is set"),
-    )

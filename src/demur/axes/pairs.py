@@ -145,7 +145,13 @@ def _joined_sides(
     names: PairNames, sides: tuple[MeasuredRows, MeasuredRows], texts: Callable[[int], PairTexts] | None
 ) -> AxisPairs:
     """Return the pairs of which both sides responded; the rows of the sides are those of the names, in order."""
-    before, after = _with_shared_kinds(*sides)
+    # One list of kinds for both sides, so that equal kinds have equal numbers; the texts are read elsewhere.
+    known = {kind: i for i, kind in enumerate(dict.fromkeys((*sides[0].kinds, *sides[1].kinds)))}
+    numbers = (np.array([known[kind] for kind in side.kinds], dtype=np.int64) for side in sides)
+    before, after = (
+        replace(side, kinds=tuple(known), kind=number[side.kind] if len(side.kind) else side.kind, texts=())
+        for side, number in zip(sides, numbers, strict=True)
+    )
     turns = names.turns
     lone = np.zeros(len(names.keys), dtype=np.bool_) if turns is None else turns.lone
     failed = (before.failed | after.failed) & ~lone
@@ -195,18 +201,6 @@ def _numbered(names: Sequence[str | None]) -> Ints:
     """Return a number from 0 on for each name, -1 for None."""
     known = {name: i for i, name in enumerate(dict.fromkeys(name for name in names if name is not None))}
     return np.array([-1 if name is None else known[name] for name in names], dtype=np.int64)
-
-
-def _with_shared_kinds(before: MeasuredRows, after: MeasuredRows) -> tuple[MeasuredRows, MeasuredRows]:
-    """Return both sides with one list of kinds, and without texts."""
-    known = {kind: i for i, kind in enumerate(dict.fromkeys((*before.kinds, *after.kinds)))}
-    kinds = tuple(known)
-    numbers = (np.array([known[kind] for kind in side.kinds], dtype=np.int64) for side in (before, after))
-    first, second = (
-        replace(side, kinds=kinds, kind=number[side.kind] if len(side.kind) else side.kind, texts=())
-        for side, number in zip((before, after), numbers, strict=True)
-    )
-    return first, second
 
 
 def _only_rows(side: MeasuredRows, kept: npt.NDArray[np.intp]) -> MeasuredRows:

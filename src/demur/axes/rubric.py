@@ -88,10 +88,17 @@ def pair_ask(rubric: Rubric, prompt: str, answers: tuple[str, str]) -> JudgeAsk:
 
 def read_verdict(text: str, labels: tuple[str, ...]) -> RubricVerdict | None:
     """Return the verdict in a judge's reply; None unless it is one JSON object with a label that was offered."""
+
+    def named_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        # Two labels are no verdict, and `json` would silently take the last.
+        if len(dict(pairs)) < len(pairs):
+            raise ValueError("a field is named twice")
+        return dict(pairs)
+
     bare = text.strip()
     fenced = _FENCED.fullmatch(bare)
     try:
-        reply: object = json.loads(fenced[1] if fenced else bare, object_pairs_hook=_named_once)
+        reply: object = json.loads(fenced[1] if fenced else bare, object_pairs_hook=named_once)
     except (ValueError, RecursionError):
         return None
     # Nothing is guessed from a reply that is not what was asked for: it is asked again, or lost.
@@ -99,15 +106,6 @@ def read_verdict(text: str, labels: tuple[str, ...]) -> RubricVerdict | None:
         return None
     reason = reply.get("reason")
     return RubricVerdict(str(reply["label"]), reason[:_MAX_REASON_CHARS] if isinstance(reason, str) else "")
-
-
-def _named_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Return an object; raise if it names a field twice."""
-    # Two labels are no verdict, and `json` would silently take the last.
-    named = dict(pairs)
-    if len(named) < len(pairs):
-        raise ValueError("a field is named twice")
-    return named
 
 
 @dataclass(slots=True)

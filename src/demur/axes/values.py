@@ -125,40 +125,32 @@ def _resampled_shifts(before: _Floats, after: _Floats, where: _Ints, *, seed: in
     # of the multinomial.
     size = np.bincount(where)
     reach = math.ceil(_SPREADS * math.sqrt(float((size.astype(np.float64) ** 2).sum())) / 2) + 1
-    near = [_middle(values, reach) for values in (before, after)]
-    kept = near[0][1] | near[1][1]
-    below = [np.bincount(where, weights=~kept & under, minlength=len(size)).astype(np.int64) for under, _ in near]
-    kind, first, count = _cluster_kinds(size, below, np.bincount(where, weights=kept) > 0)
+    ranks = np.empty((2, len(before)), dtype=np.int64)
+    for rank, values in zip(ranks, (before, after), strict=True):
+        rank[np.argsort(values, kind="stable")] = np.arange(len(values))
+    kept = (np.abs(2 * ranks - len(before)) <= 2 * reach).any(axis=0)
+    under = ~kept & (ranks * 2 < len(before))
+    below = [np.bincount(where, weights=row, minlength=len(size)).astype(np.int64) for row in under]
+    # A cluster with a pair that is followed is a kind of its own.
+    own = np.where(np.bincount(where, weights=kept) > 0, np.arange(len(size)) + 1, 0)
+    rows = np.stack([size, *below, own], axis=1)
+    _, first, kinds, count = np.unique(rows, axis=0, return_index=True, return_inverse=True, return_counts=True)
+    kind = kinds.reshape(-1)
     at = np.flatnonzero(kept)
     sides = []
-    for values, under in zip((before, after), below, strict=True):
+    for values, lower in zip((before, after), below, strict=True):
         order = at[np.argsort(values[at], kind="stable")]
-        sides.append(_Side(values[order], kind[where[order]], under[first]))
+        sides.append(_Side(values[order], kind[where[order]], lower[first]))
     rng = np.random.default_rng(seed)
-    rows = max(1, _CELLS_AT_ONCE // (len(count) + len(at)))
+    many = max(1, _CELLS_AT_ONCE // (len(count) + len(at)))
     return np.concatenate(
         [
             _shifts(
-                rng.multinomial(len(size), count / len(size), size=min(rows, _RESAMPLES - done)), sides, size[first]
+                rng.multinomial(len(size), count / len(size), size=min(many, _RESAMPLES - done)), sides, size[first]
             )
-            for done in range(0, _RESAMPLES, rows)
+            for done in range(0, _RESAMPLES, many)
         ]
     )
-
-
-def _middle(values: _Floats, reach: int) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    """Return which values rank below the middle, and which rank within reach of it."""
-    rank = np.empty(len(values), dtype=np.int64)
-    rank[np.argsort(values, kind="stable")] = np.arange(len(values))
-    return rank * 2 < len(values), np.abs(2 * rank - len(values)) <= 2 * reach
-
-
-def _cluster_kinds(size: _Ints, below: list[_Ints], single: npt.NDArray[np.bool_]) -> tuple[_Ints, _Ints, _Ints]:
-    """Return each cluster's kind, one cluster of each kind, and how many there are; a followed cluster is a kind alone."""
-    mark = np.where(single, np.arange(len(size)) + 1, 0)
-    rows = np.stack([size, *below, mark], axis=1)
-    _, first, kind, count = np.unique(rows, axis=0, return_index=True, return_inverse=True, return_counts=True)
-    return kind.reshape(-1), first, count
 
 
 def _shifts(drawn: _Ints, sides: list[_Side], size: _Ints) -> _Floats:

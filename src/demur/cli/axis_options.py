@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from demur.cli.options import Once, fields_of_flag
@@ -13,7 +14,6 @@ from demur.model.axes import AxisName
 
 if TYPE_CHECKING:
     from demur.axes.compare import AxesSettings
-    from demur.model.axes import Rubric
 
 __all__ = ["add_axis_flags", "axes_of_flags", "axis_gate_of_flags"]
 
@@ -66,7 +66,7 @@ def axes_of_flags(args: argparse.Namespace) -> AxesSettings | None:
     from demur.axes.compare import AxesSettings, axes_named
     from demur.axes.judge.client import judge_from_environment
     from demur.axes.judge.labels import read_judge_labels
-    from demur.axes.rubric import HumanVerdict
+    from demur.axes.rubric import HumanVerdict, read_rubric
     from demur.axes.rules.files import read_rules
 
     # `--rules` and `--rubric` ask for their axis by themselves.
@@ -78,7 +78,10 @@ def axes_of_flags(args: argparse.Namespace) -> AxesSettings | None:
     if axes == (AxisName.SAFETY,):
         return None
     # Files are read, and the judge's settings checked, before any run is: a mistake should not cost a scan.
-    rubrics = _rubrics_of_flag(args.rubric)
+    rubrics = tuple(read_rubric(name) for name in dict.fromkeys(args.rubric))
+    twice = next((name for name, count in Counter(rubric.name for rubric in rubrics).items() if count > 1), None)
+    if twice is not None:
+        raise UsageError(f"two rubrics are called `{twice}`", hint="name each once")
     human: tuple[tuple[str, HumanVerdict], ...] = ()
     if args.judge_labels is not None:
         labels = read_judge_labels(args.judge_labels, rubrics, limits=input_limits())
@@ -98,17 +101,6 @@ def axes_of_flags(args: argparse.Namespace) -> AxesSettings | None:
 def axis_gate_of_flags(args: argparse.Namespace) -> list[str]:
     """Return the names of the axes that may fail the gate."""
     return fields_of_flag(args.axis_gate) or [AxisName.SAFETY]
-
-
-def _rubrics_of_flag(names: list[str]) -> tuple[Rubric, ...]:
-    from demur.axes.rubric import read_rubric
-
-    rubrics = tuple(read_rubric(name) for name in dict.fromkeys(names))
-    called = [rubric.name for rubric in rubrics]
-    twice = next((name for name in called if called.count(name) > 1), None)
-    if twice is not None:
-        raise UsageError(f"two rubrics are called `{twice}`", hint="name each once")
-    return rubrics
 
 
 def _floor(word: str) -> float:

@@ -58,26 +58,20 @@ def macro_f1(counts: Sequence[Sequence[int]], *, level: float = 0.95) -> Score:
     spread = {k: sizes[k] + sum(row[k] for row in counts) for k in classes}
     scores = {k: 2 * counts[k][k] / spread[k] for k in classes}
     value = sum(scores.values()) / len(classes)
-    variance = _delta_variance(counts, scores, spread)
+    # The gradient of the mean of the scores in each cell of the table.
+    first = second = 0.0
+    for i, row in enumerate(counts):
+        for j, cell in enumerate(row):
+            slopes = ((2 * (i == j == k) - scores[k] * ((i == k) + (j == k))) / spread[k] for k in scores)
+            slope = sum(slopes) / len(scores)
+            first += cell * slope
+            second += cell * slope * slope
+    variance = max(0.0, second - first * first / total)
     # The delta method for a multinomial table (Takahashi et al. 2022) gives a variance, and with it an effective n; the interval
     # is Wilson's at that n, so that it never leaves [0, 1]. Without variance (all right or all wrong) the smallest class counts.
     effective = value * (1 - value) / variance if variance > 0 else min(sizes[k] for k in classes)
     low, high = wilson_bounds(value, effective, level=level)
     return Score(value, total, Interval(low, high, "delta", level))
-
-
-def _delta_variance(counts: Sequence[Sequence[int]], scores: dict[int, float], spread: dict[int, int]) -> float:
-    """Return the variance of the mean of `scores`, by the gradient of each in the cells of the table."""
-    first = second = 0.0
-    for i, row in enumerate(counts):
-        for j, cell in enumerate(row):
-            slope = sum((2 * (i == j == k) - scores[k] * ((i == k) + (j == k))) / spread[k] for k in scores) / len(
-                scores
-            )
-            first += cell * slope
-            second += cell * slope * slope
-    total = sum(map(sum, counts))
-    return max(0.0, second - first * first / total)
 
 
 def wilson_bounds(share: float, n: float, *, level: float) -> tuple[float, float]:

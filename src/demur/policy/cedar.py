@@ -247,7 +247,12 @@ def _edits_of(source: PolicySource, tokens: Sequence[Token]) -> Iterator[_Edit]:
     for index, token in enumerate(tokens):
         if token.kind is TokenKind.NUMBER:
             if not _WHOLE.fullmatch(token.text):
-                yield _decimal_edit(source, tokens, index)
+                # Cedar negates whole numbers only, so a sign that does not subtract must be inside the decimal's text.
+                signed = _is_mark(tokens, index - 1, "-") and not _ends_operand(tokens, index - 2)
+                start = tokens[index - 1].start if signed else token.start
+                literal = ("-" if signed else "") + token.text
+                _check_decimal(source, literal, at=start)
+                yield _Edit(start, token.end, f'decimal("{literal}")')
             elif _is_mark(tokens, index - 1, ".") and not (index > 1 and tokens[index - 2].kind is TokenKind.WORD):
                 raise source.error(f"`.{token.text}` is no number", at=token.start - 1, hint=f"write 0.{token.text}")
         elif token.text == "annotation" and _is_mark(tokens, index - 1, "@"):
@@ -257,17 +262,6 @@ def _edits_of(source: PolicySource, tokens: Sequence[Token]) -> Iterator[_Edit]:
             called = _is_mark(tokens, index + 1, "(") and _is_mark(tokens, index + 3, ")")
             if called and tokens[index + 2].kind is TokenKind.STRING:
                 _check_decimal(source, tokens[index + 2].text[1:-1], at=tokens[index + 2].start)
-
-
-def _decimal_edit(source: PolicySource, tokens: Sequence[Token], index: int) -> _Edit:
-    """Return the decimal for a number with a point, with its sign if it is not a subtraction."""
-    token = tokens[index]
-    # Cedar negates whole numbers only, so the sign must be inside the decimal's text.
-    signed = _is_mark(tokens, index - 1, "-") and not _ends_operand(tokens, index - 2)
-    start = tokens[index - 1].start if signed else token.start
-    literal = ("-" if signed else "") + token.text
-    _check_decimal(source, literal, at=start)
-    return _Edit(start, token.end, f'decimal("{literal}")')
 
 
 def _check_decimal(source: PolicySource, literal: str, *, at: int) -> None:
@@ -452,25 +446,20 @@ def _parse_one(translation: Translation, span: tuple[Token, ...]) -> ParsedPolic
 def _place_of_error(text: str, span: Sequence[Token], what: str) -> int:
     """Return the offset of the token that Cedar could not read, which its message does not say."""
     if what.startswith(_SYNTAX):
-        return _first_bad(text, span).start
+        # Every try parses the text from its start, so a very long policy is reported at its beginning, and a long one is
+        # tried in strides first. Not by bisection: Cedar's parser recovers, so a longer text may seem better again.
+        if len(span) > _MAX_TRIED:
+            return span[0].start
+        stride = 1 if len(span) <= _MAX_TRIED_ONE_BY_ONE else isqrt(len(span))
+        begin = span[0].start
+        strides = [span[index : index + stride] for index in range(0, len(span), stride)]
+        bad = next((part for part in strides if not _may_go_on(text[begin : part[-1].end])), strides[-1])
+        return next((token for token in bad if not _may_go_on(text[begin : token.end])), bad[-1]).start
     if what.startswith(_END):
         return span[-1].end
     named = _QUOTED.search(what)
     wanted = (named.group(1) or named.group(2)).split("::")[-1] if named else ""
     return next((t.start for t in span if t.text == wanted or (wanted and wanted in t.text)), span[0].start)
-
-
-def _first_bad(text: str, span: Sequence[Token]) -> Token:
-    """Return the first token after which the text can no longer become a policy."""
-    # Every try parses the text from its start, so a very long policy is reported at its beginning, and a long one is tried
-    # in strides first. Not by bisection: Cedar's parser recovers from errors, so a longer text may seem better again.
-    if len(span) > _MAX_TRIED:
-        return span[0]
-    stride = 1 if len(span) <= _MAX_TRIED_ONE_BY_ONE else isqrt(len(span))
-    begin = span[0].start
-    strides = [span[index : index + stride] for index in range(0, len(span), stride)]
-    bad = next((part for part in strides if not _may_go_on(text[begin : part[-1].end])), strides[-1])
-    return next((token for token in bad if not _may_go_on(text[begin : token.end])), bad[-1])
 
 
 def _may_go_on(text: str) -> bool:

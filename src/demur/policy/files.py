@@ -172,6 +172,9 @@ class _CaseFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     labels: tuple[str, ...] = ()
     extras: dict[str, bool | int | str | tuple[str, ...]] = {}
 
+    def ask(self) -> Ask:
+        return Ask(self.phase, self.claims, self.session, self.model, self.labels, self.extras)
+
 
 def read_cases(text: PolicySource) -> tuple[PolicyCase, ...]:
     """Return the cases of a YAML text: a list of them, or one under `cases`."""
@@ -194,16 +197,12 @@ def read_cases(text: PolicySource) -> tuple[PolicyCase, ...]:
         raise PolicyError(f"no fixtures: {what}", source=text.name, hint=hint) from exc
     if not cases:
         raise PolicyError("no case in it", source=text.name, hint="an empty fixture would pass anything")
-    return tuple(_case(row, text) for row in cases)
-
-
-def _case(row: _CaseFile, text: PolicySource) -> PolicyCase:
-    if row.decision not in _EFFECTS:
-        near = nearest(row.decision, _EFFECTS)
-        hint = f"did you mean `{near}`?" if near else f"choose from {', '.join(_EFFECTS)}"
-        raise PolicyError(f"case `{row.name}`: `{row.decision}` is no decision", source=text.name, hint=hint)
-    ask = Ask(row.phase, row.claims, row.session, row.model, row.labels, row.extras)
-    return PolicyCase(row.name, ask, _EFFECTS[row.decision], row.fired)
+    for row in cases:
+        if row.decision not in _EFFECTS:
+            near = nearest(row.decision, _EFFECTS)
+            hint = f"did you mean `{near}`?" if near else f"choose from {', '.join(_EFFECTS)}"
+            raise PolicyError(f"case `{row.name}`: `{row.decision}` is no decision", source=text.name, hint=hint)
+    return tuple(PolicyCase(row.name, row.ask(), _EFFECTS[row.decision], row.fired) for row in cases)
 
 
 class _SpecFile(msgspec.Struct, frozen=True):
@@ -247,7 +246,7 @@ def ask_of(given: dict[str, Any]) -> Ask:
     except msgspec.ValidationError as exc:
         what = str(exc)[:1].lower() + str(exc)[1:]
         raise ShapeError(f"no context: {what}", hint="expected claims by name, and the phase") from exc
-    return Ask(row.phase, row.claims, row.session, row.model, row.labels, row.extras)
+    return row.ask()
 
 
 def read_recorded(name: str, gate: PolicyGate) -> Iterator[RecordedDecision | InputError]:

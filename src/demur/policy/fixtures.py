@@ -60,7 +60,18 @@ class BoundaryResult:
 
 def case_results(gate: PolicyGate, cases: Iterable[PolicyCase]) -> tuple[CaseResult, ...]:
     """Return what the gate makes of each case."""
-    return tuple(_case_result(gate, case) for case in cases)
+    results = []
+    for case in cases:
+        decision = gate.decide(case.ask)
+        fired = tuple(sorted(rule.id for rule in decision.rules))
+        why = None
+        if decision.effect is not case.decision:
+            why = f"expected {case.decision.word}, got {decision.effect.word}"
+        elif case.fired is not None and fired != tuple(sorted(case.fired)):
+            wanted, got = (", ".join(ids) or "none" for ids in (sorted(case.fired), fired))
+            why = f"expected the rules {wanted}, got {got}"
+        results.append(CaseResult(case, decision, why))
+    return tuple(results)
 
 
 def rules_never_met(gate: PolicyGate, results: Iterable[CaseResult]) -> tuple[str, ...]:
@@ -72,17 +83,6 @@ def rules_never_met(gate: PolicyGate, results: Iterable[CaseResult]) -> tuple[st
 def boundary_results(gate: PolicyGate) -> tuple[BoundaryResult, ...]:
     """Return every threshold of every rule, asked at it, beside it and without the claim."""
     return tuple(result for rule in gate.rules for result in _boundaries(gate, rule))
-
-
-def _case_result(gate: PolicyGate, case: PolicyCase) -> CaseResult:
-    decision = gate.decide(case.ask)
-    if decision.effect is not case.decision:
-        return CaseResult(case, decision, f"expected {case.decision.word}, got {decision.effect.word}")
-    fired = tuple(sorted(rule.id for rule in decision.rules))
-    if case.fired is not None and fired != tuple(sorted(case.fired)):
-        wanted, got = (", ".join(ids) or "none" for ids in (sorted(case.fired), fired))
-        return CaseResult(case, decision, f"expected the rules {wanted}, got {got}")
-    return CaseResult(case, decision, None)
 
 
 def _boundaries(gate: PolicyGate, rule: Rule) -> Iterator[BoundaryResult]:

@@ -139,10 +139,6 @@ def _why_never(rule: Rule, vocabulary: Vocabulary) -> str | None:
     joined = conjuncts_of(rule.parsed.tree)
     if pst.BoolLit(value=False) in joined:
         return "its condition is false"
-    return _out_of_range(joined, vocabulary) or _out_of_phase(rule, joined, vocabulary)
-
-
-def _out_of_range(joined: tuple[pst.Expr, ...], vocabulary: Vocabulary) -> str | None:
     thresholds = [threshold for part in joined if (threshold := threshold_in(part))]
     for name in dict.fromkeys(threshold.claim for threshold in thresholds):
         spec = vocabulary.find(name)
@@ -150,11 +146,6 @@ def _out_of_range(joined: tuple[pst.Expr, ...], vocabulary: Vocabulary) -> str |
         if spec and cedar_kind(spec.type) is CedarKind.DECIMAL and empty_range(own, *score_range(spec.type)):
             low, high = score_range(spec.type)
             return f"`{' and '.join(map(str, own))}` leaves nothing of {low} to {high}"
-    return None
-
-
-def _out_of_phase(rule: Rule, joined: tuple[pst.Expr, ...], vocabulary: Vocabulary) -> str | None:
-    """Return why a claim cannot be there in time."""
     # A claim of an earlier phase is still there in a later one, so only claims that come too late are reported.
     last = max(map(_ORDER.index, rule.phases))
     for part in joined:

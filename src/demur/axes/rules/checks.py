@@ -202,21 +202,17 @@ def _values_found(pattern: re.Pattern[str], text: str) -> tuple[str, ...]:
     first: str | None = None
     for found in pattern.finditer(text):
         # The group that took part in the match; an empty value says nothing.
-        value = _short_value(folded(found[found.lastindex or 0]))
+        value = folded(found[found.lastindex or 0])
         if not value:
             continue
+        if len(value) > _MAX_QUOTED_CHARS:
+            # The hash keeps two long values apart that begin alike.
+            value = f"{value[:_MAX_QUOTED_CHARS]}… {sha256(value.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}"
         if first is None:
             first = value
         elif value != first:
             return first, value
     return () if first is None else (first,)
-
-
-def _short_value(value: str) -> str:
-    """Return a value, and of a long one its beginning and its hash: two that differ stay apart."""
-    if len(value) <= _MAX_QUOTED_CHARS:
-        return value
-    return f"{value[:_MAX_QUOTED_CHARS]}… {sha256(value.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}"
 
 
 # The texts of a rule are the same for every exchange.

@@ -89,8 +89,15 @@ def _ask_cues(evidence: Evidence, pack: PromptPack) -> Iterator[str]:
 def _question_cues(evidence: Evidence, kinds: list[str], *, pack: PromptPack) -> Iterator[str]:
     """Yield what kind of question it is: for a way to do harm, for the meaning of a word, about the past, about a view."""
     view = evidence.view.strip()
-    # Questions about a crime, its prevention or its history are evidence against a request for harm.
-    if _asks_directly(evidence, kinds, pack=pack):
+    before = {end for _, end in evidence.group(pack.groups.get("harm/DIRECT"))}
+    after = {start for start, _ in evidence.group(pack.groups.get("harm/DIRECT_LATE"))}
+    spans = [span for name in kinds for span in evidence.harm[name]] if before or after else []
+    # A harm comes right after "how do I", or right before its counterpart in other languages. Questions about a crime, its
+    # prevention or its history are evidence against a request for harm.
+    if any(
+        not before.isdisjoint(range(start - _NEAR, start + 1)) or not after.isdisjoint(range(end, end + _NEAR))
+        for start, end in spans
+    ):
         yield "cue:direct_ask"
     elif _OF_THE_PAST.match(view):
         yield "cue:past"
@@ -98,16 +105,3 @@ def _question_cues(evidence: Evidence, kinds: list[str], *, pack: PromptPack) ->
         yield "cue:opinion"
     if len(view) < _DEFINITION_LENGTH and _DEFINITION.match(view):
         yield "cue:definition"
-
-
-def _asks_directly(evidence: Evidence, kinds: list[str], *, pack: PromptPack) -> bool:
-    """Return whether a harm comes right after "how do I", or right before its counterpart in other languages."""
-    before = {end for _, end in evidence.group(pack.groups.get("harm/DIRECT"))}
-    after = {start for start, _ in evidence.group(pack.groups.get("harm/DIRECT_LATE"))}
-    if not (before or after):
-        return False
-    spans = [span for name in kinds for span in evidence.harm[name]]
-    return any(
-        not before.isdisjoint(range(start - _NEAR, start + 1)) or not after.isdisjoint(range(end, end + _NEAR))
-        for start, end in spans
-    )
