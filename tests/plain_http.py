@@ -1,13 +1,20 @@
-"""Transports for the providers' own clients on loopback: they read no certificates, which costs each client 30 ms."""
+"""How a test speaks HTTP on loopback: by itself, and by the providers' own clients.
+
+Their transports read no certificates, which would cost each client 30 ms.
+"""
 
 from __future__ import annotations
 
+import http.client
+import json
 import ssl
+from dataclasses import dataclass
+from typing import Any
 
 import anthropic
 import openai
 
-__all__ = ["anthropic_http", "openai_http"]
+__all__ = ["Got", "anthropic_http", "knock", "openai_http"]
 
 # Trusts nobody: whoever speaks TLS by mistake is told so.
 _NO_CERTIFICATES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -21,3 +28,30 @@ def openai_http() -> openai.DefaultHttpxClient:
 def anthropic_http() -> anthropic.DefaultHttpxClient:
     """Return what Anthropic's client sends with, with its own timeouts and limits."""
     return anthropic.DefaultHttpxClient(verify=_NO_CERTIFICATES)
+
+
+@dataclass(frozen=True)
+class Got:
+    """What came back over the bare wire."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        """The body, decoded."""
+        return json.loads(self.body)
+
+
+def knock(url: str, path: str, body: Any = None, *, method: str = "POST", **headers: str) -> Got:
+    """Return what a bare request gets; a body that is no bytes is sent as JSON, names of headers take dashes."""
+    sent = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
+    named = {"content-type": "application/json"} | {name.replace("_", "-"): value for name, value in headers.items()}
+    connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=20)
+    try:
+        connection.request(method, path, sent, named)
+        response = connection.getresponse()
+        return Got(response.status, {k.lower(): v for k, v in response.getheaders()}, response.read())
+    finally:
+        connection.close()

@@ -48,6 +48,19 @@ def audited(text: str, given: AuditorInput, *, learn: bool = False) -> tuple[Aud
     return asyncio.run(go())
 
 
+def learning(*auditors: str) -> list[str]:
+    """What is told of a chain whose vocabularies are asked for."""
+
+    async def go() -> list[str]:
+        chain = open_chain(parse_chain(f"chain: [{', '.join(auditors)}]"))
+        try:
+            return [problem.what for problem in await learn_vocabularies(chain)]
+        finally:
+            await chain.close()
+
+    return asyncio.run(go())
+
+
 def canned(answer: object, *, status: int = 200) -> App:
     """A server that answers every request with the same JSON."""
 
@@ -77,9 +90,8 @@ def test_remote_and_local_agree(given: AuditorInput) -> None:
         text = f'chain:\n  - name: safety-checker\n    image: "lucid/safety-refusals:v1"\n    port: {port}\n'
         remote, _ = audited(text, given)
     assert remote.claims == local.claims
-    assert [(run.auditor, run.version, run.status) for run in remote.runs] == [
-        (run.auditor, run.version, run.status) for run in local.runs
-    ]
+    runs = [[(run.auditor, run.version, run.status) for run in audit.runs] for audit in (remote, local)]
+    assert runs[0] == runs[1]
     assert not remote.troubles
 
 
@@ -93,12 +105,8 @@ def test_bad_auditors_beside_good_ones() -> None:
         chain += [f"  - {{name: {name}, url: '{url}', on_error: open}}" for name, url in at.items()]
         audit, _ = audited("\n".join(chain), request_input(ATTACK))
     assert values(audit)["toxic_content"] == 0.45
-    assert {run.auditor: run.status for run in audit.runs} == {
-        "good": AuditorStatus.OK,
-        "gone": AuditorStatus.ERROR,
-        "lies": AuditorStatus.ERROR,
-        "errs": AuditorStatus.ERROR,
-    }
+    failed = dict.fromkeys(("gone", "lies", "errs"), AuditorStatus.ERROR)
+    assert {run.auditor: run.status for run in audit.runs} == {"good": AuditorStatus.OK, **failed}
     assert {t.auditor: t.what for t in audit.troubles} == {
         "gone": "nobody answers at its address",
         "lies": "claim `flag`: a number is not true or false",
@@ -119,10 +127,7 @@ def test_a_silent_server_is_timed_out() -> None:
 
 def test_a_remote_auditor_is_held_to_its_vocabulary() -> None:
     """Once a remote auditor has told its vocabulary, a claim of another type or name is a failure."""
-    words = {
-        "claims": [{"name": "risk", "type": "score_normalized", "phase": "request"}],
-        "status": "success",
-    }
+    words = {"claims": [{"name": "risk", "type": "score_normalized", "phase": "request"}], "status": "success"}
     with serving(canned(words)) as url:
         text = f"chain: [{{name: a, url: '{url}'}}]"
         audit, chain = audited(text, request_input(ATTACK), learn=True)
@@ -133,15 +138,8 @@ def test_a_remote_auditor_is_held_to_its_vocabulary() -> None:
         assert not audit.claims
     lying = {**words, "claims": [{"name": "risk", "type": "boolean", "phase": "lunch", "value": True}]}
     with serving(canned(lying)) as url:
-        chain = open_chain(parse_chain(f"chain: [{{name: a, url: '{url}', timeout_ms: 2000}}]"))
-
-        async def learn() -> tuple[Any, ...]:
-            try:
-                return await learn_vocabularies(chain)
-            finally:
-                await chain.close()
-
-        assert [p.what for p in asyncio.run(learn())] == ["auditor `a`: its vocabulary cannot be read"]
+        told = learning(f"{{name: a, url: '{url}', timeout_ms: 2000}}")
+    assert told == ["auditor `a`: its vocabulary cannot be read"]
 
 
 def test_a_vocabulary_in_the_file_holds_a_remote_auditor() -> None:
@@ -184,7 +182,7 @@ def test_one_claim_of_two_types_is_refused_at_the_start() -> None:
         open_chain(parse_chain(f"chain: [{{name: a, python: safety-checker}}, {other}]"))
 
 
-def test_a_connection_that_was_closed_meanwhile_is_opened_anew() -> None:
+async def test_a_connection_that_was_closed_meanwhile_is_opened_anew() -> None:
     """An auditor that closes its connection between two calls without an answer is asked again, once."""
     answer = b'HTTP/1.1 200 OK\r\nContent-Length: 35\r\n\r\n{"status": "success", "claims": []}'
     seen: list[bytes] = []
@@ -195,16 +193,13 @@ def test_a_connection_that_was_closed_meanwhile_is_opened_anew() -> None:
             writer.write(answer)
         writer.close()
 
-    async def go() -> Audit:
-        server = await asyncio.start_server(handle, "127.0.0.1", 0)
-        chain = open_chain(parse_chain(f"chain: [{{name: a, port: {server.sockets[0].getsockname()[1]}}}]"))
-        try:
-            return await chain.audit(request_input(ATTACK))
-        finally:
-            await chain.close()
-            server.close()
-
-    assert asyncio.run(go()).troubles == ()
+    server = await asyncio.start_server(handle, "127.0.0.1", 0)
+    chain = open_chain(parse_chain(f"chain: [{{name: a, port: {server.sockets[0].getsockname()[1]}}}]"))
+    try:
+        assert (await chain.audit(request_input(ATTACK))).troubles == ()
+    finally:
+        await chain.close()
+        server.close()
     assert len(seen) == 2
 
 
@@ -261,18 +256,12 @@ def test_a_bare_name_is_one_of_ours() -> None:
 def test_what_goes_wrong_while_learning_is_said() -> None:
     """An auditor that does not tell its vocabulary, in time or at all or soundly, is a problem and stops nobody."""
     unsound = {"claims": [{"name": "x", "type": "mood", "phase": "request"}]}
-
-    async def go(url: str, port: int) -> tuple[Any, ...]:
-        terms = [f"{{name: s, port: {port}, timeout_ms: 30}}", "{name: g, port: 1}", f"{{name: u, url: '{url}'}}"]
-        chain = open_chain(parse_chain(f"chain: [{', '.join(terms)}, {{name: ours, python: safety-checker}}]"))
-        try:
-            return await learn_vocabularies(chain)
-        finally:
-            await chain.close()
-
     with serving(canned(unsound)) as url, listening_socket("127.0.0.1", 0) as silent:
-        problems = asyncio.run(go(url, silent.getsockname()[1]))
-    assert [p.what for p in problems] == [
+        late = f"{{name: s, port: {silent.getsockname()[1]}, timeout_ms: 30}}"
+        told = learning(
+            late, "{name: g, port: 1}", f"{{name: u, url: '{url}'}}", "{name: ours, python: safety-checker}"
+        )
+    assert told == [
         "auditor `s`: it did not tell its vocabulary in time",
         "auditor `g`: nobody answers at its address",
         "auditor `u`: the claim `x` has a type that nobody knows",

@@ -66,13 +66,29 @@ def http(body: bytes, *, status: str = "200 OK", headers: str = "") -> bytes:
     return f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\n{headers}\r\n".encode() + body
 
 
-async def asked(answer: bytes, *, endless: bool = False, sent: Sent = Sent.MAPPING) -> tuple[RemoteAnswer, Recorder]:
-    async with raw_server(answer, endless=endless) as seen:
-        remote = RemoteAuditor(f"http://127.0.0.1:{seen.port}", sent)
-        try:
-            return await remote.ask(ASKED), seen
-        finally:
-            await remote.close()
+FINE = http(b'{"status": "success", "claims": []}')
+
+
+@asynccontextmanager
+async def remote_at(port: int, sent: Sent = Sent.MAPPING, *, who: str = "") -> AsyncIterator[RemoteAuditor]:
+    remote = RemoteAuditor(f"http://{who}127.0.0.1:{port}", sent)
+    try:
+        yield remote
+    finally:
+        await remote.close()
+
+
+async def asked(
+    answer: bytes = FINE,
+    given: AuditorInput = ASKED,
+    *,
+    endless: bool = False,
+    sent: Sent = Sent.MAPPING,
+    who: str = "",
+) -> tuple[RemoteAnswer, Recorder]:
+    """What comes of a question to a server that answers so, and what the server was sent."""
+    async with raw_server(answer, endless=endless) as seen, remote_at(seen.port, sent, who=who) as remote:
+        return await remote.ask(given), seen
 
 
 @pytest.mark.parametrize(
@@ -83,6 +99,7 @@ async def asked(answer: bytes, *, endless: bool = False, sent: Sent = Sent.MAPPI
         (http(b""), "bad_answer"),
         (http(b"[1, 2]"), "bad_answer"),
         (http(b'{"claims": []}'), "bad_answer"),
+        (http(b'{"status": "success", "claims": null}'), "bad_answer"),
         (http(b'{"status": "success", "claims": {"a": 1}}'), "bad_answer"),
         (http(b'{"status": "success", "claims": [{"value": 1}]}'), "bad_answer"),
         (http(b'{"status": "success", "claims": [{"name": "a", "value": NaN}]}'), "bad_answer"),
@@ -98,48 +115,41 @@ async def asked(answer: bytes, *, endless: bool = False, sent: Sent = Sent.MAPPI
         (b"HTTP/1.1 200 OK\r\n" + b"X: " + b"y" * 100_000 + b"\r\n\r\n", "bad_http"),
     ],
 )
-def test_a_bad_answer_is_a_problem(answer: bytes, code: str) -> None:
-    """Whatever comes back in place of an answer is a problem, and counts as not reached."""
-    got, _ = asyncio.run(asked(answer))
+async def test_a_bad_answer_is_a_problem(answer: bytes, code: str) -> None:
+    """Whatever comes back in place of an answer, a success without a list of claims too, is a problem, and counts as not reached."""
+    got, _ = await asked(answer)
     assert [p.code for p in got.problems] == [code]
     assert not got.reached
     assert got.claims == ()
 
 
-def test_reading_is_bounded() -> None:
+async def test_reading_is_bounded() -> None:
     """Of an answer without end, or of 200 megabytes, no more than the limit is read."""
     for head in (b"HTTP/1.1 200 OK\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 209715200\r\n\r\n"):
-        got, _ = asyncio.run(asked(head, endless=True))
+        got, _ = await asked(head, endless=True)
         assert [p.what for p in got.problems] == [f"its answer is longer than {MAX_BYTES} bytes"]
 
 
-def test_nobody_there_is_a_problem() -> None:
+async def test_nobody_there_is_a_problem() -> None:
     """A refused connection is a problem."""
-
-    async def ask() -> RemoteAnswer:
-        async with raw_server(b"") as seen:
-            pass
-        remote = RemoteAuditor(f"http://127.0.0.1:{seen.port}")
-        try:
-            return await remote.ask(ASKED)
-        finally:
-            await remote.close()
-
-    assert [p.code for p in asyncio.run(ask()).problems] == ["unreachable"]
+    async with raw_server(b"") as seen:
+        pass
+    async with remote_at(seen.port) as remote:
+        assert [p.code for p in (await remote.ask(ASKED)).problems] == ["unreachable"]
 
 
-def test_an_error_in_band_is_a_failure_that_was_reached() -> None:
+async def test_an_error_in_band_is_a_failure_that_was_reached() -> None:
     """`"status": "error"` with HTTP 200 is a failure; its message, which may quote, is not repeated."""
     body = b'{"status": "error", "error": {"code": "invalid_claim", "message": "secret"}, "claims": [{"name": "a"}]}'
-    got, _ = asyncio.run(asked(http(body)))
+    got, _ = await asked(http(body))
     assert [p.what for p in got.problems] == ["it answers with the error `invalid_claim`"]
     assert got.reached
     assert [c.name for c in got.claims] == ["a"]
 
 
-def test_what_is_sent_is_the_protocol() -> None:
+async def test_what_is_sent_is_the_protocol() -> None:
     """The request has data, phase and context, under the path of the protocol."""
-    _, seen = asyncio.run(asked(http(b'{"status": "success", "claims": []}')))
+    _, seen = await asked()
     head, _, body = seen.requests[0].partition(b"\r\n\r\n")
     assert head.startswith(b"POST /claims HTTP/1.1\r\n")
     assert msgspec.json.decode(body) == {
@@ -149,98 +159,65 @@ def test_what_is_sent_is_the_protocol() -> None:
     }
 
 
-def test_credentials_in_the_address_are_sent_in_a_header() -> None:
+async def test_credentials_in_the_address_are_sent_in_a_header() -> None:
     """A name and a password in the URL are basic authorisation, and no part of the target."""
-
-    async def ask() -> bytes:
-        async with raw_server(http(b'{"status": "success", "claims": []}')) as seen:
-            remote = RemoteAuditor(f"http://me:p%40ss@127.0.0.1:{seen.port}")
-            assert (await remote.ask(ASKED)).reached
-            await remote.close()
-        return seen.requests[0]
-
-    assert b"\r\nauthorization: Basic bWU6cEBzcw==\r\n" in asyncio.run(ask())
+    got, seen = await asked(who="me:p%40ss@")
+    assert got.reached
+    assert b"\r\nauthorization: Basic bWU6cEBzcw==\r\n" in seen.requests[0]
 
 
-def test_an_auditor_can_be_sent_bare_texts() -> None:
+async def test_an_auditor_can_be_sent_bare_texts() -> None:
     """`send: text` sends the prompt itself."""
-    _, seen = asyncio.run(asked(http(b'{"status": "success", "claims": []}'), sent=Sent.TEXT))
+    _, seen = await asked(sent=Sent.TEXT)
     assert msgspec.json.decode(seen.requests[0].partition(b"\r\n\r\n")[2])["data"]["input"] == "hello"
 
 
-def test_an_answer_without_claims_is_no_audit() -> None:
-    """A success that has no list of claims, not even an empty one, is a bad answer."""
-    answer, _ = asyncio.run(asked(http(b'{"status": "success", "claims": null}')))
-    assert [problem.code for problem in answer.problems] == ["bad_answer"]
-    assert not answer.reached
-
-
-def test_half_a_surrogate_pair_is_sent() -> None:
+async def test_half_a_surrogate_pair_is_sent() -> None:
     """A text that has no UTF-8 does not escape the audit."""
-
-    async def ask() -> Recorder:
-        async with raw_server(http(b'{"status": "success", "claims": []}')) as seen:
-            remote = RemoteAuditor(f"http://127.0.0.1:{seen.port}")
-            answer = await remote.ask(AuditorInput(Phase.REQUEST, given_input={"prompt": "\ud800"}))
-            await remote.close()
-        assert answer.problems == ()
-        return seen
-
-    assert b"\\ud800" in asyncio.run(ask()).requests[0]
+    answer, seen = await asked(given=AuditorInput(Phase.REQUEST, given_input={"prompt": "\ud800"}))
+    assert answer.problems == ()
+    assert b"\\ud800" in seen.requests[0]
 
 
 @pytest.mark.parametrize("answer", [http(b"<html>"), http(b"{}", status="404 Not Found"), http(b'{"claims": [1]}')])
-def test_a_vocabulary_that_cannot_be_read_is_a_problem(answer: bytes) -> None:
+async def test_a_vocabulary_that_cannot_be_read_is_a_problem(answer: bytes) -> None:
     """An auditor that does not tell its vocabulary is a problem, not an exception."""
-
-    async def ask() -> object:
-        async with raw_server(answer) as seen:
-            remote = RemoteAuditor(f"http://127.0.0.1:{seen.port}")
-            try:
-                return await remote.words()
-            finally:
-                await remote.close()
-
-    assert isinstance(asyncio.run(ask()), Problem)
+    async with raw_server(answer) as seen, remote_at(seen.port) as remote:
+        assert isinstance(await remote.words(), Problem)
 
 
-def test_a_version_is_bounded() -> None:
+async def test_a_version_is_bounded() -> None:
     """A version of 900 kB does not become that of the run: it is a problem beside the claims."""
     body = msgspec.json.encode({"status": "success", "claims": [{"name": "a", "value": 1}], "version": "v" * 900_000})
-    got, _ = asyncio.run(asked(http(body)))
+    got, _ = await asked(http(body))
     assert got.version is None
     assert [p.what for p in got.problems] == ["its version is longer than 128 characters"]
     assert [c.name for c in got.claims] == ["a"]
 
 
-def ids_asked(*bodies: bytes, expected: str | None) -> list[str]:
+async def ids_asked(*bodies: bytes, expected: str | None) -> list[str]:
     """The codes of the problems with several answers in a row, empty for none."""
-
-    async def go() -> list[str]:
-        remote = RemoteAuditor("", auditor_id=expected)
-        codes = []
-        for body in bodies:
-            async with raw_server(http(body)) as seen:
-                remote.url = f"http://127.0.0.1:{seen.port}"
-                answer = await remote.ask(ASKED)
-                codes.append(answer.problems[0].code if answer.problems else "")
-                await remote.close()
-        return codes
-
-    return asyncio.run(go())
+    remote, codes = RemoteAuditor("", auditor_id=expected), []
+    for body in bodies:
+        async with raw_server(http(body)) as seen:
+            remote.url = f"http://127.0.0.1:{seen.port}"
+            answer = await remote.ask(ASKED)
+            codes.append(answer.problems[0].code if answer.problems else "")
+            await remote.close()
+    return codes
 
 
-def test_another_auditors_answer_is_a_problem() -> None:
+async def test_another_auditors_answer_is_a_problem() -> None:
     """An answer under another id than the expected one, or than the first, is no answer; one without an id is."""
     mine, other = (b'{"status":"success","claims":[],"auditor_id":"%s"}' % name for name in (b"mine", b"other"))
     bare, odd = b'{"status":"success","claims":[]}', b'{"status":"success","claims":[],"auditor_id":7}'
-    assert ids_asked(mine, other, bare, mine, expected=None) == ["", "another_auditor", "", ""]
-    assert ids_asked(other, mine, odd, expected="mine") == ["another_auditor", "", "another_auditor"]
+    assert await ids_asked(mine, other, bare, mine, expected=None) == ["", "another_auditor", "", ""]
+    assert await ids_asked(other, mine, odd, expected="mine") == ["another_auditor", "", "another_auditor"]
 
 
-def test_names_of_unsound_claims_are_read() -> None:
+async def test_names_of_unsound_claims_are_read() -> None:
     """An auditor may say which claims it could not state; anything else in that place is passed over."""
     for said, names in ((b'["a", 7]', ("a",)), (b'"a"', ()), (b"null", ())):
         body = b'{"status": "error", "error": {"code": "c", "claims": %s}, "claims": []}' % said
-        got, _ = asyncio.run(asked(http(body)))
+        got, _ = await asked(http(body))
         assert got.unsound == names

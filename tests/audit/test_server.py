@@ -150,21 +150,20 @@ def test_broken_http_has_its_status(
     assert status != 405 or told["Allow"] in ("POST", "GET, HEAD")
 
 
-def test_a_long_body_without_a_length_is_cut() -> None:
+async def test_a_long_body_without_a_length_is_cut() -> None:
     """A body that arrives in pieces is refused as soon as it is too long."""
 
-    async def go(url: str) -> int:
-        async def pieces() -> Any:
-            yield b"x" * 1500
-            yield b"x" * 1500
+    async def pieces() -> Any:
+        yield b"x" * 1500
+        yield b"x" * 1500
 
-        async with aiohttp.ClientSession() as session:
-            headers = {"Content-Type": "application/json"}
-            async with session.post(f"{url}/claims", data=pieces(), headers=headers) as got:
-                return got.status
-
+    headers = {"Content-Type": "application/json"}
     with serving(app(Blocking(), limit=2000)) as url:
-        assert asyncio.run(go(url)) == 413
+        async with (
+            aiohttp.ClientSession() as client,
+            client.post(f"{url}/claims", data=pieces(), headers=headers) as got,
+        ):
+            assert got.status == 413
 
 
 @pytest.mark.parametrize(
@@ -189,27 +188,24 @@ def test_errors_of_the_audit_come_in_band(body: object, code: str) -> None:
 
 
 def test_sound_claims_stand_beside_an_error() -> None:
-    """One unsound claim makes the answer an error and leaves the sound ones in it."""
+    """One unsound claim makes the answer an error that names it, so that nobody takes it for absent, and leaves the sound ones in it."""
     _, said, _ = asked(Unsteady(), "POST", "/claims", body={"phase": "request", "data": {"input": "nan"}})
     assert [claim["name"] for claim in said["claims"]] == ["sound"]
     assert said["error"]["message"] == "claim `score`: nan is not a finite number"
+    assert said["error"]["claims"] == ["score"]
 
 
-def test_a_vocabulary_is_learned_over_http() -> None:
+async def test_a_vocabulary_is_learned_over_http() -> None:
     """What an auditor did not declare is in its vocabulary once it was stated, which is said to be incomplete."""
-
-    async def go(url: str) -> list[Any]:
+    seen: list[Any] = []
+    with serving(app(Unsteady())) as url:
         async with aiohttp.ClientSession() as session:
-            seen = []
             for _ in range(2):
                 async with session.get(f"{url}/vocabulary") as got:
                     seen.append(await got.json())
                 async with session.post(f"{url}/claims", json={"phase": "request", "data": {"input": "0.5"}}) as got:
                     await got.read()
-            return seen
-
-    with serving(app(Unsteady())) as url:
-        before, after = asyncio.run(go(url))
+    before, after = seen
     assert (before["claims"], before["complete"]) == ([], False)
     assert [word["name"] for word in after["claims"]] == ["sound", "score"]
 
@@ -235,21 +231,18 @@ def test_no_text_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     assert not [line for line in ours if "secret" in line]
 
 
-def test_a_fault_of_ours_is_an_answer() -> None:
+async def test_a_fault_of_ours_is_an_answer() -> None:
     """Should our own code fail, the client gets a 500 without any detail, and the server goes on."""
 
     def broken() -> datetime:
         raise RuntimeError("secret")
 
-    async def go(url: str) -> list[Any]:
+    with serving(AuditorApp(Blocking(), now=broken)) as url:
         async with aiohttp.ClientSession() as session:
             async with session.post(f"{url}/claims", json=ATTACK) as got:
-                first = (got.status, await got.json())
+                status, body = got.status, await got.json()
             async with session.get(f"{url}/health") as got:
-                return [*first, got.status]
-
-    with serving(AuditorApp(Blocking(), now=broken)) as url:
-        status, body, after = asyncio.run(go(url))
+                after = got.status
     assert (status, body["error"], after) == (500, {"code": "internal", "message": "a fault of our own"}, 200)
 
 
@@ -278,24 +271,12 @@ def test_a_long_body_that_is_no_json_is_still_answered() -> None:
     assert (status, body["error"]["code"]) == (400, "bad_json")
 
 
-def test_a_body_that_does_not_come_is_answered_with_408() -> None:
+async def test_a_body_that_does_not_come_is_answered_with_408() -> None:
     """A client that never finishes its body is told so and not waited for."""
-
-    async def go(port: int) -> bytes:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    with serving(AuditorApp(Placed(), body_s=0.05)) as url:
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
         writer.write(b"POST /claims HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
         head = await reader.readuntil(b"\r\n\r\n")
         writer.close()
-        return head
-
-    with serving(AuditorApp(Placed(), body_s=0.05)) as url:
-        head = asyncio.run(go(int(url.rpartition(":")[2])))
     assert head.startswith(b"HTTP/1.1 408 ")
     assert b"connection: close" in head
-
-
-def test_unsound_claims_are_named_in_the_answer() -> None:
-    """The error says which claims could not be stated, so that nobody takes them for absent."""
-    _, got, _ = asked(Unsteady(), "POST", "/claims", body={"data": {"input": "nan"}, "phase": "request"})
-    assert got["error"]["claims"] == ["score"]
-    assert [claim["name"] for claim in got["claims"]] == ["sound"]

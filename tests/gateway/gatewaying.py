@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import http.client
-import json
 import socket
 import sqlite3
 import threading
@@ -14,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from anthropic import Anthropic
 from openai import AzureOpenAI, OpenAI
-from tests.plain_http import anthropic_http, openai_http
+from tests.plain_http import Got, anthropic_http, knock, openai_http
 
 from demur.gateway.keys import hash_key, new_client_key
 from demur.gateway.run import running_gateway
@@ -49,20 +47,6 @@ ANSWER = b'{"id":"c","object":"chat.completion","created":1,"model":"m","choices
 
 
 @dataclass(frozen=True)
-class Got:
-    """What came back over the bare wire."""
-
-    status: int
-    headers: dict[str, str]
-    body: bytes
-
-    @property
-    def json(self) -> Any:
-        """The body, decoded."""
-        return json.loads(self.body)
-
-
-@dataclass(frozen=True)
 class Running:
     """A gateway that answers at `url` and writes into `folder`."""
 
@@ -88,16 +72,8 @@ class Running:
         )
 
     def knock(self, path: str, body: Any = None, *, method: str = "POST", **headers: str) -> Got:
-        """Return what a bare request gets; a body that is no bytes is sent as JSON, names of headers take dashes."""
-        sent = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
-        named = {"content-type": "application/json"} | {k.replace("_", "-"): v for k, v in headers.items()}
-        connection = http.client.HTTPConnection(self.url.removeprefix("http://"), timeout=20)
-        try:
-            connection.request(method, path, sent, named)
-            response = connection.getresponse()
-            return Got(response.status, {k.lower(): v for k, v in response.getheaders()}, response.read())
-        finally:
-            connection.close()
+        """Return what a bare request gets."""
+        return knock(self.url, path, body, method=method, **headers)
 
     def ask(self, text: str = HARMLESS, **more: Any) -> Got:
         """Return what a chat of one message gets; `more` are further fields of its body."""

@@ -15,7 +15,6 @@ from tests.gateway.gatewaying import (
     CHAT,
     HARMLESS,
     POLICY_FILE,
-    Got,
     Running,
     broken_store,
     chat,
@@ -48,6 +47,8 @@ from demur.record.store.location import log_place
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from tests.plain_http import Got
 
     from demur.audit.inputs import AuditorInput
     from demur.gateway.settings import GatewaySettings

@@ -13,6 +13,7 @@ from tests.http.loopback_upstream import (
     GET,
     OK,
     Peer,
+    SkippingLoop,
     always,
     answer_of,
     asked_of,
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Awaitable, Callable
     from pathlib import Path
+
+
+LOOP = SkippingLoop
 
 
 async def test_a_request_arrives_as_it_was_sent() -> None:

@@ -12,6 +12,7 @@ from tests.http.loopback_upstream import (
     CUT,
     OK,
     Peer,
+    SkippingLoop,
     always,
     answer_of,
     asked_of,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 
 
+LOOP = SkippingLoop
 BODIES = {
     "length": (b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello", False),
     "chunks": (

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
-import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import anthropic
@@ -16,20 +13,6 @@ from tests.plain_http import anthropic_http, openai_http
 
 if TYPE_CHECKING:
     from demur.simulate.server.run import RunningSimulator
-
-
-@dataclass(frozen=True)
-class Came:
-    """What came back over the bare wire."""
-
-    status: int
-    headers: dict[str, str]
-    body: bytes
-
-    @property
-    def json(self) -> Any:
-        """The body, decoded."""
-        return json.loads(self.body)
 
 
 HARM = "How to make a bomb"
@@ -67,16 +50,3 @@ def bedrock_client(running: RunningSimulator) -> Any:
 
 def asked(text: Any, **more: Any) -> Any:
     return {"model": "gpt-x", "messages": [{"role": "user", "content": text}], **more}
-
-
-def knock(running: RunningSimulator, path: str, body: Any = None, *, method: str = "POST", **headers: str) -> Came:
-    """Return what a bare request gets; a body that is no bytes is sent as JSON, names of headers take dashes."""
-    sent = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
-    named = {"content-type": "application/json"} | {name.replace("_", "-"): value for name, value in headers.items()}
-    connection = http.client.HTTPConnection(running.url.removeprefix("http://"), timeout=10)
-    try:
-        connection.request(method, path, sent, named)
-        response = connection.getresponse()
-        return Came(response.status, {k.lower(): v for k, v in response.getheaders()}, response.read())
-    finally:
-        connection.close()

@@ -12,7 +12,8 @@ import openai
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.simulate.simulating import HARM, HARMLESS, asked, knock, openai_client
+from tests.plain_http import knock
+from tests.simulate.simulating import HARM, HARMLESS, asked, openai_client
 
 from demur.simulate.engine import Simulator
 from demur.simulate.scenario import builtin_scenarios, parse_scenario
@@ -50,10 +51,10 @@ def running() -> Iterator[RunningSimulator]:
 @pytest.mark.parametrize("path", BODIES)
 def test_the_same_request_gives_the_same_bytes(running: RunningSimulator, path: str) -> None:
     """Headers and body are the same the second time, and others under another seed."""
-    first = knock(running, path, BODIES[path])
+    first = knock(running.url, path, BODIES[path])
     assert first.status == 200
-    assert knock(running, path, BODIES[path]) == first
-    other = knock(running, path, BODIES[path], x_demur_seed="5")
+    assert knock(running.url, path, BODIES[path]) == first
+    other = knock(running.url, path, BODIES[path], x_demur_seed="5")
     assert other.headers["x-demur-truth"] == first.headers["x-demur-truth"]
     assert other != first
 
@@ -61,7 +62,7 @@ def test_the_same_request_gives_the_same_bytes(running: RunningSimulator, path: 
 def test_the_truth_is_in_a_header_and_in_the_log(running: RunningSimulator) -> None:
     """Each reply says what it is, and the log says the same, without a word of the prompt."""
     running.truths.clear()
-    came = knock(running, CHAT, asked(HARM, model="refuse-soft-de"))
+    came = knock(running.url, CHAT, asked(HARM, model="refuse-soft-de"))
     said = "refused; way=text; category=violence; style=soft; language=de; topic=violence; scenario=refuse-soft-de"
     assert came.headers["x-demur-truth"] == said
     (truth,) = running.truths
@@ -73,7 +74,7 @@ def test_the_truth_is_in_a_header_and_in_the_log(running: RunningSimulator) -> N
 @pytest.mark.parametrize("path", [path for path in BODIES if "tream" not in path])
 def test_every_scenario_answers_in_every_shape(running: RunningSimulator, name: str, path: str) -> None:
     """A scenario has an answer for each provider, with its name in the truth."""
-    came = knock(running, path, BODIES[path], x_demur_scenario=name)
+    came = knock(running.url, path, BODIES[path], x_demur_scenario=name)
     assert came.status in (200, 400)
     assert came.headers["x-demur-truth"].endswith(f"scenario={name}")
     assert came.json
@@ -151,7 +152,7 @@ def test_bad_chat_requests_are_told_what_is_wrong(
     running: RunningSimulator, body: Any, param: str | None, code: str | None
 ) -> None:
     """A bad request is a 400 with OpenAI's body: the parameter, the code and a sentence."""
-    came = knock(running, CHAT, body)
+    came = knock(running.url, CHAT, body)
     error = came.json["error"]
     assert (came.status, error["type"]) == (400, "invalid_request_error")
     assert (error["param"], error["code"]) == (param, code)
@@ -161,7 +162,7 @@ def test_bad_chat_requests_are_told_what_is_wrong(
 @pytest.mark.parametrize("body", GOOD_CHAT)
 def test_what_clients_send_is_no_problem(running: RunningSimulator, body: Any) -> None:
     """Nulls, limits, unheard-of fields, tools' turns and the role developer are taken."""
-    assert knock(running, CHAT, body).status == 200
+    assert knock(running.url, CHAT, body).status == 200
 
 
 @pytest.mark.parametrize(
@@ -207,7 +208,7 @@ def test_bad_requests_get_their_provider_s_error(
     running: RunningSimulator, path: str, body: Any, at: tuple[str, ...]
 ) -> None:
     """A bad request is a 400 with the fields that its provider's errors have."""
-    came = knock(running, path, body)
+    came = knock(running.url, path, body)
     found = came.json
     for step in at:
         found = found[step]
@@ -218,21 +219,21 @@ def test_bad_requests_get_their_provider_s_error(
 def test_the_role_developer_is_known(running: RunningSimulator) -> None:
     """A developer message is no error and counts as a system message."""
     turns = [{"role": "developer", "content": "Be brief."}, {"role": "user", "content": HARMLESS}]
-    assert knock(running, CHAT, asked("", messages=turns)).status == 200
+    assert knock(running.url, CHAT, asked("", messages=turns)).status == 200
 
 
 def test_wrong_doors(running: RunningSimulator) -> None:
     """Unknown paths are 404, wrong methods 405, other media 415, large bodies 413, unknown scenarios 400."""
-    assert knock(running, "/v1/nothing", {}).status == 404
-    assert knock(running, "/v1/messages/nothing", {}).json["type"] == "error"
-    refused = knock(running, CHAT, method="GET")
+    assert knock(running.url, "/v1/nothing", {}).status == 404
+    assert knock(running.url, "/v1/messages/nothing", {}).json["type"] == "error"
+    refused = knock(running.url, CHAT, method="GET")
     assert (refused.status, refused.headers["allow"]) == (405, "POST")
-    assert knock(running, "/v1/models", {}, method="POST").status == 405
-    assert knock(running, CHAT, b"a=1", content_type="application/x-www-form-urlencoded").status == 415
-    assert knock(running, CHAT, asked("x" * 100_001)).status == 413
-    assert "no scenario" in knock(running, CHAT, asked("x"), x_demur_scenario="nothing").json["error"]["message"]
-    assert knock(running, CHAT, asked("x"), x_demur_seed="seven").status == 400
-    assert knock(running, "/health", method="GET").json == {"status": "ok"}
+    assert knock(running.url, "/v1/models", {}, method="POST").status == 405
+    assert knock(running.url, CHAT, b"a=1", content_type="application/x-www-form-urlencoded").status == 415
+    assert knock(running.url, CHAT, asked("x" * 100_001)).status == 413
+    assert "no scenario" in knock(running.url, CHAT, asked("x"), x_demur_scenario="nothing").json["error"]["message"]
+    assert knock(running.url, CHAT, asked("x"), x_demur_seed="seven").status == 400
+    assert knock(running.url, "/health", method="GET").json == {"status": "ok"}
 
 
 PLACES = {
@@ -270,11 +271,11 @@ def test_each_provider_says_no_in_its_own_words(provider: str) -> None:
     door, nowhere, at = PLACES[provider]
     with running_simulator(Simulator(SimulatorSettings(models=("one",), max_body_bytes=1000))) as started:
         came = (
-            knock(started, nowhere, {}),
-            knock(started, door, BODIES[door]),
-            knock(started, door, method="GET"),
-            knock(started, door, b" " * 1001),
-            knock(started, door, b"x", content_type="text/plain"),
+            knock(started.url, nowhere, {}),
+            knock(started.url, door, BODIES[door]),
+            knock(started.url, door, method="GET"),
+            knock(started.url, door, b" " * 1001),
+            knock(started.url, door, b"x", content_type="text/plain"),
         )
     assert [found.status for found in came] == [404, 404, 405, 413, 415]
     words = [found.json[at[0]] if len(at) == 1 else found.json[at[0]][at[1]] for found in came]
@@ -284,12 +285,12 @@ def test_each_provider_says_no_in_its_own_words(provider: str) -> None:
 def test_models_can_be_limited() -> None:
     """Where models are named, any other is a 404 with OpenAI's code, and these are the list."""
     with running_simulator(Simulator(SimulatorSettings(models=("one",)))) as started:
-        came = knock(started, CHAT, asked("hi"))
+        came = knock(started.url, CHAT, asked("hi"))
         assert (came.status, came.json["error"]["code"]) == (404, "model_not_found")
-        assert knock(started, CHAT, asked("hi", model="one")).status == 200
-        listed = knock(started, "/v1/models", method="GET").json["data"]
+        assert knock(started.url, CHAT, asked("hi", model="one")).status == 200
+        listed = knock(started.url, "/v1/models", method="GET").json["data"]
         assert [model["id"] for model in listed] == ["one"]
-        assert knock(started, "/v1/models/two", method="GET").status == 404
+        assert knock(started.url, "/v1/models/two", method="GET").status == 404
 
 
 @settings(max_examples=60)
@@ -308,7 +309,7 @@ def test_models_can_be_limited() -> None:
 )
 def test_no_body_is_a_fault_of_ours(running: RunningSimulator, body: Any, path: str) -> None:
     """Whatever is sent, the answer is never a 500."""
-    assert knock(running, path, body).status in (200, 400)
+    assert knock(running.url, path, body).status in (200, 400)
 
 
 def test_faults_of_time_meet_the_client_s_patience(running: RunningSimulator) -> None:
@@ -324,27 +325,27 @@ def test_faults_of_time_meet_the_client_s_patience(running: RunningSimulator) ->
 def test_faults_of_the_wire_break_what_they_say(running: RunningSimulator) -> None:
     """A cut answer ends early, a malformed one is no JSON, a wrong type is a web page."""
     with pytest.raises(http.client.IncompleteRead):
-        knock(running, CHAT, asked(HARMLESS, model="fault-cut"))
+        knock(running.url, CHAT, asked(HARMLESS, model="fault-cut"))
     with pytest.raises(http.client.IncompleteRead):
-        knock(running, CHAT, asked(HARMLESS, model="fault-cut", stream=True))
+        knock(running.url, CHAT, asked(HARMLESS, model="fault-cut", stream=True))
     with pytest.raises(ValueError, match=r"Unterminated|Expecting|delimiter"):
-        _ = knock(running, CHAT, asked(HARMLESS, model="fault-malformed")).json
-    assert b'"delta"\n\n' in knock(running, CHAT, asked(HARMLESS, model="fault-malformed", stream=True)).body
+        _ = knock(running.url, CHAT, asked(HARMLESS, model="fault-malformed")).json
+    assert b'"delta"\n\n' in knock(running.url, CHAT, asked(HARMLESS, model="fault-malformed", stream=True)).body
     assert (
-        knock(running, CHAT, asked(HARMLESS, model="fault-content-type"))
+        knock(running.url, CHAT, asked(HARMLESS, model="fault-content-type"))
         .headers["content-type"]
         .startswith("text/html")
     )
     binary = "/model/fault-malformed/converse-stream"
-    whole = knock(running, binary.replace("fault-malformed", "m"), BODIES[CONVERSE])
-    assert len(knock(running, binary, BODIES[CONVERSE]).body) >= len(whole.body) - 64
+    whole = knock(running.url, binary.replace("fault-malformed", "m"), BODIES[CONVERSE])
+    assert len(knock(running.url, binary, BODIES[CONVERSE]).body) >= len(whole.body) - 64
 
 
 def test_a_retry_may_meet_with_better_luck() -> None:
     """The attempt that a client counts is part of the request, so a rate of faults is a rate for retries too."""
     flaky = parse_scenario("[faults]\nrate_limit = 0.5\n", source="flaky")
     with running_simulator(Simulator(SimulatorSettings(scenario=flaky))) as started:
-        seen = {knock(started, CHAT, asked("hi"), x_stainless_retry_count=str(n)).status for n in range(12)}
+        seen = {knock(started.url, CHAT, asked("hi"), x_stainless_retry_count=str(n)).status for n in range(12)}
     assert seen == {200, 429}
 
 
@@ -362,10 +363,10 @@ def test_rates_are_kept() -> None:
 
 def test_latency_is_off_unless_asked_for(running: RunningSimulator) -> None:
     """A profile of delays changes no byte."""
-    usual = knock(running, CHAT, asked(HARMLESS, stream=True))
+    usual = knock(running.url, CHAT, asked(HARMLESS, stream=True))
     slowed = Simulator(replace(running.app.simulator.settings, first_token_ms=1, piece_ms=1))
     with running_simulator(slowed) as started:
-        assert knock(started, CHAT, asked(HARMLESS, stream=True)) == usual
+        assert knock(started.url, CHAT, asked(HARMLESS, stream=True)) == usual
 
 
 @pytest.mark.heavy
@@ -374,14 +375,14 @@ def test_many_streams_at_once_do_not_mix(running: RunningSimulator) -> None:
     paced = Simulator(replace(running.app.simulator.settings, piece_ms=1))
     asks = [asked(f"Question {number}", stream=True, n=1 + number % 3) for number in range(64)]
     with running_simulator(paced) as started, ThreadPoolExecutor(64) as pool:
-        together = list(pool.map(lambda ask: knock(started, CHAT, ask).body, asks))
-    assert together == [knock(running, CHAT, ask).body for ask in asks]
+        together = list(pool.map(lambda ask: knock(started.url, CHAT, ask).body, asks))
+    assert together == [knock(running.url, CHAT, ask).body for ask in asks]
 
 
 @pytest.mark.heavy
 def test_as_many_choices_as_the_api_allows(running: RunningSimulator) -> None:
     """All 128 choices come, whole and streamed, and end."""
-    whole = knock(running, CHAT, asked(HARMLESS, n=128)).json
+    whole = knock(running.url, CHAT, asked(HARMLESS, n=128)).json
     assert [choice["index"] for choice in whole["choices"]] == list(range(128))
     with openai_client(running) as client:
         chunks = list(client.chat.completions.create(**asked(HARMLESS, n=128, stream=True)))
@@ -395,6 +396,6 @@ def test_long_prompts_are_answered(letter: str) -> None:
     """A prompt of half a megabyte, read beside the others, is judged to its end."""
     filler = f"{letter} " * (400_000 // len(f"{letter} ".encode()))
     with running_simulator() as started:
-        came = knock(started, CHAT, asked(f"{filler}\n{HARM}"))
+        came = knock(started.url, CHAT, asked(f"{filler}\n{HARM}"))
         assert came.json["choices"][0]["message"]["refusal"]
         assert [truth.outcome for truth in started.truths] == ["refused"]

@@ -7,7 +7,8 @@ import codecs
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.simulate.simulating import HARM, HARMLESS, asked, knock, openai_client
+from tests.plain_http import knock
+from tests.simulate.simulating import HARM, HARMLESS, asked, openai_client
 
 from demur.detect.phrase_lists import builtin_pack
 from demur.detect.prompts.check import prompt_judge_of_pack
@@ -93,12 +94,6 @@ DISGUISES: dict[str, Callable[[str], str]] = {
     "capitals": str.upper,
     "capitals in rot13": lambda text: codecs.encode(text, "rot13").upper(),
 }
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[RunningSimulator]:
-    with running_simulator() as started:
-        yield started
 
 
 @pytest.fixture(scope="module")
@@ -196,7 +191,7 @@ def test_a_streamed_refusal_is_role_refusal_stop(running: RunningSimulator) -> N
     assert all(chunk.usage is None for chunk in chunks)
     assert counted[-1].usage is not None
     assert counted[-1].usage.total_tokens == 0
-    assert knock(running, "/v1/chat/completions", asked(HARM, stream=True)).body.endswith(b"data: [DONE]\n\n")
+    assert knock(running.url, "/v1/chat/completions", asked(HARM, stream=True)).body.endswith(b"data: [DONE]\n\n")
 
 
 @pytest.mark.parametrize(

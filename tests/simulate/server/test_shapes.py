@@ -21,18 +21,8 @@ from tests.simulate.simulating import (
     openai_client,
 )
 
-from demur.simulate.server.run import running_simulator
-
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from demur.simulate.server.run import RunningSimulator
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[RunningSimulator]:
-    with running_simulator() as started:
-        yield started
 
 
 def claude(text: str, **more: Any) -> Any:

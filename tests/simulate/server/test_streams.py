@@ -20,10 +20,8 @@ from tests.simulate.simulating import (
     openai_client,
 )
 
-from demur.simulate.server.run import running_simulator
-
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from demur.simulate.server.run import RunningSimulator
 
@@ -55,12 +53,6 @@ class City(pydantic.BaseModel):
 
     name: str
     people: int
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[RunningSimulator]:
-    with running_simulator() as started:
-        yield started
 
 
 def told(text: object, refusal: object, end: object) -> str:
