@@ -16,7 +16,6 @@ from demur.model.run import Skipped, Traced
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from demur.model.exchange import Request
     from demur.wire.fields import JsonObject
 
 __all__ = ["NAME", "open_reader", "sniffs"]
@@ -42,7 +41,7 @@ class _Documents:
         self._seen: set[str] = set()
 
     def feed(self, record: JsonObject) -> Iterator[Traced | Skipped]:
-        """Yield the answer in a sample."""
+        """Yield the response in a sample."""
         if not sniffs(record):
             raise ShapeError("`resps`: expected a list, got something else", hint="a sample has `doc_id` and `resps`")
         document = label_of(record.get("doc_id"))
@@ -60,7 +59,11 @@ class _Documents:
             response = response_of_choices(told) if texts else None
             # The document's own columns are what its set is cut by.
             fields = fields_of({**record, "metadata": record.get("doc")}, skip=_NO_FIELDS)
-            exchange = Exchange(None, response, _request(arguments), key if document else None, document)
+            prompt = arguments[0] if arguments else None
+            # A chat template that the harness leaves to the server is a JSON string of messages, alone in a list.
+            rendered = prompt[0] if isinstance(prompt, list) and prompt else prompt
+            request = request_of(unwrapped_json(rendered)) or request_of(rendered)
+            exchange = Exchange(None, response, request, key if document else None, document)
             yield Traced(exchange, fields)
 
     def close(self) -> Iterator[Traced | Skipped]:
@@ -86,10 +89,3 @@ def _generated(record: JsonObject, arguments: list[Any]) -> list[str] | None:
     texts = [first] if isinstance(first, str) else first
     readable = isinstance(texts, list) and all(isinstance(text, str) for text in texts)
     return texts if generates and readable else None
-
-
-def _request(arguments: list[Any]) -> Request | None:
-    prompt = arguments[0] if arguments else None
-    # A chat template that the harness leaves to the server is a JSON string of messages, alone in a list.
-    rendered = prompt[0] if isinstance(prompt, list) and prompt else prompt
-    return request_of(unwrapped_json(rendered)) or request_of(rendered)

@@ -59,22 +59,19 @@ class _Events:
         elif record["type"] != "sampling":
             yield Skipped(f"a `{record['type'][:40]}` event")
         else:
-            yield self._sampling(record)
+            data = object_at(record, "data")
+            model = text_at(data, "model") or self._model
+            key = label_of(record.get("sample_id"))
+            row = {"model": model, "created_at": record.get("created_at"), "run_id": record.get("run_id")}
+            exchange = Exchange(None, _sampled(data, model), request_of(data.get("prompt"), model), key, key)
+            yield Traced(exchange, fields_of({**row, "metadata": data.get("metadata")}, skip={"created_at"}))
 
     def close(self) -> Iterator[Traced | Skipped]:
         """Yield nothing: an event stands for itself."""
         return iter(())
 
-    def _sampling(self, event: JsonObject) -> Traced:
-        data = object_at(event, "data")
-        model = text_at(data, "model") or self._model
-        key = label_of(event.get("sample_id"))
-        row = {"model": model, "created_at": event.get("created_at"), "run_id": event.get("run_id")}
-        exchange = Exchange(None, _sampled_text(data, model), request_of(data.get("prompt"), model), key, key)
-        return Traced(exchange, fields_of({**row, "metadata": data.get("metadata")}, skip={"created_at"}))
 
-
-def _sampled_text(data: JsonObject, model: str) -> Response | None:
+def _sampled(data: JsonObject, model: str) -> Response | None:
     sampled = data.get("sampled")
     if isinstance(sampled, str):
         return response_of_text(sampled, model=model)

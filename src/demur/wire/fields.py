@@ -67,23 +67,23 @@ class StreamReader(Protocol):
     """Builds a response from stream events; knows nothing of sockets."""
 
     def feed(self, event: ServerEvent) -> tuple[Delta, ...]:
-        """Take one event; return the pieces of answer in it."""
+        """Take one event; return the pieces of the response in it."""
 
     def close(self) -> Response:
         """Return what has arrived; `complete` is False where the stream was cut off."""
 
 
 class Codec(Protocol):
-    """One provider's shape, read and written."""
+    """One provider's format, read and written."""
 
     def reads_request(self, body: JsonObject) -> bool:
-        """Whether the body looks like a request of this shape."""
+        """Whether the body looks like a request of this format."""
 
     def read_request(self, body: JsonObject) -> Request:
         """Return the request."""
 
     def reads_response(self, body: JsonObject) -> bool:
-        """Whether the body looks like a response (or an error body) of this shape."""
+        """Whether the body looks like a response (or an error body) of this format."""
 
     def read_response(self, body: JsonObject, *, status: int = 200) -> Response:
         """Return the response; an HTTP error's body is read as well."""
@@ -227,7 +227,9 @@ class Field(msgspec.Struct, frozen=True, gc=False):
 
     def _wrong(self, expected: str) -> Any:
         place = f"`{self.path}`" if self.path else "the body"
-        raise ShapeError(f"{place}: expected {expected}, got {_kind(self.value)}")
+        # `bool` comes before `int`, whose subclass it is.
+        kind = next((name for kind, name in _KINDS if isinstance(self.value, kind)), "something that is not JSON")
+        raise ShapeError(f"{place}: expected {expected}, got {'nothing' if self.value is None else kind}")
 
 
 def root(body: Any) -> Field:
@@ -295,13 +297,6 @@ def _encode(encoder: msgspec.json.Encoder, value: Any, path: str) -> bytes:
     except (OverflowError, RecursionError, TypeError, ValueError) as exc:
         place = f"`{path}`" if path else "the body"
         raise ShapeError(f"{place}: expected plain JSON, got something that cannot be written", hint=str(exc)) from exc
-
-
-def _kind(value: Any) -> str:
-    if value is None:
-        return "nothing"
-    # `bool` stands before `int`, whose subclass it is.
-    return next((name for kind, name in _KINDS if isinstance(value, kind)), "something that is not JSON")
 
 
 SYSTEM_ROLES = frozenset({"system", "developer"})

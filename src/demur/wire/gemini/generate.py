@@ -156,8 +156,12 @@ def read_response(body: JsonObject, *, status: int = 200) -> Response:
     signals = list(_prompt_signals(top.get("promptFeedback")))
     choices = []
     for position, candidate in enumerate(top.each("candidates")):
-        choices.append(_read_choice(candidate, position))
-        signals += _choice_signals(candidate, choices[-1])
+        choice = _read_choice(candidate, position)
+        choices.append(choice)
+        if choice.finish is Finish.CONTENT_FILTER and choice.finish_raw is not None:
+            path, detail = f"{candidate.path}.finishReason", candidate.text_at("finishMessage")
+            signals.append(Signal(SignalKind.FILTER_STOP, path, choice.finish_raw, choice.index, detail=detail))
+        signals += _flags(candidate, choice.index)
     return Response(
         model=top.text_at("modelVersion") or "",
         choices=tuple(choices),
@@ -294,13 +298,6 @@ def _read_choice(candidate: Field, position: int) -> Choice:
     if finish is Finish.STOP and any(isinstance(part, ToolCallPart) for part in parts):
         finish = Finish.TOOL
     return Choice(position if index is None else index, parts, finish, raw)
-
-
-def _choice_signals(candidate: Field, choice: Choice) -> Iterator[Signal]:
-    if choice.finish is Finish.CONTENT_FILTER and choice.finish_raw is not None:
-        path, detail = f"{candidate.path}.finishReason", candidate.text_at("finishMessage")
-        yield Signal(SignalKind.FILTER_STOP, path, choice.finish_raw, choice=choice.index, detail=detail)
-    yield from _flags(candidate, choice.index)
 
 
 def _prompt_signals(feedback: Field | None) -> Iterator[Signal]:

@@ -111,7 +111,11 @@ class ContentStream:
                 candidate.content = {**(candidate.content or {}), **item.object()}
                 for part in item.each("parts"):
                     candidate.add(part.object())
-                    yield from _deltas(part, index)
+                    text, call = part.text_at("text"), part.get("functionCall")
+                    if text:
+                        yield Delta(index, Channel.THINKING if part.flag_at("thought") else Channel.TEXT, text)
+                    if call is not None:
+                        yield Delta(index, Channel.TOOL, arguments_of(call.get("args")))
             # Later fragments rate again: a rating that blocked is never replaced by one that did not.
             elif name != "safetyRatings" or _any_blocked(item.value) or not _any_blocked(candidate.body.get(name)):
                 candidate.body[name] = item.value
@@ -132,14 +136,6 @@ def content_events(body: JsonObject | None, *, error: JsonObject | None, piece_c
         yield event_of({**body, **({"candidates": bare} if bare else {})})
     if error is not None:
         yield event_of(error)
-
-
-def _deltas(part: Field, index: int) -> Iterator[Delta]:
-    text, call = part.text_at("text"), part.get("functionCall")
-    if text:
-        yield Delta(index, Channel.THINKING if part.flag_at("thought") else Channel.TEXT, text)
-    if call is not None:
-        yield Delta(index, Channel.TOOL, arguments_of(call.get("args")))
 
 
 def _fragments(parts: list[JsonObject], piece_chars: int) -> Iterator[JsonObject]:

@@ -89,7 +89,15 @@ def reads_request(body: JsonObject) -> bool:
     messages = body.get("messages")
     if not isinstance(messages, list) or not messages or _OTHERS_REQUEST & body.keys():
         return False
-    return all(isinstance(message, dict) and _is_ours(message.get("content")) for message in messages)
+    for message in messages:
+        content = message.get("content") if isinstance(message, dict) else 0
+        if content is not None and not isinstance(content, str | list):
+            return False
+        for item in content if isinstance(content, list) else ():
+            kind = item.get("type") if isinstance(item, dict) else None
+            if not isinstance(item, str) and (not isinstance(kind, str) or kind in _OTHERS_PARTS):
+                return False
+    return True
 
 
 def read_request(body: JsonObject) -> Request:
@@ -423,16 +431,6 @@ def _fold(key: str, values: list[Any]) -> Any:
         keys = {name: None for value in values for name in value}
         return {name: _fold(name, [v[name] for v in values if v.get(name) is not None] or [None]) for name in keys}
     return values[-1]
-
-
-def _is_ours(content: Any) -> bool:
-    if content is None or isinstance(content, str):
-        return True
-    return isinstance(content, list) and all(
-        isinstance(item, str)
-        or (isinstance(item, dict) and isinstance(item.get("type"), str) and item["type"] not in _OTHERS_PARTS)
-        for item in content
-    )
 
 
 def _read_message(turn: Field) -> Message:

@@ -7,7 +7,7 @@ arrived are read, with the status `in_progress`.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ResponsesStream", "events"]
 
+_EMPTY: JsonObject = {"content": [], "summary": [], "arguments": ""}
 _LAST = frozenset({"response.completed", "response.incomplete", "response.failed"})
 
 
@@ -134,7 +135,11 @@ def events(body: JsonObject, *, piece_chars: int, complete: bool) -> Iterator[Js
     yield {"type": "response.in_progress", "response": start}
     for index, item in enumerate(body["output"]):
         place = {"item_id": item.get("id", ""), "output_index": index}
-        yield {"type": "response.output_item.added", "output_index": index, "item": _started(item)}
+        started = item
+        # An item that we do not read starts whole.
+        if item.get("type") in ("message", "reasoning", "function_call"):
+            started = {key: _EMPTY.get(key, value) for key, value in item.items()} | {"status": "in_progress"}
+        yield {"type": "response.output_item.added", "output_index": index, "item": started}
         for event in _item_events(item, piece_chars):
             yield {**event, **place}
         yield {"type": "response.output_item.done", "output_index": index, "item": item}
@@ -169,14 +174,6 @@ def _strand_events(name: str, holder: JsonObject, piece_chars: int) -> Iterator[
     yield {"type": f"{name}.done", key: holder[key], **done}
 
 
-def _started(item: JsonObject) -> JsonObject:
-    """Return the item as it stands before any of its pieces; an item that we do not read starts whole."""
-    if item.get("type") not in ("message", "reasoning", "function_call"):
-        return item
-    empty: JsonObject = {"content": [], "summary": [], "arguments": ""}
-    return {key: empty.get(key, value) for key, value in item.items()} | {"status": "in_progress"}
-
-
 def _error_event(error: JsonObject) -> JsonObject:
     """Return the event of an error; the documented flat one has no field for the error's own type, so that one nests."""
     if error.get("type"):
@@ -196,12 +193,11 @@ def _whole(item: _Item) -> JsonObject:
     for within in ("content", "summary"):
         found = sorted((index, part) for (name, index), part in item.parts.items() if name == within)
         if found:
-            whole[within] = [_part_of_pieces(part, item.pieces.get((within, index))) for index, part in found]
+            # What has arrived in parts stands for whatever the item's head had.
+            whole[within] = []
+        for index, part in found:
+            strand = next((s for s in _STRANDS.values() if s.part and s.part == part.get("type")), None)
+            pieces = item.pieces.get((within, index))
+            said = {} if strand is None else {strand.field: "".join(pieces or [part.get(strand.field) or ""])}
+            whole[within].append({**part, **said})
     return whole
-
-
-def _part_of_pieces(part: JsonObject, pieces: list[str] | None) -> Any:
-    strand = next((s for s in _STRANDS.values() if s.part and s.part == part.get("type")), None)
-    if strand is None:
-        return part
-    return {**part, strand.field: "".join(pieces) if pieces else part.get(strand.field) or ""}
