@@ -26,7 +26,7 @@ from demur.policy.gate import Ask, PolicyGate, load_gate
 from demur.policy.vocabulary import SAFETY_VOCABULARY
 from demur.record.checkpoint import Checkpoint, issue_checkpoint
 from demur.record.commit import commit, withhold
-from demur.record.seal import SealedEntry, seal_entry
+from demur.record.seal import seal_entry
 from demur.record.store.anchor_files import AnchorFile
 from demur.record.store.location import LogPlace, log_place
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from demur.record.commit import Disclosure
+    from demur.record.interface import SealedEntry
 
 ORIGIN = "gateway.example/log"
 START = datetime(2026, 1, 20, 6, tzinfo=UTC)

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from demur.errors import EmptyInputError, EncodingError, InputError, JsonError, ShapeError, SizeLimitError
 from demur.evaluate.labelled import LeftOut, read_labelled, source_name
-from demur.io.config import InputLimits
-from demur.io.files import bounded_document, bounded_lines
+from demur.io.files import InputLimits, bounded_document, bounded_lines
 from demur.model.evaluation import Dimension, Label, LabelledText
 
 if TYPE_CHECKING:

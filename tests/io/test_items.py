@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from demur.errors import EmptyInputError, EncodingError, InputError, JsonError, ShapeError, SizeLimitError
-from demur.io.config import InputLimits
+from demur.io.files import InputLimits
 from demur.io.items import Item, read_items
 from demur.model.exchange import Exchange
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tests.runs.run_files import questions, zstd
 
 from demur.errors import EmptyInputError, EncodingError, InputError, JsonError, ShapeError, SizeLimitError
-from demur.io.config import InputLimits
+from demur.io.files import InputLimits
 from demur.io.records import line_blocks, lines_at, read_records, sniff
 from demur.io.sources import Source, find_sources
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.cli.passport.test_command import asked, run
-from tests.record.logs import busy_log
+from tests.record.logs import append, busy_log
 from tests.record.store.passport_logs import ORIGIN, committed, decided, gate_in, opened_at, ticking, writing
 from tests.record.store.store_laws import (
     LAWS,
@@ -156,7 +156,7 @@ def test_a_transaction_that_loses_its_server_writes_nothing(database: str) -> No
         execute(database, OTHERS_END)
         held.append([open_sealed(made.envelopes[1])])
     assert store.frontier().size == 0
-    assert store.append(made.envelopes) == range(4)
+    assert append(store, made.envelopes) == range(4)
     store.close()
 
 
@@ -165,7 +165,7 @@ def test_a_log_that_is_only_read_cannot_be_written(database: str) -> None:
     PostgresLog(database, origin=ORIGIN).close()
     store = PostgresLog(database, read_only=True)
     with pytest.raises(StoreError, match="read-only"):
-        store.append(busy_log(1).envelopes)
+        append(store, busy_log(1).envelopes)
     store.close()
 
 

@@ -4,19 +4,32 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from msgspec.structs import replace
+from tests.record.memory_tree import MemoryTree
 
 from demur.model.claim import Claim, ClaimType, Decision, Effect, FiredRule, Phase
 from demur.model.passport import AuditorRun, AuditorStatus, Commitment, DeclineCause, LogEntry, Passport, PhaseRecord
 from demur.record.checkpoint import Checkpoint, issue_checkpoint
 from demur.record.keys import Ed25519Signer
-from demur.record.seal import seal
-from demur.record.tree import MemoryTree, leaf_hash
+from demur.record.seal import open_sealed, seal
+from demur.record.tree import leaf_hash
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from demur.record.store.log_store import LogStore
 
 ORIGIN = "gateway.example/log"
 POLICY = "d" * 64
+
+
+def append(store: LogStore, envelopes: Sequence[bytes]) -> range:
+    """Append a batch of envelopes under one lock; return their indices."""
+    with store.exclusive() as locked:
+        return locked.append([open_sealed(envelope) for envelope in envelopes])
 
 
 def signer(number: int = 1) -> Ed25519Signer:

@@ -7,21 +7,19 @@ from hashlib import sha256
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.record.memory_tree import MemoryTree
 
 from demur.errors import ShapeError, UsageError
 from demur.record.tree import (
     EMPTY_ROOT,
     Frontier,
-    MemoryTree,
     consistency_proof,
     grow,
-    grow_all,
     inclusion_proof,
     is_consistent,
     is_included,
     leaf_hash,
     node_hash,
-    root_at,
 )
 
 # Leaf inputs and roots at sizes 1 to 8 of the Certificate Transparency reference tests for RFC 6962, whose tree is
@@ -83,12 +81,11 @@ def numbered(size: int) -> list[bytes]:
 def test_the_reference_roots(size: int) -> None:
     """The tree over the first leaves has the root that everybody else computes."""
     assert MemoryTree(LEAVES[:size]).frontier.root().hex() == ROOTS[size - 1]
-    assert root_at(size, MemoryTree(LEAVES).node).hex() == ROOTS[size - 1]
 
 
 def test_an_empty_tree() -> None:
     """Nothing has the hash of nothing, and everything extends it."""
-    assert Frontier().root() == EMPTY_ROOT == root_at(0, MemoryTree().node)
+    assert Frontier().root() == EMPTY_ROOT
     assert is_consistent((0, EMPTY_ROOT), (8, bytes.fromhex(ROOTS[7])), ())
     assert not is_consistent((0, LEAVES[0]), (8, bytes.fromhex(ROOTS[7])), ())
 
@@ -98,8 +95,8 @@ def test_growing_is_the_definition(size: int) -> None:
     """Leaf by leaf, put away and taken up again, the root is that of the recursive definition."""
     leaves, frontier = numbered(size), Frontier()
     for leaf in leaves:
-        frontier, nodes = grow(Frontier.from_bytes(frontier.to_bytes()), leaf)
-        assert nodes[0].hash == leaf
+        frontier, nodes = grow(Frontier.from_bytes(frontier.to_bytes()), [leaf])
+        assert nodes[0] == (0, frontier.size - 1, leaf)
         assert len(frontier.roots) == frontier.size.bit_count()
     assert frontier.root() == naive_root(leaves)
 
@@ -110,9 +107,9 @@ def test_many_leaves_grow_as_one_by_one(before: int, more: int) -> None:
     start = MemoryTree(numbered(before)).frontier
     frontier, made = start, list[tuple[int, int, bytes]]()
     for leaf in numbered(before + more)[before:]:
-        frontier, nodes = grow(frontier, leaf)
-        made += [(node.level, node.index, node.hash) for node in nodes]
-    assert grow_all(start, numbered(before + more)[before:]) == (frontier, made)
+        frontier, nodes = grow(frontier, [leaf])
+        made += nodes
+    assert grow(start, numbered(before + more)[before:]) == (frontier, made)
 
 
 @pytest.mark.parametrize("size", [0, 1, 2046, 2047, 2048, 4093, 4094, 16375, 16376, 16377, 50_000])
@@ -169,10 +166,3 @@ def test_a_damaged_frontier_is_refused(data: bytes) -> None:
     """Hashes that do not fit the size are never grown upon."""
     with pytest.raises(ShapeError, match="frontier is damaged"):
         Frontier.from_bytes(data)
-
-
-@pytest.mark.parametrize(("level", "index"), [(0, 8), (0, -1), (4, 0), (-1, 0), (2, 2)])
-def test_a_node_that_is_not_complete_is_not_had(level: int, index: int) -> None:
-    """Only perfect subtrees have a hash to give."""
-    with pytest.raises(ShapeError, match="no node"):
-        MemoryTree(LEAVES).node(level, index)

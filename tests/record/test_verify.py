@@ -63,7 +63,7 @@ def test_a_sound_log_is_sound() -> None:
     assert (found.ok, found.records, found.first_bad) == (True, 6, None)
     frontier = Frontier()
     for envelope in log.envelopes:
-        frontier, _ = grow(frontier, leaf_hash(envelope))
+        frontier, _ = grow(frontier, [leaf_hash(envelope)])
     assert frontier == log.tree.frontier
     assert found.root == frontier.root().hex()
     assert found.tally(Check.INCLUSION) == Tally(Check.INCLUSION, 6)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.runs.run_files import NO, YES
 
-from demur.io.config import InputLimits
+from demur.io.files import InputLimits
 from demur.model.comparison import PairCounts
 from demur.runs.counting import abstained_of, group_tallies, linked_groups, pair_runs, refusal_places, run_summary
 from demur.runs.engine import open_engine

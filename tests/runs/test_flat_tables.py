@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.runs.run_files import NO, YES, questions
 
 from demur.errors import InputError
-from demur.io.config import InputLimits
+from demur.io.files import InputLimits
 from demur.io.records import read_records
 from demur.io.sources import find_sources
 from demur.runs.engine import open_engine

@@ -12,7 +12,7 @@ from openai.types.chat import ChatCompletion
 from tests.runs.run_files import YES, csv_text, json_lines, questions
 
 from demur.errors import EmptyInputError, InputError, UsageError
-from demur.io.config import InputLimits
+from demur.io.files import InputLimits
 from demur.runs.api import compare
 from demur.runs.engine import open_engine
 from demur.runs.ingest import Ingest, key_of_prompt

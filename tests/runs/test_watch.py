@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from demur.errors import InputError
-from demur.io.config import InputLimits
+from demur.io.files import InputLimits
 from demur.runs.watch import Mark, follow_lines
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ Rates use the same paired statistics as refusals and Shadow's absolute threshold
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from heapq import nsmallest
 from typing import TYPE_CHECKING
 
@@ -45,6 +45,10 @@ _FEW_DISCORDANT_BELOW = 5
 _NO_MISSING = Missing()
 
 
+def _no_sentence(_: int) -> str:
+    return ""
+
+
 @dataclass(frozen=True, slots=True)
 class RateRows:
     """The pairs of a rate: whether it was so on each side; `sentence` describes one, by its index."""
@@ -52,7 +56,7 @@ class RateRows:
     names: PairNames
     baseline: Flags
     candidate: Flags
-    sentence: Callable[[int], str] = field(default=lambda _: "")
+    sentence: Callable[[int], str] = _no_sentence
 
     @property
     def moved(self) -> Ints:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from demur.cli.options import port_number
 from demur.errors import UsageError
 
 __all__ = ["add_parser"]
@@ -22,7 +23,6 @@ Ends in good order on Ctrl-C and SIGTERM. No text is ever logged.
 
 exit codes: 0 ended as told, 2 bad input or an address in use
 """
-_HIGHEST_PORT = 65_535
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -36,7 +36,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         allow_abbrev=False,
     )
     command.add_argument("auditor", metavar="AUDITOR", help="a name of ours, module:Class, or file.py:Class")
-    command.add_argument("--port", type=_port, default=8080, help="the port; 0 is any free one (8080)")
+    command.add_argument("--port", type=port_number, default=8080, help="the port; 0 is any free one (8080)")
     command.add_argument("--host", default="127.0.0.1", help="the address to listen at (127.0.0.1)")
     command.add_argument(
         "--max-bytes", type=_body_size, default=None, metavar="N", help="the longest body that is read (16777216)"
@@ -48,6 +48,7 @@ def run(args: argparse.Namespace) -> int:
     """Return the exit code of one call."""
     from demur.audit.chains import auditor_named
 
+    # Before the server's packages are imported: a mistyped name is told without them.
     auditor = auditor_named(args.auditor)
     try:
         from demur.audit.server import serve_auditor
@@ -57,21 +58,12 @@ def run(args: argparse.Namespace) -> int:
             host=args.host,
             port=args.port,
             limit=args.max_bytes,
-            started=lambda url: _announce(args.auditor, url),
+            # Flushed, since whoever started it may be reading the line from a pipe to learn the port.
+            started=lambda url: print(f"{args.auditor} listens at {url}", flush=True),
         )
     except ModuleNotFoundError as exc:
         raise UsageError(f"serving needs `{exc.name}`", hint="pip install 'demur[gateway]'") from exc
     return 0
-
-
-def _announce(name: str, url: str) -> None:
-    print(f"{name} listens at {url}", flush=True)
-
-
-def _port(given: str) -> int:
-    if not given.isdecimal() or int(given) > _HIGHEST_PORT:
-        raise argparse.ArgumentTypeError(f"`{given}` is no port")
-    return int(given)
 
 
 def _body_size(given: str) -> int:

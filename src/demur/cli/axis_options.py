@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from demur.cli.options import Once, fields_of_flag
 from demur.errors import UsageError
-from demur.io.config import input_limits
+from demur.io.files import input_limits
 from demur.model.axes import AxisName
 
 if TYPE_CHECKING:

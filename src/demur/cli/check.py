@@ -14,7 +14,7 @@ from demur.cli.output import JsonOutput, JudgedItem, TextOutput
 from demur.detect.check import check, classify_text
 from demur.detect.prompts.check import check_prompt, prompt_judge_of_pack
 from demur.errors import EmptyInputError, InputError, ShapeError, UsageError
-from demur.io.config import input_limits
+from demur.io.files import input_limits
 from demur.io.items import Item, read_items
 from demur.model.exchange import Exchange
 from demur.model.verdict import Outcome

@@ -7,11 +7,10 @@ import os
 import secrets
 from typing import TYPE_CHECKING
 
+from demur.cli.options import port_number
 from demur.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from demur.record.replay import Replay
 
 __all__ = ["add_parser", "login_token"]
@@ -32,7 +31,7 @@ Ends in good order on Ctrl-C and SIGTERM.
 
 exit codes: 0 ended as told, 2 bad input or an address in use
 """
-_MAX_PORT = 65_535
+
 _TOKEN_BYTES = 24
 _MIN_TOKEN_CHARS = 16
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -52,7 +51,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     add("--store", metavar="STORE", required=True, help="the folder that a gateway writes to, or a database")
     add("--folder", metavar="DIR", help="where keys and checkpoints are, if not in STORE")
     add("--host", default="127.0.0.1", help="the address to listen at (127.0.0.1)")
-    add("--port", type=_free_port, default=8090, help="the port; 0 is any free one (8090)")
+    add("--port", type=port_number, default=8090, help="the port; 0 is any free one (8090)")
     add("--token-env", metavar="NAME", help="the environment variable that holds the token")
     add("--no-token", action="store_true", help="ask for no token; on loopback alone")
     add("--texts", action="store_true", help="show the texts that the gateway kept")
@@ -64,6 +63,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(args: argparse.Namespace) -> int:
     """Return the exit code of one call."""
+    # Whoever reaches the port could read the log.
     if args.no_token and args.host not in _LOOPBACK:
         hint = "listen at 127.0.0.1, or leave --no-token out"
         raise UsageError(f"without a token, not at `{args.host}`", hint=hint)
@@ -80,7 +80,19 @@ def run(args: argparse.Namespace) -> int:
         place = log_place(args.store, args.folder)
         # A store that cannot be read is told now, not by the first page.
         place.open(read_only=True).close()
-        settings = DashboardSettings(token, texts=args.texts, replays=_policies_given(args))
+        replays: dict[str, Replay] = {}
+        if args.policy:
+            # Only here: the policy engine is slow to load, and most dashboards replay nothing.
+            from demur.policy.files import read_policies, read_vocabulary
+            from demur.policy.gate import load_gate
+            from demur.policy.vocabulary import SAFETY_VOCABULARY
+
+            vocabulary = read_vocabulary(args.vocabulary) if args.vocabulary else SAFETY_VOCABULARY
+            # Every --policy is a set of its own: a log may hold decisions of several, told apart by their digests.
+            for name in args.policy:
+                gate = load_gate(read_policies([name]).sources, default=args.default, vocabulary=vocabulary)
+                replays[gate.digest] = gate.replay
+        settings = DashboardSettings(token, texts=args.texts, replays=replays)
         serve_dashboard(place, settings, host=args.host, port=args.port, started=announce)
     except ModuleNotFoundError as exc:
         raise UsageError(f"the dashboard needs `{exc.name}`", hint="pip install 'demur[gateway]'") from exc
@@ -95,23 +107,3 @@ def login_token(variable: str | None) -> str:
     if len(token) < _MIN_TOKEN_CHARS:
         raise UsageError(f"`{variable}` holds no token", hint=f"set it to at least {_MIN_TOKEN_CHARS} characters")
     return token
-
-
-def _policies_given(args: argparse.Namespace) -> Mapping[str, Replay]:
-    """Return the policy of each set given, by its digest; every --policy is a set of its own."""
-    if not args.policy:
-        return {}
-    from demur.policy.files import read_policies, read_vocabulary
-    from demur.policy.gate import load_gate
-    from demur.policy.vocabulary import SAFETY_VOCABULARY
-
-    vocabulary = read_vocabulary(args.vocabulary) if args.vocabulary else SAFETY_VOCABULARY
-    sets = [read_policies([name]).sources for name in args.policy]
-    gates = [load_gate(sources, default=args.default, vocabulary=vocabulary) for sources in sets]
-    return {gate.digest: gate.replay for gate in gates}
-
-
-def _free_port(given: str) -> int:
-    if not given.isdecimal() or int(given) > _MAX_PORT:
-        raise argparse.ArgumentTypeError(f"`{given}` is no port")
-    return int(given)

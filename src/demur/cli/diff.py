@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import shutil
-from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
-
-import msgspec
 
 from demur.cli.axis_options import add_axis_flags, axes_of_flags, axis_gate_of_flags
 from demur.cli.options import (
@@ -16,16 +12,17 @@ from demur.cli.options import (
     add_judge_flags,
     add_reading_flags,
     check_outputs,
-    check_report_name,
+    check_report_flags,
     engine_of_flags,
     fields_of_flag,
     name_bad_rows,
     progress_line,
     reading_of_flags,
+    share,
     whole_number,
     write_report,
 )
-from demur.cli.output import has_colour
+from demur.cli.output import show_view
 from demur.errors import UnreadableRowsError, UsageError
 from demur.model.comparison import DiffSettings, GateMode
 from demur.model.estimate import Direction, Severity
@@ -40,8 +37,9 @@ __all__ = ["add_parser"]
 
 # Not 1, so that CI can tell "worse" from "cannot say".
 EXIT_INCONCLUSIVE = 3
+# Not a severity: the report still says how severe the change is.
 _NEVER = "never"
-_MAX_COLUMNS = 80
+
 _EXAMPLES = """\
 examples:
   demur diff baseline.jsonl candidate.jsonl
@@ -76,17 +74,6 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     command.add_argument("baseline", metavar="BASELINE", help="the run to compare with")
     command.add_argument("candidate", metavar="CANDIDATE", help="the run that may have changed")
-    _add_gate_flags(command)
-    _add_pairing_flags(command)
-    add_judge_flags(command)
-    add_reading_flags(command)
-    _add_report_flags(command)
-    add_axis_flags(command)
-    add_engine_flags(command)
-    command.set_defaults(run=run)
-
-
-def _add_gate_flags(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--fail-on",
         choices=[*(s for s in Severity if s is not Severity.NONE), _NEVER],
@@ -101,19 +88,15 @@ def _add_gate_flags(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--gate", choices=list(GateMode), default=GateMode.DEMUR, help="seed: severity alone decides")
     command.add_argument("--seed", metavar="N", type=whole_number, help="the seed's own resampled interval")
-    command.add_argument("--margin", metavar="D", type=_share, default=0.05, help="a change below D is none (0.05)")
+    command.add_argument("--margin", metavar="D", type=share, default=0.05, help="a change below D is none (0.05)")
     command.add_argument("--fail-inconclusive", action="store_true", help="exit 3 where nothing can be said")
-
-
-def _add_pairing_flags(command: argparse.ArgumentParser) -> None:
     command.add_argument("--key", metavar="FIELD", help="what pairs two rows: id, prompt, or a field")
     command.add_argument("--cluster", metavar="FIELD", help="what groups rows: session, key, none, or a field")
     command.add_argument("--by", metavar="FIELD", action="append", default=[], help="slice by fields (repeat, or a,b)")
     command.add_argument("--unpaired", action="store_true", help="compare runs of different questions")
     command.add_argument("--labels", metavar="FILE", help="pairs that people labelled: id, baseline, candidate")
-
-
-def _add_report_flags(command: argparse.ArgumentParser) -> None:
+    add_judge_flags(command)
+    add_reading_flags(command)
     command.add_argument("--json", metavar="FILE", nargs="?", const="-", help="the comparison as JSON")
     command.add_argument("--markdown", metavar="FILE", nargs="?", const="-", help="for a pull request's comment")
     command.add_argument("--html", metavar="FILE", help="a page with plots")
@@ -122,11 +105,25 @@ def _add_report_flags(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--show", metavar="N", type=whole_number, default=10, help="flips of each direction shown (10)"
     )
+    add_axis_flags(command)
+    add_engine_flags(command)
+    command.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Return the exit code of one call."""
-    _check_call(args)
+    engine_of_flags(args)
+    if args.baseline == "-" == args.candidate:
+        raise UsageError("both runs are standard input", hint="name a file for one of them")
+    check_report_flags(args)
+    asks_pairs = (args.by, args.key, args.cluster, args.labels, args.out, args.axes, args.rules, args.rubric)
+    if args.unpaired and any(asks_pairs):
+        hint = "drop --by, --key, --cluster, --labels, --out and further axes, or --unpaired"
+        raise UsageError("`--unpaired` has no pairs", hint=hint)
+    files = [name for name in (args.labels, args.rules, args.judge_labels) if name]
+    inputs = [args.baseline, args.candidate, *args.requests, *files]
+    # Checked before anything is read: an hour of judging must not end in a missing folder.
+    check_outputs((args.json, args.markdown, args.html, args.junit, args.out), inputs)
     progress = progress_line()
     try:
         comparison = _diff_by_engine(args, reading_of_flags(args, progress))
@@ -135,7 +132,19 @@ def run(args: argparse.Namespace) -> int:
     finally:
         if progress is not None:
             progress.close()
-    _show_diff(comparison, args)
+    # Imported once there is something to show: `demur diff --help` needs none of it.
+    from demur.report.diff_view import diff_view
+
+    def as_object() -> object:
+        from demur.report.json import comparison_object
+
+        return comparison_object(comparison)
+
+    show_view(diff_view(comparison, show=args.show), args, as_object=as_object)
+    if args.junit:
+        from demur.report.junit import junit
+
+        write_report(args.junit, junit(comparison))
     # `--fail-on never` reports and never fails.
     if comparison.gate.failed and args.fail_on != _NEVER:
         return 1
@@ -157,6 +166,7 @@ class _Shared(TypedDict):
 def _diff_by_engine(args: argparse.Namespace, reading: ReadOptions) -> Comparison:
     """Return the comparison by the engine that is asked for."""
     settings = DiffSettings(
+        # The comparison wants a severity; that it never fails is decided by the exit code.
         fail_on=DiffSettings().fail_on if args.fail_on == _NEVER else Severity(args.fail_on),
         gate_on=Direction(args.gate_on),
         gate=GateMode(args.gate),
@@ -188,63 +198,3 @@ def _diff_by_engine(args: argparse.Namespace, reading: ReadOptions) -> Compariso
         axis_gate=axis_gate_of_flags(args),
         **shared,
     )
-
-
-def _check_call(args: argparse.Namespace) -> None:
-    engine_of_flags(args)
-    if args.baseline == "-" == args.candidate:
-        raise UsageError("both runs are standard input", hint="name a file for one of them")
-    if args.out:
-        from demur.runs.outputs import verdict_file
-
-        verdict_file(Path(args.out))
-    check_report_name(args.json, "--json")
-    check_report_name(args.markdown, "--markdown")
-    if [args.json, args.markdown].count("-") > 1:
-        raise UsageError("two reports to standard output", hint="name a file for one of them")
-    asks_pairs = (args.by, args.key, args.cluster, args.labels, args.out, args.axes, args.rules, args.rubric)
-    if args.unpaired and any(asks_pairs):
-        hint = "drop --by, --key, --cluster, --labels, --out and further axes, or --unpaired"
-        raise UsageError("`--unpaired` has no pairs", hint=hint)
-    files = [name for name in (args.labels, args.rules, args.judge_labels) if name]
-    inputs = [args.baseline, args.candidate, *args.requests, *files]
-    # Checked before anything is read: an hour of judging must not end in a missing folder.
-    check_outputs((args.json, args.markdown, args.html, args.junit, args.out), inputs)
-
-
-def _show_diff(comparison: Comparison, args: argparse.Namespace) -> None:
-    # Each report is imported where it is asked for: `demur diff --help`, and a diff without reports, need none of them.
-    from demur.report.diff_view import diff_view
-
-    view = diff_view(comparison, show=args.show)
-    if "-" not in (args.json, args.markdown):
-        from demur.report.terminal import terminal_lines
-
-        width = min(shutil.get_terminal_size((_MAX_COLUMNS, 24)).columns, _MAX_COLUMNS)
-        print("\n".join(terminal_lines(view, width=width, colour=has_colour())))
-    if args.json:
-        from demur.report.json import comparison_object
-
-        write_report(args.json, msgspec.json.encode(comparison_object(comparison)).decode())
-    if args.markdown:
-        from demur.report.markdown import markdown
-
-        write_report(args.markdown, markdown(view))
-    if args.html:
-        from demur.report.html import html
-
-        write_report(args.html, html(view))
-    if args.junit:
-        from demur.report.junit import junit
-
-        write_report(args.junit, junit(comparison))
-
-
-def _share(word: str) -> float:
-    try:
-        value = float(word)
-    except ValueError:
-        value = -1.0
-    if not 0 < value < 1:
-        raise argparse.ArgumentTypeError(f"`{word}` is no share between 0 and 1")
-    return value

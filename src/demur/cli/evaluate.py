@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from demur.cli.options import pack_of_flag, whole_number, write_report
+from demur.cli.options import pack_of_flag, share, whole_number, write_report
 from demur.cli.output import has_colour
 from demur.detect.check import judge_text
 from demur.detect.judges import PackJudge, default_judge
 from demur.detect.phrase_lists import Target
-from demur.detect.prompts.check import PromptPackJudge
+from demur.detect.prompts.check import PromptPackJudge, default_prompt_judge
 from demur.errors import EmptyInputError, InputError, UsageError
 from demur.evaluate.json import evaluation_object
 from demur.evaluate.labelled import LeftOut, read_labelled, source_name
 from demur.evaluate.quality import Options, label_counts, prompt_quality, response_quality
 from demur.evaluate.view import evaluation_view
-from demur.io.config import input_limits
+from demur.io.files import input_limits
 from demur.model.evaluation import Evaluation, Side, SideReport
 from demur.report.html import html
 from demur.report.terminal import terminal_lines
@@ -40,6 +40,7 @@ __all__ = ["add_parser"]
 
 _DETECTOR = "demur"
 _MAX_NAMED = 5
+# Between chunks the progress line is drawn, outside the time that is measured.
 _CHUNK = 256
 _MICROS = 1e6
 _EXAMPLES = """\
@@ -95,7 +96,10 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     command.add_argument("--html", metavar="OUT", help="write a page with plots")
     command.add_argument("--worst", metavar="N", type=whole_number, default=3, help="worst errors of each kind (3)")
     command.add_argument(
-        "--threshold", metavar="T", type=_share, help="call it at this score, in place of each judge's own"
+        "--threshold",
+        metavar="T",
+        type=partial(share, expected="number above 0 and up to 1", whole=True),
+        help="call it at this score, in place of each judge's own",
     )
     command.set_defaults(run=run)
 
@@ -104,6 +108,7 @@ def run(args: argparse.Namespace) -> int:
     """Return the exit code of one call."""
     if args.html and Path(args.html).resolve() in {Path(name).resolve() for name in args.files}:
         raise UsageError(f"`{args.html}` is an input", hint="write the page to another file")
+    # The same pack by two names is measured once.
     packs = list(dict.fromkeys(pack_of_flag(name) for name in args.pack))
     read = _read(args.files, args.side)
     for error in read.errors[:_MAX_NAMED]:
@@ -127,17 +132,8 @@ def run(args: argparse.Namespace) -> int:
         print("\n".join(terminal_lines(evaluation_view(evaluation), colour=has_colour())))
     if args.html:
         write_report(args.html, html(evaluation_view(evaluation)))
+    # What could be read was judged and shown all the same.
     return 2 if read.errors else 0
-
-
-def _share(word: str) -> float:
-    try:
-        value = float(word)
-    except ValueError:
-        value = -1.0
-    if not 0 < value <= 1:
-        raise argparse.ArgumentTypeError(f"`{word}` is no number above 0 and up to 1")
-    return value
 
 
 def _read(names: Sequence[str], wanted: str) -> _LabelledRows:
@@ -161,6 +157,7 @@ def _side_report(side: Side, rows: list[LabelledText], *, packs: Sequence[Pack],
     target = Target.RESPONSE if side is Side.RESPONSE else Target.PROMPT
     fitting = [pack for pack in packs if pack.phrases(target)]
     for pack in packs:
+        # A pack without phrases would look like a judge that never flags anything.
         if pack not in fitting:
             print(f"demur: pack `{pack.name}` has no phrases for {side}s; left out there", file=sys.stderr)
     reports = []
@@ -170,8 +167,6 @@ def _side_report(side: Side, rows: list[LabelledText], *, packs: Sequence[Pack],
             verdicts, micros = _timed(rows, partial(judge_text, judge=judge), name=name)
             reports.append(response_quality(rows, verdicts, judge=name, options=options, micros_per_text=micros))
     else:
-        from demur.detect.prompts.check import default_prompt_judge
-
         prompts: list[tuple[str, PromptJudge]] = [(_DETECTOR, default_prompt_judge())]
         for name, prompt_judge in prompts + [(pack.name, PromptPackJudge(pack)) for pack in fitting]:
             found, micros = _timed(rows, prompt_judge.judge, name=name)

@@ -43,12 +43,14 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--requests", metavar="FILE", action="append", default=[], help="the input file of a batch, for its prompts"
     )
     command.add_argument("--skip-bad", action="store_true", help="leave out and count rows that cannot be read")
+    # Given, the same run makes the same bytes.
     command.add_argument("--time", metavar="ISO", type=_moment, help="the time of the records (default: now)")
     command.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Return the exit code of one call."""
+    # `demur diff` and Shadow know the format by this ending.
     if Path(args.agentlog).suffix.lower() != ".agentlog":
         raise UsageError(f"`{args.agentlog}` names no agentlog", hint="end it in .agentlog")
     check_outputs((args.agentlog,), [args.source, *args.requests])
@@ -75,6 +77,7 @@ def _moment(word: str) -> str:
 
 
 def _stamp(moment: datetime) -> str:
-    """Return a time as the log writes it: in UTC, to the millisecond; one without a zone is in UTC already."""
+    """Return a time as the log writes it: in UTC, to the millisecond."""
+    # A time without a zone is in UTC already: this machine's zone would make the file depend on where it was written.
     known = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return known.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

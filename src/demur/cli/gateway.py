@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from demur.errors import UsageError
 
 if TYPE_CHECKING:
-    from demur.dashboard.values import ShadowCount
     from demur.gateway.settings import GatewaySettings
     from demur.gateway.worker import Worker
     from demur.http.asgi import App
@@ -50,16 +49,14 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     command.add_argument("--config", metavar="FILE", help="read this file in place of demur.toml")
     command.add_argument("--print-config", action="store_true", help="print the settings that hold, and stop")
-    for name, (flag, what) in _setting_flags().items():
-        command.add_argument(flag, dest=f"set:{name}", metavar="VALUE", help=what)
-    command.set_defaults(run=run)
-
-
-def _setting_flags() -> dict[str, tuple[str, str]]:
+    # Every setting that declares a flag has it here, so that the two lists cannot differ.
     from demur.gateway.settings import GATEWAY_SETTINGS
 
     found = GATEWAY_SETTINGS.declared.items()
-    return {name: (each.about.flag, each.about.what) for name, each in found if each.about.flag}
+    flags = {name: (each.about.flag, each.about.what) for name, each in found if each.about.flag}
+    for name, (flag, what) in flags.items():
+        command.add_argument(flag, dest=f"set:{name}", metavar="VALUE", help=what)
+    command.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -89,27 +86,26 @@ class MountedDashboard:
     def __call__(self, worker: Worker) -> App:
         """Return it over the log that this worker writes, with the policies that it decides by."""
         from demur.dashboard.app import DashboardSettings, dashboard_app
+        from demur.dashboard.values import ShadowCount
         from demur.gateway.request import DASHBOARD_PREFIX
         from demur.record.store.location import log_place
 
         settings = worker.settings
         place = log_place(settings.store.url, settings.store.folder or None)
+
+        def shadow_counts() -> list[ShadowCount]:
+            # Read from the board that all workers share, so every worker's page shows the sum.
+            found = worker.metrics.board.read("demur_shadow_total")
+            return [ShadowCount(phase, live, shadow, round(n)) for (phase, live, shadow), n in found.items()]
+
         shown = DashboardSettings(
             self.token,
             DASHBOARD_PREFIX,
             settings.dashboard.texts,
             replays=worker.policy.replays,
-            shadow=(lambda: _shadow_counts(worker)) if settings.policy.shadow else None,
+            shadow=shadow_counts if settings.policy.shadow else None,
         )
         return dashboard_app(place, shown)
-
-
-def _shadow_counts(worker: Worker) -> list[ShadowCount]:
-    """Return how the policy in the shadow compares, over all workers since the start."""
-    from demur.dashboard.values import ShadowCount
-
-    found = worker.metrics.board.read("demur_shadow_total")
-    return [ShadowCount(phase, live, shadow, round(n)) for (phase, live, shadow), n in found.items()]
 
 
 def _serve_settings(loaded: LoadedSettings[GatewaySettings]) -> None:
@@ -119,7 +115,16 @@ def _serve_settings(loaded: LoadedSettings[GatewaySettings]) -> None:
     settings = loaded.settings
     part = settings.dashboard
     pages = MountedDashboard(login_token(part.token_env)) if part.on else None
-    shown = pages.token if pages and not part.token_env else None
+    # A token that was made here is shown here, and nowhere else.
+    token = f"login#{pages.token}" if pages and not part.token_env else ""
+
+    def announce(url: str) -> None:
+        # What stands after the # never leaves the browser; the login page takes it from there.
+        dashboard = f"dashboard at {url}/-/{token}\n" if pages else ""
+        # In one piece, so that no line of the log comes in between.
+        sys.stderr.write(f"{dashboard}gateway at {url} (OpenAI: {url}/v1); stop with Ctrl-C\n")
+        sys.stderr.flush()
+
     with ExitStack() as stack:
         if not settings.upstream.url:
             from demur.simulate.server.run import running_simulator
@@ -127,15 +132,4 @@ def _serve_settings(loaded: LoadedSettings[GatewaySettings]) -> None:
             simulator = stack.enter_context(running_simulator())
             settings = replace(settings, upstream=replace(settings.upstream, url=simulator.url))
             print("no --upstream: a simulated model answers", file=sys.stderr, flush=True)
-        serve_gateway(
-            settings, started=lambda url: _say_address(url, pages=pages is not None, token=shown), dashboard=pages
-        )
-
-
-def _say_address(url: str, *, pages: bool, token: str | None) -> None:
-    """Say where everything is; a token that was made here is shown here, and nowhere else."""
-    # What stands after the # never leaves the browser; the login page takes it from there.
-    dashboard = f"dashboard at {url}/-/" + (f"login#{token}" if token else "") + "\n" if pages else ""
-    # In one piece, so that no line of the log comes in between.
-    sys.stderr.write(f"{dashboard}gateway at {url} (OpenAI: {url}/v1); stop with Ctrl-C\n")
-    sys.stderr.flush()
+        serve_gateway(settings, started=announce, dashboard=pages)

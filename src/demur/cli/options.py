@@ -20,7 +20,7 @@ from demur.io.files import read_text
 from demur.model.verdict import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from demur.detect.interface import TextJudge
     from demur.detect.phrase_lists import Pack
@@ -36,19 +36,22 @@ __all__ = [
     "add_judge_flags",
     "add_reading_flags",
     "check_outputs",
-    "check_report_name",
+    "check_report_flags",
     "engine_of_flags",
     "fields_of_flag",
     "judge_of_flags",
     "name_bad_rows",
     "pack_of_flag",
+    "port_number",
     "progress_line",
     "reading_of_flags",
+    "share",
     "thresholds",
     "whole_number",
     "write_report",
 ]
 
+# More would push the summary off the screen.
 _MAX_NAMED = 10
 # A report with such a name would be written over a run.
 _RUN_ENDINGS = frozenset(
@@ -62,6 +65,7 @@ _NOT_ON_SPARK = (
 # Often enough to look alive, seldom enough to cost nothing.
 _EVERY_S = 0.1
 _FULL = 100
+_MAX_PORT = 65_535
 _NAME_CHARS = 30
 
 
@@ -164,24 +168,23 @@ def check_outputs(given: Sequence[str | None], inputs: Sequence[str]) -> None:
     for name in given:
         if name and name != "-":
             path = Path(name).resolve()
-            why = "it is named twice" if path in written else _why_not(path, read)
+            folder = next((folder for folder in path.parents if folder in read), None)
+            why = None
+            if path in written:
+                why = "it is named twice"
+            elif path in read:
+                why = "it is an input"
+            elif folder is not None:
+                # The next call would read this report as a run.
+                why = f"it lies in the input `{read[folder]}`"
+            elif path.is_dir():
+                why = "it is a folder"
+            elif not path.parent.is_dir():
+                why = "its folder is not there"
             if why:
-                raise UsageError(
-                    f"`{name}` cannot be written: {why}", hint="name another file, in a folder that exists"
-                )
+                hint = "name another file, in a folder that exists"
+                raise UsageError(f"`{name}` cannot be written: {why}", hint=hint)
             written.add(path)
-
-
-def _why_not(path: Path, read: Mapping[Path, str]) -> str | None:
-    """Return why a report cannot go to a path, None where it can; a folder that is read would hold it the next time."""
-    if path in read:
-        return "it is an input"
-    folder = next((folder for folder in path.parents if folder in read), None)
-    if folder is not None:
-        return f"it lies in the input `{read[folder]}`"
-    if path.is_dir():
-        return "it is a folder"
-    return None if path.parent.is_dir() else "its folder is not there"
 
 
 def pack_of_flag(given: str) -> Pack:
@@ -214,11 +217,37 @@ def whole_number(word: str) -> int:
     return int(word)
 
 
-def check_report_name(name: str | None, flag: str) -> None:
-    """Raise where a report would be written over what looks like a run: `--json runs.jsonl` was meant as two words."""
-    ending = Path(name or "").suffix.lower()
-    if ending in _RUN_ENDINGS and not (flag == "--json" and ending == ".json"):
-        raise UsageError(f"`{flag} {name}` would write the report there", hint=f"put {flag} behind the runs")
+def port_number(word: str) -> int:
+    """Return the number of a port; 0 asks for any free one."""
+    if not word.isdecimal() or int(word) > _MAX_PORT:
+        raise argparse.ArgumentTypeError(f"`{word}` is no port")
+    return int(word)
+
+
+def share(word: str, *, expected: str = "share between 0 and 1", whole: bool = False) -> float:
+    """Return a number above 0 and below 1, or 1 too where the `whole` may be meant."""
+    try:
+        value = float(word)
+    except ValueError:
+        value = -1.0
+    if not (0 < value < 1 or (whole and value == 1)):
+        raise argparse.ArgumentTypeError(f"`{word}` is no {expected}")
+    return value
+
+
+def check_report_flags(args: argparse.Namespace) -> None:
+    """Raise where the reports of a diff or scan go to a name that cannot be meant, or two to standard output."""
+    if args.out:
+        from demur.runs.outputs import verdict_file
+
+        verdict_file(Path(args.out))
+    for flag, name in (("--json", args.json), ("--markdown", args.markdown)):
+        ending = Path(name or "").suffix.lower()
+        # Of `--json runs.jsonl`, argparse makes a report that would overwrite the run: it was meant as two words.
+        if ending in _RUN_ENDINGS and not (flag == "--json" and ending == ".json"):
+            raise UsageError(f"`{flag} {name}` would write the report there", hint=f"put {flag} behind the runs")
+    if [args.json, args.markdown].count("-") > 1:
+        raise UsageError("two reports to standard output", hint="name a file for one of them")
 
 
 def write_report(name: str, text: str) -> None:
@@ -227,6 +256,7 @@ def write_report(name: str, text: str) -> None:
         sys.stdout.write(text if text.endswith("\n") else text + "\n")
         return
     try:
+        # A lone surrogate from a model's text must not cost the whole report.
         Path(name).write_text(text, encoding="utf-8", errors="replace")
     except OSError as exc:
         what = (exc.strerror or "cannot be written").lower()

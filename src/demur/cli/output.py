@@ -14,18 +14,24 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from demur.cli.options import write_report
 from demur.report.columns import underline
 
 if TYPE_CHECKING:
+    import argparse
     from collections import Counter
+    from collections.abc import Callable
 
     from demur.errors import InputError
     from demur.model.exchange import Signal
     from demur.model.verdict import Finding
+    from demur.report.view import View
 
-__all__ = ["JsonOutput", "JudgedItem", "TextOutput", "has_colour"]
+__all__ = ["JsonOutput", "JudgedItem", "TextOutput", "has_colour", "show_view"]
 
+# Longer lines are hard to read, however wide the terminal is.
 _MAX_COLUMNS = 100
+_VIEW_COLUMNS = 80
 _INDENT = 2
 _MAX_ERRORS = 10
 _RESET = "\x1b[0m"
@@ -60,6 +66,29 @@ class JudgedItem:
     text: str
     findings: tuple[Finding, ...] = ()
     signals: tuple[Signal, ...] = ()
+
+
+def show_view(
+    view: View, args: argparse.Namespace, *, as_object: Callable[[], object], marker: str = "demur-diff"
+) -> None:
+    """Show a diff or scan where the flags ask for it: on the terminal, and as JSON, Markdown or a page."""
+    # Standard output is either for people or one report for a machine.
+    if "-" not in (args.json, args.markdown):
+        from demur.report.terminal import terminal_lines
+
+        # Beyond 80 columns the numbers stand too far from their labels to be read across.
+        width = min(shutil.get_terminal_size((_VIEW_COLUMNS, 24)).columns, _VIEW_COLUMNS)
+        print("\n".join(terminal_lines(view, width=width, colour=has_colour())))
+    if args.json:
+        write_report(args.json, msgspec.json.encode(as_object()).decode())
+    if args.markdown:
+        from demur.report.markdown import markdown
+
+        write_report(args.markdown, markdown(view, marker=marker))
+    if args.html:
+        from demur.report.html import html
+
+        write_report(args.html, html(view))
 
 
 class JsonOutput:
@@ -105,8 +134,18 @@ class TextOutput:
     def item(self, item: JudgedItem) -> None:
         """Print one item."""
         place = f"{item.source}:{item.line}" if item.line else "" if item.source == "text" else item.source
-        word, facts = item.word.upper(), _fact_words(item)
+        word, kept = item.word.upper(), []
+        # In the first line, what a person wants: facts that are there, and no ids.
+        for name, value in item.facts.items():
+            if isinstance(value, float):
+                kept.append(f"{name} {value:.2f}")
+            elif isinstance(value, tuple) and value:
+                kept.append(f"{name} {', '.join(map(str, value))}")
+            elif isinstance(value, str) and name not in ("id", "shape"):
+                kept.append(f"{name} {value}")
+        facts = "  ".join(kept)
         coloured = f"{_COLOURS[item.word]}{word}{_RESET}" if self._colour else word
+        # A long path stands on a line of its own, so that verdicts stay in view.
         fits = len(place) + len(word) + len(facts) + len("    ") <= self._width
         gap = ("  " if fits else "\n") if place else ""
         print(f"{place}{gap}{coloured}  {facts}")
@@ -138,16 +177,3 @@ class TextOutput:
         if total + bad > 1:
             parts = [f"{n} {word}" for word, n in counts.most_common()]
             print(f"{total} judged: {', '.join(parts) or 'none'}" + (f"; {bad} could not be read" if bad else ""))
-
-
-def _fact_words(item: JudgedItem) -> str:
-    """Return the facts that a person wants in the first line: those that are there, and no ids."""
-    facts = []
-    for name, value in item.facts.items():
-        if isinstance(value, float):
-            facts.append(f"{name} {value:.2f}")
-        elif isinstance(value, tuple) and value:
-            facts.append(f"{name} {', '.join(map(str, value))}")
-        elif isinstance(value, str) and name not in ("id", "shape"):
-            facts.append(f"{name} {value}")
-    return "  ".join(facts)

@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shutil
-from pathlib import Path
-from typing import TYPE_CHECKING
-
-import msgspec
 
 from demur.cli.options import (
     EngineName,
@@ -15,31 +10,22 @@ from demur.cli.options import (
     add_judge_flags,
     add_reading_flags,
     check_outputs,
-    check_report_name,
+    check_report_flags,
     engine_of_flags,
     fields_of_flag,
     name_bad_rows,
     progress_line,
     reading_of_flags,
-    write_report,
 )
-from demur.cli.output import has_colour
+from demur.cli.output import show_view
 from demur.errors import UnreadableRowsError, UsageError
-from demur.report.html import html
 from demur.report.json import scan_object
-from demur.report.markdown import markdown
 from demur.report.scan_view import scan_view
-from demur.report.terminal import terminal_lines
 from demur.runs.api import scan
-from demur.runs.outputs import verdict_file
-
-if TYPE_CHECKING:
-    from demur.model.run import Scan
-    from demur.runs.options import ReadOptions
 
 __all__ = ["add_parser"]
 
-_MAX_COLUMNS = 80
+
 _EXAMPLES = """\
 examples:
   demur scan responses.jsonl
@@ -81,50 +67,27 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(args: argparse.Namespace) -> int:
     """Return the exit code of one call."""
-    _check_call(args)
+    engine_of_flags(args)
+    # Both would be the same rows, counted twice.
+    if args.runs.count("-") > 1:
+        raise UsageError("standard input stands twice", hint="name it once")
+    check_report_flags(args)
+    check_outputs((args.json, args.markdown, args.html, args.out), [*args.runs, *args.requests])
     progress = progress_line()
     try:
-        found = _scan_by_engine(args, reading_of_flags(args, progress))
+        by, reading = fields_of_flag(args.by), reading_of_flags(args, progress)
+        if engine_of_flags(args) is EngineName.SPARK:
+            # Only here: PySpark is an extra, and takes a second to import.
+            from demur import cluster
+
+            found = cluster.scan(*args.runs, by=by, reading=reading, master=args.master)
+        else:
+            found = scan(*args.runs, by=by, reading=reading, out=args.out or None)
     except UnreadableRowsError as exc:
         return name_bad_rows(exc)
     finally:
         if progress is not None:
             progress.close()
-    _show_scan(found, args)
+    # A marker of its own: a comment with a scan must not replace the one with a diff on the same pull request.
+    show_view(scan_view(found), args, as_object=lambda: scan_object(found), marker="demur-scan")
     return 0
-
-
-def _scan_by_engine(args: argparse.Namespace, reading: ReadOptions) -> Scan:
-    """Return the scan by the engine that is asked for."""
-    by = fields_of_flag(args.by)
-    if engine_of_flags(args) is EngineName.SPARK:
-        from demur import cluster
-
-        return cluster.scan(*args.runs, by=by, reading=reading, master=args.master)
-    return scan(*args.runs, by=by, reading=reading, out=args.out or None)
-
-
-def _check_call(args: argparse.Namespace) -> None:
-    engine_of_flags(args)
-    if args.runs.count("-") > 1:
-        raise UsageError("standard input stands twice", hint="name it once")
-    if args.out:
-        verdict_file(Path(args.out))
-    check_report_name(args.json, "--json")
-    check_report_name(args.markdown, "--markdown")
-    if [args.json, args.markdown].count("-") > 1:
-        raise UsageError("two reports to standard output", hint="name a file for one of them")
-    check_outputs((args.json, args.markdown, args.html, args.out), [*args.runs, *args.requests])
-
-
-def _show_scan(found: Scan, args: argparse.Namespace) -> None:
-    view = scan_view(found)
-    if "-" not in (args.json, args.markdown):
-        width = min(shutil.get_terminal_size((_MAX_COLUMNS, 24)).columns, _MAX_COLUMNS)
-        print("\n".join(terminal_lines(view, width=width, colour=has_colour())))
-    if args.json:
-        write_report(args.json, msgspec.json.encode(scan_object(found)).decode())
-    if args.markdown:
-        write_report(args.markdown, markdown(view, marker="demur-scan"))
-    if args.html:
-        write_report(args.html, html(view))

@@ -69,6 +69,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     command.add_argument("--scenario", metavar="NAME|FILE", action=Once, help=about["scenario"])
     command.add_argument("--pack", metavar="NAME|FILE", action=Once, help=about["pack"])
     command.add_argument("--models", metavar="NAMES", help=about["models"])
+    # On and off, since a file or a variable may have switched it either way.
     for name in (name for name, each in declared.items() if each.kind is bool):
         flag = f"--{name.replace('_', '-')}"
         command.add_argument(flag, action=argparse.BooleanOptionalAction, default=None, help=about[name])
@@ -103,7 +104,16 @@ def run(args: argparse.Namespace) -> int:
     settings = options.settings()
     judge = prompt_judge_of_pack(pack_of_flag(options.pack)) if options.pack else default_prompt_judge()
     simulator = Simulator(settings, judge)
-    return _examine(args, simulator) if args.exam else _serve(options, simulator)
+    if not args.exam:
+        return _serve(options, simulator)
+    from demur.simulate.server.run import running_simulator
+
+    with running_simulator(simulator) as running:
+        results = list(_results(args, simulator, running))
+    print(exam_json(args.client, results) if args.json else exam_table(results))
+    if args.junit:
+        write_report(args.junit, exam_junit(results))
+    return 0 if all(result.passed for result in results) else 1
 
 
 def _serve(options: SimulatorOptions, simulator: Simulator) -> int:
@@ -115,23 +125,24 @@ def _serve(options: SimulatorOptions, simulator: Simulator) -> int:
         # The pack is loaded before the port is named, so that the first answer is as quick as the others.
         simulator.judge.judge("")
         app = SimulatorApp(simulator, note)
-        serve_simulator(app, host=options.host, port=options.port, ready=_say_where)
+
+        def announce(url: str) -> None:
+            print(f"simulating at {url} (OpenAI: {url}/v1); stop with Ctrl-C", file=sys.stderr, flush=True)
+
+        serve_simulator(app, host=options.host, port=options.port, ready=announce)
     return 0
-
-
-def _say_where(url: str) -> None:
-    print(f"simulating at {url} (OpenAI: {url}/v1); stop with Ctrl-C", file=sys.stderr, flush=True)
 
 
 def _truth_log(name: str, stack: ExitStack) -> Callable[[Truth], None]:
     """Return what writes a label, a line at a time, so that whoever follows the file reads whole lines."""
     try:
+        # Unbuffered, and appended to: whoever follows the file reads whole lines, and a restart loses none.
         log = stack.enter_context(Path(name).open("ab", buffering=0))  # noqa: SIM115 — closed with the stack
     except OSError as exc:
         what = (exc.strerror or "cannot be written").lower()
         raise UsageError(f"`{name}` cannot be written: {what}", hint="check the folder") from exc
 
-    told: set[str] = set()
+    reported: set[str] = set()
 
     def note(truth: Truth) -> None:
         try:
@@ -139,22 +150,11 @@ def _truth_log(name: str, stack: ExitStack) -> Callable[[Truth], None]:
         except OSError as exc:
             # A full disk is no fault of the client's: it is answered, and whoever started the simulator is told once.
             what = (exc.strerror or "it cannot be written").lower()
-            if what not in told:
-                told.add(what)
+            if what not in reported:
+                reported.add(what)
                 print(f"demur: `{name}` loses truths: {what}", file=sys.stderr, flush=True)
 
     return note
-
-
-def _examine(args: argparse.Namespace, simulator: Simulator) -> int:
-    from demur.simulate.server.run import running_simulator
-
-    with running_simulator(simulator) as running:
-        results = list(_results(args, simulator, running))
-    print(exam_json(args.client, results) if args.json else exam_table(results))
-    if args.junit:
-        write_report(args.junit, exam_junit(results))
-    return 0 if all(result.passed for result in results) else 1
 
 
 def _results(args: argparse.Namespace, simulator: Simulator, running: RunningSimulator) -> Iterator[ExamResult]:
@@ -165,16 +165,10 @@ def _results(args: argparse.Namespace, simulator: Simulator, running: RunningSim
         code, output = run_command(args.client, running.environment(), timeout_s=args.exam_timeout)
         return Ran(code, output, len(running.truths))
 
+    # A client that fails even where it is answered would pass every case in which it should fail.
     control = ran_with("answer")
     shapes = frozenset(truth.shape for truth in running.truths)
-    _check_control(control, args.client)
-    cases: Sequence[ExamCase] = exam_cases(shapes, faults=args.exam_faults)
-    for case in cases:
-        yield judge_ran(case, control, ran_with(case.scenario))
-
-
-def _check_control(control: Ran, client: Sequence[str]) -> None:
-    name = " ".join(client)
+    name = " ".join(args.client)
     if control.exit_code is None:
         raise UsageError(f"`{name}` does not end, even where it is answered", hint="raise --exam-timeout")
     if control.exit_code != 0:
@@ -184,3 +178,7 @@ def _check_control(control: Ran, client: Sequence[str]) -> None:
     if control.requests == 0:
         hint = "let it read its base URL from the environment (OPENAI_BASE_URL, ANTHROPIC_BASE_URL, …)"
         raise UsageError(f"`{name}` asked the simulator nothing", hint=hint)
+    # Only the shapes that the client asked in: it cannot fail by what it never meets.
+    cases: Sequence[ExamCase] = exam_cases(shapes, faults=args.exam_faults)
+    for case in cases:
+        yield judge_ran(case, control, ran_with(case.scenario))

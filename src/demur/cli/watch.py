@@ -20,20 +20,18 @@ from demur.detect.batch import BatchJudge
 from demur.errors import EmptyInputError, InputError, UsageError
 from demur.formats.interface import stands_alone
 from demur.formats.registry import format_named, format_of_all
-from demur.io.config import input_limits
+from demur.io.files import input_limits, json_object
 from demur.measure.watching import Band, watch_rows
 from demur.model.estimate import Direction
 from demur.model.verdict import Outcome
 from demur.report.numbers import PERCENT, percent
 from demur.runs.ingest import Ingest
 from demur.runs.watch import Kept, follow_lines, read_kept, write_kept
-from demur.wire.document import parse_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from demur.io.records import Block
-    from demur.measure.watching import Alarm
 
 __all__ = ["add_parser"]
 
@@ -51,6 +49,7 @@ alarms in at most ALPHA of all streams of ROWS rows (independent rows assumed)
 exit codes: 0 no alarm, 1 alarm, 2 bad input
 """
 _RATE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(%?)\s*")
+# As many as `sniff` looks at: one odd row at the start must not name the format.
 _MAX_TRIED = 50
 _MAX_NAMED = 10
 _WHOLE = 100
@@ -86,7 +85,14 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(args: argparse.Namespace) -> int:
     """Return the exit code of one call."""
-    _check_call(args)
+    if args.log == "-" and args.state:
+        raise UsageError("a pipe cannot be read on where the last call stopped", hint="name a file, or drop --state")
+    if args.log == "-" and args.baseline == "-":
+        raise UsageError("standard input stands twice", hint="name it once")
+    if not 0 < args.step < 100:  # noqa: PLR2004 — points
+        raise UsageError(f"`--step {args.step:g}` is no change of a rate", hint="points above 0 and below 100")
+    if not args.every > 0:
+        raise UsageError(f"`--every {args.every:g}` is no time", hint="seconds above 0")
     band = _band(args)
     watched = Watched(args.log, band, read_kept(Path(args.state), band) if args.state else Kept())
     # An alarm that was raised stays raised: reading on could only make it look better.
@@ -103,16 +109,22 @@ def _watch(watched: Watched, args: argparse.Namespace) -> None:
     """Read on until the alarm, or the end of what is there."""
     judge, counted = _Lines(args), frozenset(args.count)
     show = progress()
-    found = follow_lines(
-        args.log,
-        watched.kept.mark,
-        input_limits(),
-        wait=_wait(args.every, once=args.once),
-        finished=args.once and not args.state,
-    )
+
+    def wait() -> bool:
+        if not args.once:
+            time.sleep(args.every)
+        return not args.once
+
+    # Without a state there is no next call that could read the end of a line that is still being written.
+    finished = args.once and not args.state
+    found = follow_lines(args.log, watched.kept.mark, input_limits(), wait=wait, finished=finished)
     for block, mark in found:
         rows = judge.outcomes(block)
-        _name_errors(rows.errors, args.log, named=watched.kept.unreadable)
+        named = watched.kept.unreadable
+        for error in rows.errors[: max(0, _MAX_NAMED - named)]:
+            print(f"demur: {error.at('<stdin>' if args.log == '-' else args.log, error.line)}", file=sys.stderr)
+        if named < _MAX_NAMED <= named + len(rows.errors):
+            print("demur: further lines that cannot be read are counted only", file=sys.stderr)
         # A failure of the provider says nothing about refusals.
         hits = [outcome in counted for outcome in rows.outcomes if outcome != Outcome.FAILED]
         watched.kept = Kept(
@@ -122,6 +134,7 @@ def _watch(watched: Watched, args: argparse.Namespace) -> None:
             failed=watched.kept.failed + len(rows.outcomes) - len(hits),
         )
         if args.state:
+            # After every block, so that a watch that is killed counts no row twice when it goes on.
             write_kept(Path(args.state), watched.kept, watched.band)
         show(watched)
         if watched.kept.state.alarm:
@@ -148,39 +161,27 @@ class _Lines:
         """Return the outcomes of the rows in a block, and what could not be read."""
         if isinstance(block.lines, InputError):
             return _Rows([], (block.lines.at("", block.first),))
+        # A log may end in blank lines, which are no JSON and no error.
         if not block.lines.strip():
             return _Rows([], ())
         if not self._ingest.format:
-            self._sniff(block)
+            found = map(json_object, block.lines.split(b"\n"))
+            records = [record for record in found if isinstance(record, dict)][:_MAX_TRIED]
+            known = format_of_all(records) if records else None
+            if known is None:
+                what = "no trace format has these fields" if records else "no JSON lines"
+                hint = "name it with --format, or give rows with a `prompt` and a `response`"
+                raise InputError(what, source=self._log, line=block.first, hint=hint)
+            self._check_stands_alone(known.NAME)
+            self._ingest = self._ingest.with_format(known.NAME)
         judged = self._ingest.lines((block.first, block.lines))
         return _Rows(judged.rows.column("outcome").to_pylist(), judged.errors)
-
-    def _sniff(self, block: Block) -> None:
-        records = list(_objects(block))[:_MAX_TRIED]
-        known = format_of_all(records) if records else None
-        if known is None:
-            what = "no trace format has these fields" if records else "no JSON lines"
-            hint = "name it with --format, or give rows with a `prompt` and a `response`"
-            raise InputError(what, source=self._log, line=block.first, hint=hint)
-        self._check_stands_alone(known.NAME)
-        self._ingest = self._ingest.with_format(known.NAME)
 
     @staticmethod
     def _check_stands_alone(name: str) -> None:
         if not stands_alone(format_named(name).open_reader()):
             hint = "`demur scan` reads it once it is whole"
             raise UsageError(f"records of `{name}` belong together, so a growing log cannot be judged", hint=hint)
-
-
-def _objects(block: Block) -> Iterator[dict[str, object]]:
-    assert isinstance(block.lines, bytes)  # noqa: S101 — asked by the caller
-    for line in block.lines.split(b"\n"):
-        try:
-            record = parse_json(line)
-        except InputError:
-            continue
-        if isinstance(record, dict):
-            yield record
 
 
 def _band(args: argparse.Namespace) -> Band:
@@ -201,34 +202,6 @@ def _band(args: argparse.Namespace) -> Band:
     return Band(likely.low, likely.high, step=step, rows=rows, alpha=alpha / 2)
 
 
-def _wait(seconds: float, *, once: bool) -> Callable[[], bool]:
-    def wait() -> bool:
-        if once:
-            return False
-        time.sleep(seconds)
-        return True
-
-    return wait
-
-
-def _name_errors(errors: tuple[InputError, ...], log: str, *, named: int) -> None:
-    for error in errors[: max(0, _MAX_NAMED - named)]:
-        print(f"demur: {error.at('<stdin>' if log == '-' else log, error.line)}", file=sys.stderr)
-    if named < _MAX_NAMED <= named + len(errors):
-        print("demur: further lines that cannot be read are counted only", file=sys.stderr)
-
-
-def _check_call(args: argparse.Namespace) -> None:
-    if args.log == "-" and args.state:
-        raise UsageError("a pipe cannot be read on where the last call stopped", hint="name a file, or drop --state")
-    if args.log == "-" and args.baseline == "-":
-        raise UsageError("standard input stands twice", hint="name it once")
-    if not 0 < args.step < 100:  # noqa: PLR2004 — points
-        raise UsageError(f"`--step {args.step:g}` is no change of a rate", hint="points above 0 and below 100")
-    if not args.every > 0:
-        raise UsageError(f"`--every {args.every:g}` is no time", hint="seconds above 0")
-
-
 def _rates(given: str) -> tuple[float, float]:
     """Return the two ends of a band; a single rate is both."""
     ends = [_RATE.fullmatch(word) for word in given.split("..")]
@@ -236,6 +209,7 @@ def _rates(given: str) -> tuple[float, float]:
         raise argparse.ArgumentTypeError(f"`{given}` is no rate; write 5%, 0.05, or a band: 3%..8%")
     shares = [float(end[1]) / (100 if end[2] else 1) for end in ends if end]
     if not all(0 <= share <= 1 for share in shares):
+        # Somebody who writes 5 means 5 %, but 500 is a mistake of another kind.
         meant = (
             f"; did you mean {given}%?" if len(ends) == 1 and not given.endswith("%") and shares[0] <= _WHOLE else ""
         )
@@ -262,7 +236,9 @@ class Watched:
 def announce(watched: Watched, *, quiet: bool) -> None:
     """Say what is watched for."""
     if not quiet:
-        _say("", f"Watching {watched.log}: the refusal rate should be {_band_words(watched.band)}.")
+        band = watched.band
+        rates = percent(band.low) + (f" to {percent(band.high)}" if band.low != band.high else "")
+        _say("", f"Watching {watched.log}: the refusal rate should be {rates}{PERCENT}.")
 
 
 def progress() -> Callable[[Watched | None], None]:
@@ -286,20 +262,21 @@ def conclude(watched: Watched, *, as_json: bool) -> None:
     if state.alarm is None:
         _say("OK", f"no alarm: {_counts_words(watched)}, compatible with {_interval_words(watched)}.")
     else:
-        _say(
-            "ALARM",
-            f"{_alarm_words(state.alarm)}: {_counts_words(watched)}, compatible with {_interval_words(watched)}.",
-        )
-    for said in _watch_notes(watched):
-        _say("", said)
+        alarm = state.alarm
+        way = "rose" if alarm.direction is Direction.INCREASE else "fell"
+        since = f", most likely since row {alarm.since:,}" if alarm.since else ", by all rows together"
+        what = f"refusals {way} (row {alarm.row:,}{since})"
+        _say("ALARM", f"{what}: {_counts_words(watched)}, compatible with {_interval_words(watched)}.")
+    kept = watched.kept
+    if kept.failed:
+        _say("", f"{kept.failed:,} rows are errors of the provider, neither refusal nor answer.")
+    if kept.unreadable:
+        _say("", f"{kept.unreadable:,} lines could not be read and count for nothing.")
+    if kept.mark.restarts:
+        _say("", f"The log was cut or replaced {kept.mark.restarts:,} times and read on from its new start.")
+    # Beyond that number the bound on false alarms is no longer guaranteed.
     if state.seen > band.rows:
         _say("", f"More than the {band.rows:,} rows were seen that alpha is promised for: give --rows.")
-
-
-def _alarm_words(alarm: Alarm) -> str:
-    way = "rose" if alarm.direction is Direction.INCREASE else "fell"
-    since = f", most likely since row {alarm.since:,}" if alarm.since else ", by all rows together"
-    return f"refusals {way} (row {alarm.row:,}{since})"
 
 
 def _counts_words(watched: Watched) -> str:
@@ -313,24 +290,6 @@ def _interval_words(watched: Watched) -> str:
     return f"{percent(found.low)} to {percent(found.high)}{PERCENT} ({100 * found.level:g}{PERCENT}, at every moment)"
 
 
-def _band_words(band: Band) -> str:
-    if band.low == band.high:
-        return f"{percent(band.low)}{PERCENT}"
-    return f"{percent(band.low)} to {percent(band.high)}{PERCENT}"
-
-
-def _watch_notes(watched: Watched) -> list[str]:
-    kept = watched.kept
-    notes = []
-    if kept.failed:
-        notes.append(f"{kept.failed:,} rows are errors of the provider, neither refusal nor answer.")
-    if kept.unreadable:
-        notes.append(f"{kept.unreadable:,} lines could not be read and count for nothing.")
-    if kept.mark.restarts:
-        notes.append(f"The log was cut or replaced {kept.mark.restarts:,} times and read on from its new start.")
-    return notes
-
-
 def _object(watched: Watched) -> dict[str, object]:
     kept, band = watched.kept, watched.band
     interval, evidence = kept.state.interval(band), kept.state.evidence(band)
@@ -341,6 +300,7 @@ def _object(watched: Watched) -> dict[str, object]:
         "abstained": kept.state.abstained,
         "rate": kept.state.abstained / kept.state.seen,
         "interval": interval,
+        # JSON has no infinity (RFC 8259, section 6).
         "evidence": evidence if isfinite(evidence) else None,
         "band": band,
         "failed": kept.failed,

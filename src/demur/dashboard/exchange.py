@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from demur.dashboard.reader import DashboardReader
     from demur.model.verdict import Finding
     from demur.record.commit import Disclose
+    from demur.record.interface import SealedEntry
     from demur.record.replay import Replay
-    from demur.record.seal import SealedEntry
     from demur.record.store.log_store import LogStore, StoredEntry
 
 __all__ = ["ExchangeReader"]

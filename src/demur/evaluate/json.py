@@ -1,7 +1,6 @@
 """An evaluation for machines: one JSON object.
 
-Every measure is an object with `value`, `low`, `high`, `n` (shares also with `count`); null means not known; spans count code points of the
-text beside them.
+Every measure is an object with `value`, `low`, `high` and `n`; null means that it is not known.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ def evaluation_object(evaluation: Evaluation) -> dict[str, object]:
     return {
         "sources": list(evaluation.sources),
         "threshold": evaluation.threshold,
+        # Beside the measures, so that nobody takes them for the whole file's.
         "left_out": dict(evaluation.left_out),
         "unreadable": evaluation.unreadable,
         "sides": [
@@ -49,6 +49,7 @@ def _judge_object(judge: JudgeReport) -> dict[str, object]:
         "questions": {str(q.question): _quality_object(q) for q in judge.qualities},
         "calibration": calibrations,
         "confusion": _confusion_object(judge.confusion),
+        # Null for prompts: an attack may be harmful too, so there are no classes to average over.
         "macro_f1": _measure_object(judge.macro_f1) if judge.macro_f1 else None,
         "slices": [
             {
@@ -70,6 +71,7 @@ def _judge_object(judge: JudgeReport) -> dict[str, object]:
                 "label": mistake.row.label,
                 "said": mistake.answer,
                 "score": mistake.score,
+                # Spans count code points of this text.
                 "text": mistake.row.text,
                 "findings": [
                     {

@@ -1,9 +1,5 @@
 """Labelled sets, read row by row: JSON lines or CSV.
 
-Laws: a row that cannot be used yields its error, with file and line, and the next one is read all the same; a label that
-its own set calls unclear is left out, not bad; the label says which side of the exchange is judged; no line and no
-CSV file beyond the limits is held in memory.
-
 A row has `label`; the text in `response`, `text`, `completion`, `output` or `answer` (labels of responses), or in
 `prompt` or `text` (labels of prompts); optionally `id`, `source`, and `lang`, `model`, `category`, `trap`, `reason`,
 each in the row or in its `meta`.
@@ -23,7 +19,7 @@ from demur.model.evaluation import Dimension, Label, LabelledText, Side
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from demur.io.config import InputLimits
+    from demur.io.files import InputLimits
 
 __all__ = ["LeftOut", "read_labelled", "source_name"]
 
@@ -74,7 +70,11 @@ def read_labelled(name: str, limits: InputLimits) -> Iterator[LabelledText | Lef
         with open_source(name) as stream:
             for line, row in read(stream, limits):
                 count += 1
-                yield _usable(row, source, line)
+                try:
+                    # An unusable row is an error in its place, and the next one is read all the same.
+                    yield row.at(source, line) if isinstance(row, InputError) else _labelled(row, source, line)
+                except InputError as exc:
+                    yield exc.at(source, line)
     except OSError as exc:
         yield InputError((exc.strerror or "cannot be read").lower(), source=source, hint="check the path")
     except InputError as exc:
@@ -101,26 +101,19 @@ def _table_rows(stream: IO[bytes], limits: InputLimits) -> Iterator[tuple[int, M
         yield line, cells
 
 
-def _usable(row: Mapping[str, Any] | InputError, source: str, line: int) -> LabelledText | LeftOut | InputError:
-    try:
-        if isinstance(row, InputError):
-            raise row
-        return _labelled(row, source, line)
-    except InputError as exc:
-        return exc.at(source, line)
-
-
 def _labelled(row: Mapping[str, Any], source: str, line: int) -> LabelledText | LeftOut:
     word = row.get("label")
     if not isinstance(word, str) or not word.strip():
         raise ShapeError("no label", hint=f"expected one of {', '.join(Label)}")
     # "2_full_refusal" and "Full refusal" are spellings of one word.
     plain = re.sub(r"^\d+_", "", re.sub(r"[\s-]+", "_", word.strip().lower()))
+    # Not an error: the set's own authors could not decide.
     if plain in _UNCLEAR:
         return LeftOut(f"labelled {plain}")
     label = _LABEL_OF.get(plain)
     if label is None:
         raise ShapeError(f"unknown label `{word[:40]}`", hint=f"expected one of {', '.join(Label)}")
+    # The label says which side of the exchange is judged, whatever else the row holds.
     keys = _TEXT_KEYS[label.side]
     text = next((row[key] for key in keys if row.get(key) is not None), None)
     if not isinstance(text, str):
@@ -141,6 +134,7 @@ def _facets(row: Mapping[str, Any], word: str, label: Label) -> Iterator[tuple[D
     places = (row, meta) if isinstance(meta, dict) else (row,)
     for dimension, keys in _FACET_KEYS.items():
         found = next((place[key] for key in keys for place in places if place.get(key) not in (None, "")), None)
+        # The spelling of an attack's label says what kind it is: `injection`, `jailbreak`, `extraction`.
         if found is None and dimension is Dimension.CATEGORY and label is Label.ATTACK:
             found = word
         for value in found if isinstance(found, list) else [found]:

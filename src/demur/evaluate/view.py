@@ -1,7 +1,6 @@
-"""What people see of an evaluation: the same view that diffs and scans use, for the same renderers.
+"""What people see of an evaluation: the view that diffs and scans use, for the same renderers.
 
-Judges stand side by side on the same rows; a table that would only repeat the total is left out; what only a page has room for is marked
-as spare. Intervals go with every number.
+Judges stand side by side on the same rows. What only a page has room for is marked as spare.
 """
 
 from __future__ import annotations
@@ -63,7 +62,21 @@ _POSITIVE = {
 def evaluation_view(evaluation: Evaluation) -> View:
     """Return what people see of an evaluation."""
     blocks = [block for side in evaluation.sides for block in _side_blocks(side)]
-    return View("Evaluation", ", ".join(evaluation.sources), None, None, (), (*blocks, *_notes(evaluation)))
+    if evaluation.left_out:
+        left_out = ", ".join(f"{count:,} {why}" for why, count in evaluation.left_out)
+        blocks.append(Note(NoteKind.HINT, "left out", left_out))
+    if evaluation.unreadable:
+        unreadable = f"{evaluation.unreadable:,} (named on standard error)"
+        blocks.append(Note(NoteKind.WARNING, "not readable", unreadable))
+    if evaluation.threshold is not None:
+        threshold = f"{evaluation.threshold:g} in place of each judge's own"
+        blocks.append(Note(NoteKind.HINT, "threshold", threshold))
+    if any(len(side.judges) > 1 for side in evaluation.sides):
+        shortened = "On a terminal, tables of the judges beside the first are shortened; --json and --html hold all."
+        blocks.append(Note(NoteKind.HINT, "judges", shortened))
+    methods = "Intervals are 95 %: Wilson for shares, Wilson of TP/(TP+FP+FN) for F1, the delta method for macro-F1."
+    blocks.append(Note(NoteKind.HINT, "methods", methods))
+    return View("Evaluation", ", ".join(evaluation.sources), None, None, (), tuple(blocks))
 
 
 def _side_blocks(side: SideReport) -> Iterator[Block]:
@@ -73,34 +86,32 @@ def _side_blocks(side: SideReport) -> Iterator[Block]:
         title, scores = _TITLES[first.question], [(judge.judge, judge.qualities[number].f1) for judge in side.judges]
         plots = tuple(_plots("F1 by judge", Unit.FRACTION, scores, "F1"))
         for at in range(0, len(side.judges), _JUDGES_ABREAST):
-            yield Plots(title, plots, _judges_table(title, side.judges[at : at + _JUDGES_ABREAST], number))
+            judges = side.judges[at : at + _JUDGES_ABREAST]
+            qualities = [judge.qualities[number] for judge in judges]
+            calibrations = [judge.calibrations[number] for judge in judges]
+            rows = [
+                ("precision", *(spread(q.precision) for q in qualities)),
+                ("recall", *(spread(q.recall) for q in qualities)),
+                ("F1", *(spread(q.f1) for q in qualities)),
+                ("false positives", *(spread(q.false_positive_rate, percent, unit=PERCENT) for q in qualities)),
+                ("Brier", *(fraction(c.brier) for c in calibrations)),
+                ("calibration error", *(fraction(c.expected_error) for c in calibrations)),
+            ]
+            note = ""
+            # What is not of one question alone stands below the first.
+            if number == 0 and any(judge.macro_f1 for judge in judges):
+                rows.append(("macro-F1", *(spread(judge.macro_f1) if judge.macro_f1 else UNKNOWN for judge in judges)))
+                note = "macro-F1 is over refused, partial and complied"
+            if number == 0 and any(judge.micros_per_text is not None for judge in judges):
+                times = (UNKNOWN if j.micros_per_text is None else f"{j.micros_per_text:,.1f}" for j in judges)
+                rows.append(("µs a text", *times))
+            columns = (Column("", number=False), *(Column(judge.judge) for judge in judges))
+            yield Plots(title, plots, Table(title, columns, tuple(rows), note))
+            # The plot already shows all judges, so it is not repeated over the next ones.
             title, plots = f"{_TITLES[first.question]}, continued", ()
     for number, judge in enumerate(side.judges):
         yield Heading(judge.judge, level=3)
         yield from _judge_blocks(judge, is_first=number == 0)
-
-
-def _judges_table(title: str, judges: Sequence[JudgeReport], number: int) -> Table:
-    """Return the measures of some judges side by side for one question; what goes beyond it is below the first."""
-    qualities = [judge.qualities[number] for judge in judges]
-    calibrations = [judge.calibrations[number] for judge in judges]
-    rows = [
-        ("precision", *(spread(q.precision) for q in qualities)),
-        ("recall", *(spread(q.recall) for q in qualities)),
-        ("F1", *(spread(q.f1) for q in qualities)),
-        ("false positives", *(spread(q.false_positive_rate, percent, unit=PERCENT) for q in qualities)),
-        ("Brier", *(fraction(c.brier) for c in calibrations)),
-        ("calibration error", *(fraction(c.expected_error) for c in calibrations)),
-    ]
-    note = ""
-    if number == 0 and any(judge.macro_f1 for judge in judges):
-        macro = (spread(judge.macro_f1) if judge.macro_f1 else UNKNOWN for judge in judges)
-        rows.append(("macro-F1", *macro))
-        note = "macro-F1 is over refused, partial and complied"
-    if number == 0 and any(judge.micros_per_text is not None for judge in judges):
-        times = (UNKNOWN if j.micros_per_text is None else f"{j.micros_per_text:,.1f}" for j in judges)
-        rows.append(("µs a text", *times))
-    return Table(title, (Column("", number=False), *(Column(judge.judge) for judge in judges)), tuple(rows), note)
 
 
 def _plots(
@@ -119,6 +130,7 @@ def _plots(
         for (name, value), mark in zip(named, marks, strict=True)
         if value.value is not None
     )
+    # A measure without rows behind it has no interval to draw.
     if rows:
         yield IntervalPlot(title, unit, rows, axis, note)
 
@@ -144,10 +156,12 @@ def _judge_blocks(judge: JudgeReport, *, is_first: bool) -> Iterator[Block]:
                 for b in calibration.bins
             )
             note = f"Brier {fraction(calibration.brier)}, calibration error {fraction(calibration.expected_error)}"
+            # Either's score is only the higher of the other two.
             is_spare = not is_first or calibration.question is Question.EITHER
             yield Reliability(title, calibration.bins, Table(title, heads, bins), note, is_spare)
     for dimension in Dimension:
         slices = [part for part in judge.slices if part.dimension is dimension]
+        # A single slice would only repeat the total.
         if len(slices) > 1:
             is_spare = not is_first and dimension not in (Dimension.SET, Dimension.MODEL)
             yield from _slices_blocks(dimension, slices, spare=is_spare)
@@ -196,6 +210,7 @@ def _slices_plots(title: str, named: Sequence[tuple[str, Quality]], order: str, 
             said,
             "% of rows",
             note="the upright line is the share by label, where the bar should end",
+            # Where the bar ends beside this line, the judge's rate is biased on this slice.
             references=[q.labelled.value for _, q in named],
         ),
         *_plots("F1", Unit.FRACTION, [(value, q.f1) for value, q in named], "F1", note="higher is better"),
@@ -239,17 +254,3 @@ def _slices_plots(title: str, named: Sequence[tuple[str, Quality]], order: str, 
     star = "* errors go one way beyond chance" if any(q.leans for _, q in named) else ""
     note = "; ".join(filter(None, (order, star)))
     return Plots(title, plots, Table(title, columns, rows, note), spare)
-
-
-def _notes(evaluation: Evaluation) -> Iterator[Note]:
-    if evaluation.left_out:
-        yield Note(NoteKind.HINT, "left out", ", ".join(f"{count:,} {why}" for why, count in evaluation.left_out))
-    if evaluation.unreadable:
-        yield Note(NoteKind.WARNING, "not readable", f"{evaluation.unreadable:,} (named on standard error)")
-    if evaluation.threshold is not None:
-        yield Note(NoteKind.HINT, "threshold", f"{evaluation.threshold:g} in place of each judge's own")
-    if any(len(side.judges) > 1 for side in evaluation.sides):
-        shortened = "On a terminal, tables of the judges beside the first are shortened; --json and --html hold all."
-        yield Note(NoteKind.HINT, "judges", shortened)
-    methods = "Intervals are 95 %: Wilson for shares, Wilson of TP/(TP+FP+FN) for F1, the delta method for macro-F1."
-    yield Note(NoteKind.HINT, "methods", methods)

@@ -6,27 +6,31 @@ No line and no document is held in memory beyond the limits, and nothing is sile
 from __future__ import annotations
 
 import csv
+import os
 import re
 import sys
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Protocol
 
-from demur.errors import EncodingError, InputError, ShapeError, SizeLimitError
+from demur.errors import EncodingError, InputError, ShapeError, SizeLimitError, UsageError
 from demur.wire.document import parse_json, parse_utf8
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from collections.abc import Set as AbstractSet
 
-    from demur.io.config import InputLimits
     from demur.wire.fields import JsonObject
 
 __all__ = [
     "BOM",
+    "InputLimits",
     "bounded_document",
     "bounded_lines",
     "csv_rows",
+    "input_limits",
+    "is_json",
     "json_object",
     "json_rows",
     "open_source",
@@ -36,8 +40,41 @@ __all__ = [
 ]
 
 BOM = b"\xef\xbb\xbf"
+# The rest of a line that is too long is skipped in pieces of this size, not held.
 _SKIP_BYTES = 1 << 20
+# `surrogateescape` (PEP 383) makes these of bytes that are no UTF-8; valid UTF-8 never decodes to them.
 _NOT_UTF8 = re.compile("[\udc80-\udcff]")
+_MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class InputLimits:
+    """How much of an input is read before it is refused."""
+
+    line_bytes: int = 16 * _MIB
+    """`DEMUR_MAX_LINE_BYTES`: the longest line of a many-line file."""
+    document_bytes: int = 64 * _MIB
+    """`DEMUR_MAX_DOCUMENT_BYTES`: the largest file that is read as one document."""
+
+
+def input_limits(environ: Mapping[str, str] | None = None) -> InputLimits:
+    """Return the limits in force."""
+    env = os.environ if environ is None else environ
+    default = InputLimits()
+    return InputLimits(
+        _size(env, "DEMUR_MAX_LINE_BYTES", default.line_bytes),
+        _size(env, "DEMUR_MAX_DOCUMENT_BYTES", default.document_bytes),
+    )
+
+
+def _size(environ: Mapping[str, str], name: str, default: int) -> int:
+    value = environ.get(name, "").strip()
+    if not value:
+        return default
+    # No limit at all would let one line fill the memory, so 0 is no way to switch it off.
+    if not value.isdecimal() or int(value) == 0:
+        raise UsageError(f"`{name}` is `{value}`", hint="give a number of bytes above 0")
+    return int(value)
 
 
 class _Readable(Protocol):
@@ -110,6 +147,15 @@ def json_object(data: bytes, *, hint: str = "one record a line", nan_is_null: bo
     return record if isinstance(record, dict) else ShapeError("expected a JSON object", hint=hint)
 
 
+def is_json(data: bytes) -> bool:
+    """Return whether some bytes are a JSON value."""
+    try:
+        parse_json(data)
+    except InputError:
+        return False
+    return True
+
+
 def json_rows(
     stream: _Readable, limits: InputLimits, *, only: AbstractSet[int] | None = None, hint: str = "one record a line"
 ) -> Iterator[tuple[int, JsonObject | InputError]]:
@@ -144,8 +190,13 @@ def csv_rows(
                 if twice:
                     hint = "give every column a name of its own"
                     raise ShapeError(f"two columns are called `{twice[0]}`", line=1, hint=hint)
+            elif row and len(row) != len(header):
+                hint = "quote cells with commas in them"
+                yield line, ShapeError(f"{len(row)} cells where the header has {len(header)}", hint=hint)
+            elif any(_NOT_UTF8.search(cell) for cell in row):
+                yield line, EncodingError("not UTF-8", hint="convert it: iconv -f LATIN1 -t UTF-8")
             elif row:
-                yield line, _cells(header, row)
+                yield line, dict(zip(header, row, strict=True))
             line = rows.line_num + 1
     except csv.Error as exc:
         hint = "close the quotation marks of the cell, and double those inside it"
@@ -158,12 +209,3 @@ def _csv_lines(stream: _Readable, limits: InputLimits) -> Iterator[str]:
         if isinstance(line, InputError):
             raise line.at("", number)
         yield (line.removeprefix(BOM) if number == 1 else line).decode("utf-8", "surrogateescape")
-
-
-def _cells(header: list[str], row: list[str]) -> dict[str, str] | InputError:
-    if len(row) != len(header):
-        hint = "quote cells with commas in them"
-        return ShapeError(f"{len(row)} cells where the header has {len(header)}", hint=hint)
-    if any(_NOT_UTF8.search(cell) for cell in row):
-        return EncodingError("not UTF-8", hint="convert it: iconv -f LATIN1 -t UTF-8")
-    return dict(zip(header, row, strict=True))

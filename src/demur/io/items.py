@@ -1,6 +1,6 @@
 """What `demur check` reads: files and standard input, item by item, as plain text, a JSON document, JSON lines or a captured stream.
 
-An item that cannot be read is an item that holds the error, with its file and line, and the next one is read all the same.
+What cannot be read is an item too: it holds the error, with its file and line.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from demur.errors import EmptyInputError, EncodingError, InputError, JsonError, ShapeError
-from demur.io.files import BOM, bounded_document, json_object, json_rows, open_source, unreadable
+from demur.io.files import BOM, bounded_document, is_json, json_object, json_rows, open_source, unreadable
 from demur.wire.document import parse_json, parse_utf8
 from demur.wire.shapes import read_exchange, read_stream
 from demur.wire.sse import Decoder
@@ -21,7 +21,7 @@ from demur.wire.sse import Decoder
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from demur.io.config import InputLimits
+    from demur.io.files import InputLimits
     from demur.model.exchange import Exchange
 
 __all__ = ["BodyReader", "Item", "read_items"]
@@ -58,31 +58,29 @@ def read_items(name: str, limits: InputLimits, *, read: BodyReader = read_exchan
     source = "<stdin>" if name == "-" else name
     try:
         with open_source(name) as stream:
-            yield from _read(stream, source, limits, read=read)
+            head = stream.read(_HEAD_BYTES)
+            if not head.strip():
+                raise EmptyInputError("nothing in it", hint="expected text, a response as JSON, or JSON lines")
+            if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
+                raise EncodingError("not UTF-8 but UTF-16", hint="convert it: iconv -f UTF-16 -t UTF-8")
+            kind = _kind(source, head.removeprefix(BOM))
+            # Only JSON lines are read as they come: the others mean something as a whole, which the limits bound.
+            if kind is _Kind.LINES:
+                for number, record in json_rows(_Rest(head, stream), limits, hint=_HINT):
+                    yield _item(record, source, number, read=read)
+                return
+            whole = bounded_document(stream, limits, head=head).removeprefix(BOM)
+            if kind is _Kind.TEXT:
+                yield Item(source, None, parse_utf8(whole))
+            elif kind is _Kind.STREAM:
+                yield Item(source, None, read_stream(Decoder().feed(whole)))
+            else:
+                yield from _document(whole, source, read=read)
+    # An item, not an exception: the other files of the call are still read.
     except OSError as exc:
         yield Item(source, None, unreadable(exc, source))
     except InputError as exc:
         yield Item(source, None, exc.at(source))
-
-
-def _read(stream: IO[bytes], source: str, limits: InputLimits, *, read: BodyReader) -> Iterator[Item]:
-    head = stream.read(_HEAD_BYTES)
-    if not head.strip():
-        raise EmptyInputError("nothing in it", hint="expected text, a response as JSON, or JSON lines")
-    if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        raise EncodingError("not UTF-8 but UTF-16", hint="convert it: iconv -f UTF-16 -t UTF-8")
-    kind = _kind(source, head.removeprefix(BOM))
-    if kind is _Kind.LINES:
-        for number, record in json_rows(_Rest(head, stream), limits, hint=_HINT):
-            yield _item(record, source, number, read=read)
-        return
-    whole = bounded_document(stream, limits, head=head).removeprefix(BOM)
-    if kind is _Kind.TEXT:
-        yield Item(source, None, parse_utf8(whole))
-    elif kind is _Kind.STREAM:
-        yield Item(source, None, read_stream(Decoder().feed(whole)))
-    else:
-        yield from _document(whole, source, read=read)
 
 
 def _kind(source: str, head: bytes) -> _Kind:
@@ -96,19 +94,11 @@ def _kind(source: str, head: bytes) -> _Kind:
         return _Kind.STREAM
     # JSON lines are more than one line, of which one of the first is an object by itself; the others may be damaged.
     *lines, _ = [line for line in start.splitlines() if line.strip()][: _LINES_TRIED + 1] or [b""]
-    if any(line.lstrip().startswith(b"{") and _is_json(line) for line in lines):
+    if any(line.lstrip().startswith(b"{") and is_json(line) for line in lines):
         return _Kind.LINES
     if ending == ".json" or start.startswith(b"{") or _ARRAY.match(start):
         return _Kind.DOCUMENT
     return _Kind.TEXT
-
-
-def _is_json(line: bytes) -> bool:
-    try:
-        parse_json(line)
-    except InputError:
-        return False
-    return True
 
 
 class _Rest:
@@ -136,7 +126,7 @@ def _document(whole: bytes, source: str, *, read: BodyReader) -> Iterator[Item]:
         body = parse_json(whole)
     except JsonError:
         first, _, more = whole.partition(b"\n")
-        if not (more.strip() and _is_json(first)):
+        if not (more.strip() and is_json(first)):
             raise
         # Lines after all: the first was longer than the head that was looked at.
         for number, line in enumerate(whole.splitlines(), 1):

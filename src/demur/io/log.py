@@ -66,14 +66,10 @@ _LEVELS = {
 
 
 def _number(value: object) -> int | float | None:
-    # NaN and infinity are no JSON (RFC 8259, section 6).
+    # NaN and the infinities are no JSON (RFC 8259, section 6), and Python's bool is an int.
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return None
     return value
-
-
-def _boolean(value: object) -> bool | None:
-    return value if isinstance(value, bool) else None
 
 
 def _digest(value: object) -> str | None:
@@ -87,10 +83,6 @@ def _digest(value: object) -> str | None:
 def _one_of(*words: str) -> Callable[[object], str | None]:
     known = {str(word) for word in words}
     return lambda value: str(value) if isinstance(value, str) and value in known else None
-
-
-def _error_class(value: object) -> str | None:
-    return type(value).__name__ if isinstance(value, BaseException) else None
 
 
 class _OperatorNames:
@@ -120,7 +112,7 @@ _FIELDS: Mapping[str, Callable[[object], object]] = {
     "worker": _number,
     "leaf": _number,
     "seq": _number,
-    "streamed": _boolean,
+    "streamed": lambda value: value if isinstance(value, bool) else None,
     "shape": _one_of("openai_chat", "openai_responses", "anthropic", "passed"),
     "phase": _one_of("request", "response", "artifact", "execution"),
     "effect": _one_of(*(effect.word for effect in Effect)),
@@ -138,7 +130,8 @@ _FIELDS: Mapping[str, Callable[[object], object]] = {
     "model": _digest,
     "trace": _digest,
     "policy": _digest,
-    "error": _error_class,
+    # The class alone: a message may quote the text that was being read.
+    "error": lambda value: type(value).__name__ if isinstance(value, BaseException) else None,
 }
 
 
@@ -166,9 +159,8 @@ def _safe_fields(fields: Mapping[str, object]) -> dict[str, object]:
             dropped += 1
         else:
             kept[name] = found
-    if dropped:
-        kept["dropped"] = dropped
-    return kept
+    # Counted, since a field that is silently missing looks like one that was never given.
+    return {**kept, "dropped": dropped} if dropped else kept
 
 
 class SafeFormatter(logging.Formatter):
@@ -181,26 +173,24 @@ class SafeFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
         at = dt.datetime.fromtimestamp(record.created, dt.UTC).isoformat(timespec="milliseconds")
-        line: dict[str, object] = {"at": at, "level": record.levelname.lower(), **_safe_line(record)}
+        line: dict[str, object] = {"at": at, "level": record.levelname.lower()}
+        event = getattr(record, "demur_event", None)
+        if record.name == _LOGGER.name and isinstance(event, LogEvent):
+            # Filtered here, at the last step, so that a direct call of the logger is filtered too.
+            fields = getattr(record, "demur_fields", {})
+            line |= {"event": event.value, **_safe_fields(fields if isinstance(fields, dict) else {})}
+        else:
+            # Another library's message may quote anything, so only who logged it, and where, is kept.
+            line |= {"event": "library", "logger": record.name.split(".")[0][:32]}
+            line["where"] = f"{record.filename}:{record.lineno}"
+            if record.exc_info and record.exc_info[0] is not None:
+                line["error"] = record.exc_info[0].__name__
         if self._as_json:
+            # ASCII, so that no line separator of Unicode breaks one entry into two for a log collector.
             return json.dumps(line, ensure_ascii=True, separators=(",", ":"))
         return " ".join(
             f"{name}={value}" if number > 1 else str(value) for number, (name, value) in enumerate(line.items())
         )
-
-
-def _safe_line(record: logging.LogRecord) -> dict[str, object]:
-    event = getattr(record, "demur_event", None)
-    if record.name == _LOGGER.name and isinstance(event, LogEvent):
-        # Filtered here, at the last step, so that a direct call of the logger is filtered too.
-        fields = getattr(record, "demur_fields", {})
-        return {"event": event.value, **_safe_fields(fields if isinstance(fields, dict) else {})}
-    # Another library's message may quote anything, so only who logged it, and where, is kept.
-    said: dict[str, object] = {"event": "library", "logger": record.name.split(".")[0][:32]}
-    said["where"] = f"{record.filename}:{record.lineno}"
-    if record.exc_info and record.exc_info[0] is not None:
-        said["error"] = record.exc_info[0].__name__
-    return said
 
 
 def set_up_log(

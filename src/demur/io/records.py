@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
     from pathlib import Path
 
-    from demur.io.config import InputLimits
+    from demur.io.files import InputLimits
     from demur.io.sources import Source
     from demur.wire.fields import JsonObject
 
@@ -48,11 +48,36 @@ def read_records(source: Source, limits: InputLimits, *, only: AbstractSet[int] 
     `only` are the lines of a file of lines that are wanted: the others are not taken apart.
     """
     if source.kind in (Kind.LINES, Kind.CSV):
-        yield from _rows(source, limits, only)
+        with open_bytes(source) as raw:
+            stream = io.BufferedReader(raw) if source.compression else raw  # type: ignore[type-var]  # an Arrow stream is raw
+            if source.kind is Kind.LINES:
+                yield from json_rows(stream, limits, only=only)
+                return
+            try:
+                for line, row in csv_rows(stream, limits, delimiter=source.delimiter):
+                    # CSV has no null: an empty cell is the only way to leave a field out (RFC 4180 says nothing of it).
+                    yield (
+                        line,
+                        row if isinstance(row, InputError) else {name: cell or None for name, cell in row.items()},
+                    )
+            except InputError as exc:
+                raise exc.at(source.name, exc.line) from exc
     elif source.kind is Kind.DOCUMENT:
         yield from _document(source, limits)
     elif source.kind is Kind.PARQUET:
-        yield from _parquet_rows(source)
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        try:
+            with pq.ParquetFile(source.path) as file:
+                number = 0
+                for batch in file.iter_batches(batch_size=2048):
+                    for row in batch.to_pylist():
+                        number += 1
+                        yield number, row
+        except (pa.ArrowException, OSError) as exc:
+            what = str(exc).splitlines()[0].lower()
+            raise InputError(f"not a whole Parquet file ({what})", source=source.name, hint="copy it again") from exc
     else:
         yield from _archive(source, limits)
 
@@ -91,8 +116,12 @@ def blocks_from(
             offset += len(whole) + 1
         # A line without an end would fill the memory.
         if len(rest) > limits.line_bytes:
-            skipped, tail = _after_line(read)
-            end = offset + len(rest) + skipped
+            end, tail = offset + len(rest), b""
+            while piece := read(_BLOCK_BYTES):
+                line, newline, tail = piece.partition(b"\n")
+                end += len(line) + len(newline)
+                if newline:
+                    break
             yield Block(number, offset, end, too_large("line", limits.line_bytes, "DEMUR_MAX_LINE_BYTES"))
             number, offset, rest = number + 1, end, tail
     if rest.strip() and not growing:
@@ -121,17 +150,6 @@ def _within_limit(number: int, offset: int, lines: bytes, limits: InputLimits) -
 
 def _block(number: int, offset: int, lines: bytes) -> Block:
     return Block(number, offset, offset + len(lines) + 1, lines if offset else lines.removeprefix(BOM))
-
-
-def _after_line(read: Callable[[int], bytes]) -> tuple[int, bytes]:
-    """Return how many bytes of a line are skipped, its end included, and what was read beyond it."""
-    skipped = 0
-    while piece := read(_BLOCK_BYTES):
-        line, newline, tail = piece.partition(b"\n")
-        skipped += len(line) + len(newline)
-        if newline:
-            return skipped, tail
-    return skipped, b""
 
 
 def lines_at(source: Source, wanted: AbstractSet[int], marks: Sequence[tuple[int, int]]) -> Iterator[Record]:
@@ -183,67 +201,28 @@ def sniff(source: Source, limits: InputLimits) -> str:
     )
 
 
-def _rows(
-    source: Source, limits: InputLimits, only: AbstractSet[int] | None
-) -> Iterator[tuple[int, JsonObject | InputError]]:
-    """Yield the rows of a file of lines or of a CSV, where an empty cell is null."""
-    with open_bytes(source) as raw:
-        stream = io.BufferedReader(raw) if source.compression else raw  # type: ignore[type-var]  # an Arrow stream is raw
-        if source.kind is Kind.LINES:
-            yield from json_rows(stream, limits, only=only)
-            return
-        try:
-            for line, row in csv_rows(stream, limits, delimiter=source.delimiter):
-                yield line, row if isinstance(row, InputError) else {name: cell or None for name, cell in row.items()}
-        except InputError as exc:
-            raise exc.at(source.name, exc.line) from exc
-
-
 def _document(source: Source, limits: InputLimits) -> Iterator[Record]:
     with open_bytes(source) as stream:
         try:
-            body = _parsed(bounded_document(stream, limits).removeprefix(BOM))
+            data = bounded_document(stream, limits).removeprefix(BOM)
+            try:
+                body: Any = parse_json(data)
+            except JsonError:
+                # Inspect writes `NaN` for a score that there is none of; in any other document it stays an error (RFC 8259).
+                body = parse_json(data, nan_is_null=True)
+                known = format_of(body) if isinstance(body, dict) else None
+                if known is None or known.NAME != "inspect":
+                    raise
         except InputError as exc:
             raise exc.at(source.name) from exc
     elements = body if isinstance(body, list) else [body]
     if not elements:
         raise EmptyInputError("an empty array", source=source.name, hint="an empty run is never a pass")
     for number, element in enumerate(elements, 1):
-        place = number if isinstance(body, list) else None
-        yield (
-            place,
-            element
-            if isinstance(element, dict)
-            else ShapeError("expected a JSON object", hint="a document is an object, or an array of them"),
-        )
-
-
-def _parsed(data: bytes) -> Any:  # noqa: ANN401 — decoded JSON
-    """Return a document; an Inspect log may hold `NaN`, which is how Inspect writes a score that there is none of."""
-    try:
-        return parse_json(data)
-    except JsonError:
-        body = parse_json(data, nan_is_null=True)
-        known = format_of(body) if isinstance(body, dict) else None
-        if known is None or known.NAME != "inspect":
-            raise
-        return body
-
-
-def _parquet_rows(source: Source) -> Iterator[Record]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        with pq.ParquetFile(source.path) as file:
-            number = 0
-            for batch in file.iter_batches(batch_size=2048):
-                for row in batch.to_pylist():
-                    number += 1
-                    yield number, row
-    except (pa.ArrowException, OSError) as exc:
-        what = str(exc).splitlines()[0].lower()
-        raise InputError(f"not a whole Parquet file ({what})", source=source.name, hint="copy it again") from exc
+        record = element
+        if not isinstance(element, dict):
+            record = ShapeError("expected a JSON object", hint="a document is an object, or an array of them")
+        yield number if isinstance(body, list) else None, record
 
 
 def _archive(source: Source, limits: InputLimits) -> Iterator[Record]:
@@ -255,7 +234,18 @@ def _archive(source: Source, limits: InputLimits) -> Iterator[Record]:
             if not samples:
                 raise ShapeError("a zip without samples", source=source.name, hint="expected an Inspect .eval log")
             for name in [*(n for n in ("header.json",) if n in names), *samples]:
-                yield None, _entry(archive, archive.getinfo(name), limits)
+                info = archive.getinfo(name)
+                record: JsonObject | InputError
+                try:
+                    if info.compress_type in _ZSTD_METHODS:
+                        data = _zstd_entry(archive, info, limits)
+                    else:
+                        with archive.open(info) as entry:
+                            data = bounded_document(entry, limits)
+                    record = json_object(data, nan_is_null=True)
+                except InputError as exc:
+                    record = exc
+                yield None, record
     except (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError) as exc:
         what = str(exc).lower() or "it ends early"
         raise InputError(f"not a whole zip ({what})", source=source.name, hint="copy it again") from exc
@@ -263,16 +253,6 @@ def _archive(source: Source, limits: InputLimits) -> Iterator[Record]:
         # A method that this Python has no code for, or a password.
         hint = "unpack it and zip it anew, or convert it to .json"
         raise InputError(f"a zip that cannot be read ({str(exc).lower()})", source=source.name, hint=hint) from exc
-
-
-def _entry(archive: zipfile.ZipFile, info: zipfile.ZipInfo, limits: InputLimits) -> JsonObject | InputError:
-    try:
-        if info.compress_type in _ZSTD_METHODS:
-            return json_object(_zstd_entry(archive, info, limits), nan_is_null=True)
-        with archive.open(info) as entry:
-            return json_object(bounded_document(entry, limits), nan_is_null=True)
-    except InputError as exc:
-        return exc
 
 
 def _zstd_entry(archive: zipfile.ZipFile, info: zipfile.ZipInfo, limits: InputLimits) -> bytes:
@@ -287,6 +267,7 @@ def _zstd_entry(archive: zipfile.ZipFile, info: zipfile.ZipInfo, limits: InputLi
     lengths = struct.unpack("<HH", file.read(30)[26:])
     file.seek(sum(lengths), io.SEEK_CUR)
     data = bounded_document(pa.CompressedInputStream(pa.BufferReader(file.read(info.compress_size)), "zstd"), limits)
+    # Python's reader would have checked it.
     if zlib.crc32(data) != info.CRC:
         raise zipfile.BadZipFile(f"bad CRC of {info.filename}")
     return data

@@ -37,6 +37,7 @@ T = TypeVar("T")
 _TABLES = ("gateway", "simulator")
 """The tables that a command reads; any other is a mistake that would leave every default in force."""
 _TOML_PLACE = re.compile(r" \(at line (\d+), column \d+\)$")
+# A secret is never written in a file or a flag; its setting names the variable that holds it.
 _SECRET_NAMES = {"api_key": "api_key_env", "key": "api_key_env", "token": "token_env"}
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
@@ -144,7 +145,12 @@ class SettingsSource(Generic[T]):
                 raise UsageError(f"`{name}` is no setting", hint=self._suggest(name, self.declared))
             given[name] = _Given(flag, f"the flag for {name}")
         values = {name: self._value(self.declared[name], one) for name, one in given.items()}
-        settings = self._build(values, rows)
+        parts: dict[str, dict[str, object]] = {}
+        for name, typed in values.items():
+            part, _, last = name.rpartition(".")
+            parts.setdefault(part, {})[last] = typed
+        own, kinds = parts.pop("", {}), get_type_hints(self._kind)
+        settings = self._kind(**rows, **{part: kinds[part](**found) for part, found in parts.items()}, **own)
         holders = {str(value) for name, value in values.items() if name.endswith("_env")}
         for row in chain.from_iterable(rows.values()):
             holders.update(getattr(row, each.name) for each in fields(row) if each.name.endswith("_env"))
@@ -160,7 +166,16 @@ class SettingsSource(Generic[T]):
             place, what = _TOML_PLACE.search(str(exc)), _TOML_PLACE.sub("", str(exc))
             line = int(place[1]) if place else None
             raise ShapeError(f"not TOML: {what[:1].lower()}{what[1:]}", source=name, line=line) from exc
-        self._check_tables(loaded, name, text)
+        for other in loaded:
+            if other in _TABLES:
+                continue
+            near = get_close_matches(other, _TABLES, n=1, cutoff=0.6)
+            hint = f"did you mean [{near[0]}]?" if near else f"there are {' and '.join(f'[{t}]' for t in _TABLES)}"
+            if other in self._rows or any(each.startswith(f"{other}.") for each in self.declared):
+                hint = f"did you mean [{self._table}.{other}]?"
+            elif other in self.declared:
+                hint = f"write it under [{self._table}]"
+            raise ShapeError(f"`{other}` is no table of ours", source=name, line=_line_of(text, other), hint=hint)
         table = loaded.get(self._table, {})
         if not isinstance(table, dict):
             raise ShapeError(f"`{self._table}` is no table", source=name, hint=f"write [{self._table}]")
@@ -171,18 +186,6 @@ class SettingsSource(Generic[T]):
             for key, value in self._flatten(table, "", name, text)
         }
         return given, rows
-
-    def _check_tables(self, loaded: Mapping[str, object], source: str, text: str) -> None:
-        for name in loaded:
-            if name in _TABLES:
-                continue
-            near = get_close_matches(name, _TABLES, n=1, cutoff=0.6)
-            hint = f"did you mean [{near[0]}]?" if near else f"there are {' and '.join(f'[{t}]' for t in _TABLES)}"
-            if name in self._rows or any(each.startswith(f"{name}.") for each in self.declared):
-                hint = f"did you mean [{self._table}.{name}]?"
-            elif name in self.declared:
-                hint = f"write it under [{self._table}]"
-            raise ShapeError(f"`{name}` is no table of ours", source=source, line=_line_of(text, name), hint=hint)
 
     def _flatten(self, table: dict[str, Any], before: str, name: str, text: str) -> Iterator[tuple[str, object]]:
         for key, value in table.items():
@@ -247,15 +250,6 @@ class SettingsSource(Generic[T]):
             what = f"`{self._shown_before}{declared.name}` is {shown}"
             raise ShapeError(what, source=given.file, line=given.line, hint=hint) from exc
 
-    def _build(self, values: Mapping[str, object], rows: Mapping[str, tuple[Any, ...]]) -> T:
-        parts: dict[str, dict[str, object]] = {}
-        for name, value in values.items():
-            part, _, last = name.rpartition(".")
-            parts.setdefault(part, {})[last] = value
-        own = parts.pop("", {})
-        kinds = get_type_hints(self._kind)
-        return self._kind(**rows, **{part: kinds[part](**found) for part, found in parts.items()}, **own)
-
     def as_toml(self, loaded: LoadedSettings[T], *, redact: Callable[[str], str]) -> str:
         """Return the settings as a `demur.toml` that can be read again, each with its origin; `redact` hides passwords."""
         tables: dict[str, list[str]] = {}
@@ -302,6 +296,7 @@ def _convert(declared: Declared, given: object) -> object:
     high = inf if declared.about.high is None else declared.about.high
     if isinstance(value, int | float) and not low <= value <= high:
         raise ValueError(f"a number of {low:g} or more" if high == inf else f"a number from {low:g} to {high:g}")
+    # A key in place of its variable's name would be printed with the settings.
     if declared.name.endswith("_env") and value and not _ENV_NAME.fullmatch(str(value)):
         raise ValueError("the name of a variable, not what it holds")
     return value

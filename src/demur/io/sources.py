@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from demur.errors import EmptyInputError, EncodingError, InputError
+from demur.io.files import is_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -110,8 +111,15 @@ def _found(name: str, spool: Path) -> Iterator[Source]:
         yield from (_source(str(p), p) for p in files)
     elif path.exists() or not glob.has_magic(name):
         # A shell's `<(…)` gives its bytes only once.
-        once = path.is_fifo() or path.is_char_device() or path.is_socket()
-        yield _source(name, _copied(name, path, spool) if once else path)
+        if path.is_fifo() or path.is_char_device() or path.is_socket():
+            copy = spool / f"pipe-{len(list(spool.glob('pipe-*')))}"
+            try:
+                with path.open("rb") as pipe, copy.open("wb") as out:
+                    shutil.copyfileobj(pipe, out, _READ_AT_ONCE)
+            except OSError as exc:
+                raise _unreadable(exc, name, None) from exc
+            path = copy
+        yield _source(name, path)
     else:
         matches = sorted(glob.glob(name, recursive=True))  # noqa: PTH207 — the pattern may be absolute or reach upwards
         if not matches:
@@ -129,16 +137,6 @@ def _files_in(folder: Path) -> list[Path]:
     walk = os.walk(folder, onerror=fail)
     # Read in the order of their names, so that a run is the same on every file system.
     return sorted(path for here, _, names in walk for name in names if (path := Path(here, name)).is_file())
-
-
-def _copied(name: str, path: Path, spool: Path) -> Path:
-    copy = spool / f"pipe-{len(list(spool.glob('pipe-*')))}"
-    try:
-        with path.open("rb") as pipe, copy.open("wb") as out:
-            shutil.copyfileobj(pipe, out, _READ_AT_ONCE)
-    except OSError as exc:
-        raise _unreadable(exc, name, None) from exc
-    return copy
 
 
 def _spooled(spool: Path) -> Path:
@@ -188,28 +186,17 @@ def _layout(name: str, head: bytes) -> tuple[Kind, str]:
     if stem.suffix == ".json" and not start.startswith(b"{"):
         return Kind.DOCUMENT, ","
     if start.startswith(b"{"):
-        return (Kind.LINES if _is_one_line(start) else Kind.DOCUMENT), ","
+        first, _, rest = start.partition(b"\n")
+        # Lines, where the first object ends with its line and another follows. A first line that was cut is still a line where the
+        # next one begins like an object of its own.
+        is_lines = rest.strip() and (is_json(first) or rest.lstrip(b" \t").startswith(b'{"'))
+        return (Kind.LINES if is_lines else Kind.DOCUMENT), ","
     if _CSV_HEAD.match(start):
         first = start.split(b"\n", 1)[0]
         return Kind.CSV, "\t" if first.count(b"\t") > first.count(b",") else ","
     raise InputError(
         "neither JSON, CSV nor Parquet", source=name, hint="a run is .jsonl, .json, .csv, .parquet, .agentlog or .eval"
     )
-
-
-def _is_one_line(start: bytes) -> bool:
-    """Return whether the first object ends with its line, and more than white space follows: then it is JSON lines."""
-    from demur.wire.document import parse_json
-
-    first, newline, rest = start.partition(b"\n")
-    if not newline or not rest.strip():
-        return False
-    try:
-        parse_json(first)
-    except InputError:
-        # A cut first line is still a line where the next ones begin like objects of their own.
-        return rest.lstrip(b" \t").startswith(b'{"')
-    return True
 
 
 def _unreadable(exc: OSError, name: str, compression: str | None) -> InputError:

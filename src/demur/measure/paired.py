@@ -1,21 +1,39 @@
-"""The interval and the test for a paired difference of rates: did the same questions get more refusals?
+"""Did the same questions get more refusals? The interval, the test and the power for a paired difference of rates.
 
-Notation: n pairs, b abstained in the baseline alone, c in the candidate alone, Δ = (c - b)/n. Pairs are taken as independent;
-where they come in groups see `clusters`. Swapping the runs mirrors the interval and keeps p.
+Notation: n pairs, b abstained in the baseline alone, c in the candidate alone, Δ = (c - b)/n. Pairs are taken as independent; where
+they come in groups see `clusters`.
+
+Swapping the runs mirrors the interval and keeps p; only b, c and n matter, and nothing is drawn at random. For the power, the test
+of no change has variance ψ/n, where ψ is the share of pairs that flip, and under a difference δ variance (ψ - δ²)/n (Connor 1987,
+Biometrics 43:207).
 """
 
 from __future__ import annotations
 
 import math
+from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 from demur.measure.special import boundary, half_binomial, normal_critical
+from demur.model.comparison import Power
 from demur.model.estimate import Difference, Interval
 
 if TYPE_CHECKING:
     from demur.model.comparison import Missing, PairCounts
 
-__all__ = ["flips_to_undo", "mcnemar_midp", "paired_bounds", "paired_difference", "tango_interval"]
+__all__ = [
+    "detectable_difference",
+    "flips_to_undo",
+    "mcnemar_midp",
+    "paired_bounds",
+    "paired_difference",
+    "pairs_needed",
+    "power_of",
+    "smoothed_share",
+    "tango_interval",
+]
+
+POWER = 0.8
 
 
 def paired_difference(counts: PairCounts, *, alpha: float = 0.05) -> Difference:
@@ -66,17 +84,21 @@ def _tango_upper(b: float, c: float, n: float, *, critical: float) -> float:
     """Return the largest d in [Δ, 1] that the score test does not reject, for Δ < 1."""
 
     def kept(d: float) -> bool:
-        # The variance of one pair's difference where its mean is fixed at d and the rest fits best. For d < 0 the sides are
-        # swapped: then the root's argument is a sum of positive terms, and the form chosen for q loses no digits.
-        lost, gained, size = (c, b, -d) if d < 0 else (b, c, d)
-        linear = (2 * n - gained + lost) * size - lost - gained
-        constant = 2 * lost * size * (1 - size)
-        root = math.sqrt(linear * linear + 4 * n * constant)
-        q = constant / (linear + root) if linear > 0 else (root - linear) / (4 * n)
-        variance = max(0.0, 2 * q + size * (1 - size))
-        return n * d - (c - b) <= critical * math.sqrt(n * variance)
+        return n * d - (c - b) <= critical * math.sqrt(n * _score_variance(b, c, n, d=d))
 
     return boundary(kept, (c - b) / n, 1.0)
+
+
+def _score_variance(b: float, c: float, n: float, *, d: float) -> float:
+    """Return the variance of one pair's difference where its mean is fixed at d and the rest fits best."""
+    # With d >= 0 the root's argument is a sum of positive terms, and the form chosen for q loses no digits.
+    if d < 0:
+        b, c, d = c, b, -d
+    linear = (2 * n - c + b) * d - b - c
+    constant = 2 * b * d * (1 - d)
+    root = math.sqrt(linear * linear + 4 * n * constant)
+    q = constant / (linear + root) if linear > 0 else (root - linear) / (4 * n)
+    return max(0.0, 2 * q + d * (1 - d))
 
 
 def flips_to_undo(counts: PairCounts, *, alpha: float) -> int | None:
@@ -93,3 +115,34 @@ def flips_to_undo(counts: PairCounts, *, alpha: float) -> int | None:
         middle = (low + high) // 2
         low, high = (middle, high) if mcnemar_midp(fewer, middle) > alpha else (low, middle)
     return more - low
+
+
+def power_of(n: float, share: float, *, margin: float, alpha: float = 0.05, design_effect: float = 1.0) -> Power:
+    """Return what n independent pairs see at a share of flips, and the (dependent) pairs that would see the margin.
+
+    A margin of 0 is settled by no number of pairs.
+    """
+    enough = None
+    if margin > 0:
+        enough = math.ceil(pairs_needed(margin, share, alpha=alpha) * design_effect)
+    return Power(detectable_difference(n, share, alpha=alpha), enough)
+
+
+def smoothed_share(discordant: int, n: int) -> float:
+    """Return the share of pairs that flip, (b + c + 1)/(n + 2), which is never 0 or 1."""
+    return (discordant + 1) / (n + 2)
+
+
+def pairs_needed(delta: float, share: float, *, alpha: float = 0.05) -> float:
+    """Return the pairs, not rounded, that show a difference of 0 < delta <= 1 four times in five."""
+    # A difference of delta needs at least delta of the pairs to flip.
+    flips = max(share, delta)
+    spread = normal_critical(alpha) * math.sqrt(flips) + NormalDist().inv_cdf(POWER) * math.sqrt(flips - delta**2)
+    return (spread / delta) ** 2
+
+
+def detectable_difference(n: float, share: float, *, alpha: float = 0.05) -> float | None:
+    """Return the smallest difference that n pairs show four times in five; None where even 1 would not be seen."""
+    if n < pairs_needed(1.0, share, alpha=alpha):
+        return None
+    return boundary(lambda delta: n >= pairs_needed(delta, share, alpha=alpha), 1.0, 0.0)

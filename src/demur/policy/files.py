@@ -23,8 +23,7 @@ from demur.errors import (
     SizeLimitError,
     UsageError,
 )
-from demur.io.config import input_limits
-from demur.io.files import bounded_lines, open_source, read_text
+from demur.io.files import bounded_lines, input_limits, open_source, read_text
 from demur.model.claim import ClaimSpec, ClaimType, Effect, Phase, Vocabulary
 from demur.model.passport import Passport
 from demur.policy.backtest import RecordedDecision

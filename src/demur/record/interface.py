@@ -1,4 +1,4 @@
-"""What the record needs of the outside: a database, and a place for disclosures; and the tail by which a session continues."""
+"""What the record and its stores share: a sealed entry, the tail of a session, and the interfaces of a database and of disclosures."""
 
 from __future__ import annotations
 
@@ -9,9 +9,23 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
+    from demur.model.passport import LogEntry
     from demur.record.commit import Disclosure
 
-__all__ = ["Database", "DisclosureStore", "SessionTail"]
+__all__ = ["Database", "DisclosureStore", "SealedEntry", "SessionTail"]
+
+
+# Here, not beside the functions that seal: a store takes sealed entries without knowing how they are made.
+@dataclass(frozen=True, slots=True)
+class SealedEntry:
+    """An entry and its envelope: the signed bytes, the key that is named, its signature, and the leaf hash."""
+
+    entry: LogEntry
+    envelope: bytes
+    payload: bytes
+    key_id: str | None
+    signature: bytes
+    leaf: bytes
 
 
 @dataclass(frozen=True, slots=True)

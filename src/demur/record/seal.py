@@ -6,7 +6,6 @@ signature, or has exactly one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -14,13 +13,14 @@ from msgspec.structs import replace
 
 from demur.errors import ShapeError
 from demur.model.passport import FaultKind, LogEntry, SigningMode
+from demur.record.interface import SealedEntry
 from demur.record.statement import read_statement, write_statement
 from demur.record.tree import leaf_hash
 
 if TYPE_CHECKING:
     from demur.record.keys import KeyRing, Signer
 
-__all__ = ["PAYLOAD_TYPE", "SealedEntry", "open_sealed", "pre_authentication", "seal", "seal_entry", "seal_fault"]
+__all__ = ["PAYLOAD_TYPE", "open_sealed", "pre_authentication", "seal", "seal_entry", "seal_fault"]
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 
@@ -38,18 +38,6 @@ class _Envelope(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 _READER = msgspec.json.Decoder(_Envelope)
 _WRITER = msgspec.json.Encoder(order="sorted")
-
-
-@dataclass(frozen=True, slots=True)
-class SealedEntry:
-    """An entry and its envelope: the signed bytes, the key that is named, its signature, and the leaf hash."""
-
-    entry: LogEntry
-    envelope: bytes
-    payload: bytes
-    key_id: str | None
-    signature: bytes
-    leaf: bytes
 
 
 def pre_authentication(payload: bytes) -> bytes:

@@ -14,24 +14,20 @@ from typing import TYPE_CHECKING
 from demur.errors import ShapeError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
 __all__ = [
     "EMPTY_ROOT",
     "HASH_BYTES",
     "Frontier",
-    "MemoryTree",
-    "Node",
     "NodeReader",
     "consistency_proof",
     "grow",
-    "grow_all",
     "inclusion_proof",
     "is_consistent",
     "is_included",
     "leaf_hash",
     "node_hash",
-    "root_at",
 ]
 
 HASH_BYTES = 32
@@ -59,15 +55,6 @@ def leaf_hash(data: bytes) -> bytes:
 def node_hash(left: bytes, right: bytes) -> bytes:
     """Return the hash of an inner node."""
     return sha256(b"\x01" + left + right).digest()
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """A complete perfect subtree: its level, its number on that level, its hash."""
-
-    level: int
-    index: int
-    hash: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +88,7 @@ class Frontier:
         return cls(size, tuple(hashes[i : i + HASH_BYTES] for i in range(0, len(hashes), HASH_BYTES)))
 
 
-def grow(frontier: Frontier, leaf: bytes) -> tuple[Frontier, tuple[Node, ...]]:
-    """Return the state after one more leaf hash, and the nodes that it completed, the leaf first."""
-    frontier, nodes = grow_all(frontier, (leaf,))
-    return frontier, tuple(Node(*node) for node in nodes)
-
-
-def grow_all(frontier: Frontier, leaves: Sequence[bytes]) -> tuple[Frontier, list[tuple[int, int, bytes]]]:
+def grow(frontier: Frontier, leaves: Sequence[bytes]) -> tuple[Frontier, list[tuple[int, int, bytes]]]:
     """Return the state after these leaf hashes, and level, number and hash of the nodes they completed, in order."""
     roots = list(frontier.roots)
     nodes: list[tuple[int, int, bytes]] = []
@@ -121,38 +102,6 @@ def grow_all(frontier: Frontier, leaves: Sequence[bytes]) -> tuple[Frontier, lis
             nodes.append((level, number, total))
         roots.append(total)
     return Frontier(frontier.size + len(leaves), tuple(roots)), nodes
-
-
-class MemoryTree:
-    """A tree with all its perfect nodes in memory (64 bytes per leaf), for proofs where there is no store."""
-
-    def __init__(self, leaves: Iterable[bytes] = ()) -> None:
-        self.frontier = Frontier()
-        self._levels: list[bytearray] = []
-        for leaf in leaves:
-            self.append(leaf)
-
-    def append(self, leaf: bytes) -> int:
-        """Add a leaf hash; return its index."""
-        self.frontier, nodes = grow(self.frontier, leaf)
-        for node in nodes:
-            if node.level == len(self._levels):
-                self._levels.append(bytearray())
-            self._levels[node.level] += node.hash
-        return self.frontier.size - 1
-
-    def node(self, level: int, index: int) -> bytes:
-        """Return the hash of a perfect subtree: a `NodeReader`."""
-        start = index * HASH_BYTES
-        found = bytes(self._levels[level][start : start + HASH_BYTES]) if 0 <= level < len(self._levels) else b""
-        if index < 0 or len(found) != HASH_BYTES:
-            raise ShapeError(f"the tree has no node {index} on level {level}", hint="ask within the tree's size")
-        return found
-
-
-def root_at(size: int, node: NodeReader) -> bytes:
-    """Return the root that the tree had at this size; at 0, the hash of no bytes."""
-    return _range_root(0, size, node) if size else EMPTY_ROOT
 
 
 def inclusion_proof(index: int, size: int, node: NodeReader) -> tuple[bytes, ...]:

@@ -36,7 +36,7 @@ from demur.record.tree import Frontier, grow, leaf_hash
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from demur.record.seal import SealedEntry
+    from demur.record.interface import SealedEntry
 
 __all__ = ["Evidence", "Trust", "Verifier", "Witnesses", "verify"]
 
@@ -106,7 +106,7 @@ class Verifier:
         else:
             leaf = sealed.leaf
             self._check_entry(sealed, index)
-        self._frontier, _ = grow(self._frontier, leaf)
+        self._frontier, _ = grow(self._frontier, [leaf])
         self._checkpoints.compare_at(self._frontier, self._ring)
 
     def close(self) -> Verification:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from demur.errors import EmptyInputError, UsageError
-from demur.io.config import input_limits
+from demur.io.files import input_limits
 from demur.model.axes import AxisName
 from demur.model.comparison import DiffSettings, LabelledPair, Missing, PairCounts, Pairing, Tally
 from demur.model.run import ScanTally
@@ -102,7 +102,14 @@ def compare(  # noqa: PLR0913 — the library's main function: all but the runs 
     `axes` are further ones to measure, by their names or with their settings, `axis_gate` those that may fail the gate.
     """
     options, counting = reading or ReadOptions(), CountOptions(by, key, cluster)
-    asked, gated = _axes_asked(axes, axis_gate)
+    asked: AxesSettings | None = None
+    gated: tuple[AxisName, ...] = (AxisName.SAFETY,)
+    # Most comparisons are of refusals alone, and need none of the axes' modules.
+    if axes is not None or tuple(axis_gate) != gated:
+        from demur.axes.compare import axes_asked, gated_axes
+
+        asked = axes_asked(axes)
+        gated = gated_axes(axis_gate, asked)
     if unpaired and (by or key or cluster or labels or out or asked):
         raise UsageError("runs without pairs have no slices, keys, clusters, labels, further axes or pairs to write")
     with open_engine(jobs=options.jobs) as engine:
@@ -217,7 +224,11 @@ def scan_runs(
     _check_fields(engine, loaded, counting.named)
     with engine.counting(loaded, options):
         groups = [group for name in counting.slices for group in group_tallies(engine, loaded, name)]
-        phrases, read = phrase_counts(_refusals_read(engine, loaded), options.judge)
+        # Only some refusals are read again, an equal part of each run: all of them would cost as much as the scan itself.
+        most = MAX_REFUSALS_READ // max(1, len(loaded))
+        places = ((run, refusal_places(engine, run, most=most)) for run in loaded)
+        refusals = (excerpt for run, rows in places for excerpt in engine.excerpts(run, rows).values())
+        phrases, read = phrase_counts(refusals, options.judge)
         summaries = tuple(run_summary(engine, run) for run in loaded)
     shown = groups_worth_showing(groups, counting)
     return loaded, scan_tally(ScanTally(summaries, shown, phrases, read, options.counted_words))
@@ -273,12 +284,6 @@ def _flips(
             )
 
 
-def _refusals_read(engine: RunsEngine, runs: Sequence[JudgedRun]) -> Iterator[Excerpt]:
-    for run in runs:
-        places = refusal_places(engine, run, most=MAX_REFUSALS_READ // len(runs))
-        yield from engine.excerpts(run, places).values()
-
-
 def _labelled_pairs(engine: Engine, name: str) -> tuple[LabelledPair, ...]:
     """Return the labelled pairs of the runs that are paired in the engine; labels of other pairs are left out."""
     rows = [(key, str(human)) for key, human in read_labels(name, engine.folder, input_limits())]
@@ -290,19 +295,6 @@ def _labelled_pairs(engine: Engine, name: str) -> tuple[LabelledPair, ...]:
     if not found:
         raise EmptyInputError("no label is of a pair in the runs", source=name, hint="rows need the `id` of a pair")
     return tuple(LabelledPair(human, detector) for human, detector in found)
-
-
-def _axes_asked(
-    axes: AxesSettings | Sequence[str] | None, gate: Sequence[str]
-) -> tuple[AxesSettings | None, tuple[AxisName, ...]]:
-    """Return what is asked of further axes, and which may fail the gate."""
-    if axes is None and tuple(gate) == (AxisName.SAFETY,):
-        # Most comparisons are of refusals alone, and need none of the axes' modules.
-        return None, (AxisName.SAFETY,)
-    from demur.axes.compare import axes_asked, gated_axes
-
-    asked = axes_asked(axes)
-    return asked, gated_axes(gate, asked)
 
 
 def _with_axes(

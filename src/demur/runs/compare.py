@@ -14,8 +14,7 @@ from demur.measure.clusters import clustered_difference
 from demur.measure.decision import change_of, data_flags, gate_of, rate_flags, rate_severity
 from demur.measure.labels import corrected_difference
 from demur.measure.multiplicity import false_discovery
-from demur.measure.paired import flips_to_undo, paired_bounds, paired_difference
-from demur.measure.power import power_of, smoothed_share
+from demur.measure.paired import flips_to_undo, paired_bounds, paired_difference, power_of, smoothed_share
 from demur.measure.rates import wilson
 from demur.measure.unpaired import unpaired_bounds, unpaired_difference
 from demur.model.comparison import Clustering, Comparison, DiffSettings, Pairing, Power, SliceComparison
@@ -62,6 +61,21 @@ def compare_tally(tally: Tally, settings: DiffSettings = _DEFAULTS) -> Compariso
         calibrated=found.correction is not None,
     )
     decision = change_of(difference, alpha=settings.alpha, margin=settings.margin)
+    differences = [_difference(cut.counts, cut.clusters, settings.alpha)[0] for cut in tally.slices]
+    # Adjusted for multiple comparisons: of twenty slices one differs by chance at the 5 % level.
+    discoveries = false_discovery([difference.p for difference in differences])
+    slices = tuple(
+        SliceComparison(
+            cut.field,
+            cut.value,
+            cut.counts,
+            *_rates(cut.counts, settings.alpha),
+            difference,
+            q,
+            change_of(difference, alpha=settings.alpha, margin=settings.margin, q=q),
+        )
+        for cut, difference, q in zip(tally.slices, differences, discoveries, strict=True)
+    )
     return Comparison(
         tally=tally,
         settings=settings,
@@ -75,7 +89,7 @@ def compare_tally(tally: Tally, settings: DiffSettings = _DEFAULTS) -> Compariso
         power=found.power,
         clustering=found.clustering,
         missing_bounds=found.missing_bounds,
-        slices=_compare_slices(tally, settings),
+        slices=slices,
         correction=found.correction,
         gate=gate_of(difference, severity, settings, decision=decision),
         flips_to_undo=None if found.clustering else flips_to_undo(tally.counts, alpha=settings.alpha),
@@ -99,15 +113,26 @@ def _of_pairs(tally: Tally, settings: DiffSettings) -> _Findings:
     if effect and effect.count == 1:
         # More pairs of the one cluster would settle nothing.
         power = Power(None, None)
+    flips = counts.baseline_only, counts.candidate_only, counts.n
+    if settings.seed is None:
+        # Shadow resamples; without a seed to reproduce, its percentiles are computed exactly.
+        seed_interval = Interval(*percentile_interval(*flips), "percentile bootstrap, exact")
+    else:
+        resampled = resampled_interval(*flips, seed=settings.seed)
+        seed_interval = Interval(*resampled, "percentile bootstrap, resampled")
+    clustering = None
+    if effect is not None:
+        field = tally.cluster_field or "repeats"
+        clustering = Clustering(field, effect.count, effect.design_effect, effect.effective_n)
     return _Findings(
         _rates(counts, settings.alpha),
         difference,
-        _seed_interval(counts, settings.seed),
+        seed_interval,
         counts.n,
         counts.discordant,
         power,
         paired_bounds(counts, tally.missing),
-        _clustering(tally.cluster_field, effect),
+        clustering,
         corrected_difference(counts, tally.labelled, alpha=settings.alpha, design_effect=design),
     )
 
@@ -139,37 +164,6 @@ def _difference(
     return clustered_difference(counts, clusters, alpha=alpha)
 
 
-def _clustering(field: str | None, effect: ClusterEffect | None) -> Clustering | None:
-    if effect is None:
-        return None
-    return Clustering(field or "repeats", effect.count, effect.design_effect, effect.effective_n)
-
-
 def _rates(counts: PairCounts, alpha: float) -> tuple[Rate, Rate]:
     before, after = counts.both + counts.baseline_only, counts.both + counts.candidate_only
     return wilson(before, counts.n, level=1 - alpha), wilson(after, counts.n, level=1 - alpha)
-
-
-def _seed_interval(counts: PairCounts, seed: int | None) -> Interval:
-    b, c, n = counts.baseline_only, counts.candidate_only, counts.n
-    if seed is None:
-        return Interval(*percentile_interval(b, c, n), "percentile bootstrap, exact")
-    return Interval(*resampled_interval(b, c, n, seed=seed), "percentile bootstrap, resampled")
-
-
-def _compare_slices(tally: Tally, settings: DiffSettings) -> tuple[SliceComparison, ...]:
-    differences = [_difference(cut.counts, cut.clusters, settings.alpha)[0] for cut in tally.slices]
-    # Adjusted for multiple comparisons: of twenty slices one differs by chance at the 5 % level.
-    discoveries = false_discovery([difference.p for difference in differences])
-    return tuple(
-        SliceComparison(
-            cut.field,
-            cut.value,
-            cut.counts,
-            *_rates(cut.counts, settings.alpha),
-            difference,
-            q,
-            change_of(difference, alpha=settings.alpha, margin=settings.margin, q=q),
-        )
-        for cut, difference, q in zip(tally.slices, differences, discoveries, strict=True)
-    )

@@ -221,11 +221,27 @@ def pair_runs(
     fields = [name for name in runs[0].fields if name in filled]
     for side, run, ranked in zip(("side_b", "side_c"), runs, unique, strict=True):
         engine.define(side, _side_query(engine, run, column, fields, counted=counted, unique=ranked))
-    engine.define("pairs", _pairs_query(engine, fields), keep=True)
+    names = [engine.dialect.field(name) for name in fields]
+    kept = "".join(f", coalesce(b.{name}, c.{name}) AS {name}" for name in names)
+    pairs_query = (
+        "SELECT key, k, b.place AS base, c.place AS cand, coalesce(b.state, '-') AS bs, coalesce(c.state, '-') AS cs, "
+        "b.score AS b_score, c.score AS c_score, b.prompt AS b_prompt, c.prompt AS c_prompt, "
+        f"coalesce(b.session, c.session) AS session{kept} "
+        f"FROM {engine.table('side_b')} AS b FULL JOIN {engine.table('side_c')} AS c USING (key, k)"
+    )
+    engine.define("pairs", pairs_query, keep=True)
     changed = 0
     if pairing is Pairing.ID:
         changed = _changed_prompts(engine, runs, unique=all(unique), asked=key is not None)
-    cells = _cell_counts(engine)
+    repeated = "sum(CAST(k > 1 AND bs <> '-' AND cs <> '-' AS INT))"
+    rows = engine.ask(
+        f"SELECT bs, cs, count(*), {repeated}, count(session) FROM {engine.table('pairs')} GROUP BY bs, cs"
+    )
+    cells = _Cells(
+        {(b, c): n for b, c, n, _, _ in rows},
+        int(sum(repeats for *_, repeats, _ in rows)),
+        sum(sessions for b, c, _, _, sessions in rows if b in "an" and c in "an"),
+    )
     grouped_by = _cluster_field(engine, cells, cluster)
     if grouped_by == LINKED:
         _link_sessions(engine)
@@ -298,42 +314,24 @@ def _side_query(
     engine: CountingEngine, run: JudgedRun, column: str, fields: Sequence[str], *, counted: Sequence[str], unique: bool
 ) -> str:
     """Return the query for a run's rows by key, with their rank among rows of the same key."""
-    names = [engine.dialect.field(name) for name in fields]
     # A window over a million rows is dear, and keys are unique in most runs.
-    rank = (
-        "1" if unique else f"row_number() OVER (PARTITION BY {column} ORDER BY {_shuffle(column, run, engine.dialect)})"
-    )
+    rank = "1"
+    if not unique:
+        # Repeats have no number of their own. By their places the counts would depend on the order of a file; by their outcomes
+        # refusals would meet refusals, and the last of an uneven number would always be of one kind. So a hash orders them.
+        # A score's last bits depend on which texts were judged together; six decimals do not.
+        score = "CAST(CAST(floor(score * 1e6 + 0.5) AS BIGINT) AS STRING)"
+        filled = map(engine.dialect.field, run.filled)
+        parts = ", ".join([f"CAST({column} AS STRING)", "outcome", score, "reason", "cause", "session", *filled])
+        # Failed rows come last: a response that a retry got must meet the other run's response.
+        order = f"outcome = 'failed', md5(concat_ws('|', {parts})), rowid"
+        rank = f"row_number() OVER (PARTITION BY {column} ORDER BY {order})"
     words = ", ".join(f"'{word}'" for word in counted)
     state = f"CASE WHEN outcome = 'failed' THEN 'f' WHEN outcome IN ({words}) THEN 'a' ELSE 'n' END"
-    kept = "".join(f", {name}" for name in names)
+    kept = "".join(f", {engine.dialect.field(name)}" for name in fields)
     return (
         f"SELECT CAST({column} AS STRING) AS key, {rank} AS k, rowid AS place, {state} AS state, score, session, prompt{kept} "
         f"FROM {run.table}"
-    )
-
-
-def _shuffle(column: str, run: JudgedRun, dialect: Dialect) -> str:
-    """Return an order for rows of one key that neither their places nor their outcomes decide.
-
-    Repeats have no number of their own. By their places the counts would depend on the order of a file; by their outcomes
-    refusals would meet refusals, and the last of an uneven number would always be of one kind.
-    """
-    # A score's last bits depend on which texts were judged together; six decimals do not.
-    score = "CAST(CAST(floor(score * 1e6 + 0.5) AS BIGINT) AS STRING)"
-    fields = map(dialect.field, run.filled)
-    parts = ", ".join([f"CAST({column} AS STRING)", "outcome", score, "reason", "cause", "session", *fields])
-    # Failed rows come last: a response that a retry got must meet the other run's response.
-    return f"outcome = 'failed', md5(concat_ws('|', {parts})), rowid"
-
-
-def _pairs_query(engine: CountingEngine, fields: Sequence[str]) -> str:
-    names = [engine.dialect.field(name) for name in fields]
-    kept = "".join(f", coalesce(b.{name}, c.{name}) AS {name}" for name in names)
-    return (
-        "SELECT key, k, b.place AS base, c.place AS cand, coalesce(b.state, '-') AS bs, coalesce(c.state, '-') AS cs, "
-        "b.score AS b_score, c.score AS c_score, b.prompt AS b_prompt, c.prompt AS c_prompt, "
-        f"coalesce(b.session, c.session) AS session{kept} "
-        f"FROM {engine.table('side_b')} AS b FULL JOIN {engine.table('side_c')} AS c USING (key, k)"
     )
 
 
@@ -389,18 +387,6 @@ class _Cells:
             candidate_known_answered=self.total("f-", "n"),
             nothing_known=self.total("f-", "f-"),
         )
-
-
-def _cell_counts(engine: CountingEngine) -> _Cells:
-    repeated = "sum(CAST(k > 1 AND bs <> '-' AND cs <> '-' AS INT))"
-    rows = engine.ask(
-        f"SELECT bs, cs, count(*), {repeated}, count(session) FROM {engine.table('pairs')} GROUP BY bs, cs"
-    )
-    return _Cells(
-        {(b, c): n for b, c, n, _, _ in rows},
-        int(sum(repeats for *_, repeats, _ in rows)),
-        sum(sessions for b, c, _, _, sessions in rows if b in "an" and c in "an"),
-    )
 
 
 def _cluster_field(engine: CountingEngine, cells: _Cells, asked: str | None) -> str | None:

@@ -7,20 +7,24 @@ row for each exchange, in the order of its files, and no text: the few that are 
 
 from __future__ import annotations
 
+import multiprocessing
 import os
-from collections import Counter
+import threading
+from collections import Counter, deque
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from demur.detect.batch import BatchJudge
 from demur.errors import EmptyInputError, InputError, ShapeError, UsageError
 from demur.formats.interface import stands_alone
 from demur.formats.registry import format_named
-from demur.io.config import input_limits
+from demur.io.files import input_limits
 from demur.io.records import line_blocks, lines_at, read_records, sniff
 from demur.io.sources import Kind, find_sources
 from demur.model.run import Traced
@@ -29,23 +33,22 @@ from demur.runs.flat_tables import flat_table, register_judge
 from demur.runs.ingest import Ingest, exchanges_of, key_of_prompt
 from demur.runs.inputs import read_requests, spool_rows
 from demur.runs.sql import DUCKDB
-from demur.runs.workers import Workers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     import duckdb
     import pyarrow as pa
 
-    from demur.io.config import InputLimits
+    from demur.io.files import InputLimits
     from demur.io.records import Record
     from demur.io.sources import Source
     from demur.runs.examples import Excerpt
     from demur.runs.flat_tables import FlatTable
     from demur.runs.options import Progress, ReadOptions
 
-__all__ = ["Engine", "LoadedRun", "open_engine", "source_exchanges"]
+__all__ = ["Engine", "LoadedRun", "Workers", "open_engine", "source_exchanges"]
 
 # DuckDB spills to the folder beyond this; the judging processes need the rest of a gigabyte.
 _MEMORY_LIMIT = "400MB"
@@ -424,3 +427,67 @@ def source_exchanges(source: Source, format_name: str, limits: InputLimits) -> I
     for line, record in read_records(source, limits):
         yield from ((line, traced) for traced in exchanges_of(record, reader))
     yield from ((line, item) for item in reader.close() if isinstance(item, Traced))
+
+
+_T = TypeVar("_T")
+_A = TypeVar("_A")
+_P = ParamSpec("_P")
+# More pieces than this for each process would only wait in memory.
+_WAITING_EACH = 2
+
+
+class Workers:
+    """A number of processes, started when they are first needed; `count` of 1 works in this one."""
+
+    def __init__(self, count: int = 1) -> None:
+        self.count = max(1, count)
+        self._pool: ProcessPoolExecutor | None = None
+        self._starting = threading.Lock()
+
+    def grow(self, count: int) -> None:
+        """Work with that many processes from now on, where there were fewer."""
+        # A pool cannot be resized once it has started.
+        if count > self.count and self._pool is None:
+            self.count = count
+
+    def close(self) -> None:
+        """Stop the processes; what they have not begun is dropped."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def _started(self) -> ProcessPoolExecutor | None:
+        # An engine's threads may all be the first to ask.
+        with self._starting:
+            if self.count > 1 and self._pool is None:
+                # Fresh interpreters: a fork of a process with an engine's threads can deadlock.
+                self._pool = ProcessPoolExecutor(self.count, mp_context=multiprocessing.get_context("spawn"))
+            return self._pool
+
+    def call(self, work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        """Return the result of one piece of work; threads may call this at once."""
+        pool = self._started()
+        return work(*args, **kwargs) if pool is None else _outcome_of(pool.submit(work, *args, **kwargs))
+
+    def ordered(self, work: Callable[[_A], _T], pieces: Iterable[_A]) -> Iterator[_T]:
+        """Yield the result of each piece of work, in order."""
+        pool = self._started()
+        if pool is None:
+            yield from map(work, pieces)
+            return
+        waiting: deque[Future[_T]] = deque()
+        for piece in pieces:
+            # Results are taken from the front, so that they come back in the order of the work.
+            waiting.append(pool.submit(work, piece))
+            if len(waiting) > _WAITING_EACH * self.count:
+                yield _outcome_of(waiting.popleft())
+        while waiting:
+            yield _outcome_of(waiting.popleft())
+
+
+def _outcome_of(future: Future[_T]) -> _T:
+    try:
+        return future.result()
+    # The kernel ends the process that takes most memory, without a word of its own.
+    except BrokenProcessPool as exc:
+        hint = "there may be too little memory; try --jobs 1"
+        raise InputError("a worker process was lost", hint=hint) from exc

@@ -17,9 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from collections.abc import Set as AbstractSet
 
-    import pyarrow as pa
-
-    from demur.io.config import InputLimits
+    from demur.io.files import InputLimits
     from demur.model.exchange import Request
     from demur.wire.fields import JsonObject
 
@@ -32,12 +30,18 @@ _ANSWERED = frozenset({"complied", "compliance", "answered", "partial", "empty",
 
 def spool_rows(rows: object, path: Path) -> Path:
     """Return the file that rows were written to, by the stem of `path`."""
-    table = _arrow_table(rows)
-    if table is not None:
+    import pyarrow as pa
+
+    if isinstance(rows, pa.RecordBatch):
+        rows = pa.Table.from_batches([rows])
+    # A data frame gives the names of its columns when it is iterated, and itself only as Arrow.
+    elif not isinstance(rows, pa.Table) and hasattr(rows, "__arrow_c_stream__"):
+        rows = pa.table(rows)
+    if isinstance(rows, pa.Table):
         import pyarrow.parquet as pq
 
         target = path.with_suffix(".parquet")
-        pq.write_table(table, target)
+        pq.write_table(rows, target)
         return target
     if isinstance(rows, str | bytes | Mapping) or not isinstance(rows, Iterable):
         raise UsageError("a run is neither a path nor rows", hint="pass a path, a list of rows or texts, or a table")
@@ -58,17 +62,6 @@ def _names_a_file(text: str) -> bool:
         return "\n" not in text and Path(text).is_file()
     except (OSError, ValueError):
         return False
-
-
-def _arrow_table(rows: object) -> pa.Table | None:
-    import pyarrow as pa
-
-    if isinstance(rows, pa.Table):
-        return rows
-    if isinstance(rows, pa.RecordBatch):
-        return pa.Table.from_batches([rows])
-    # A data frame gives the names of its columns when it is iterated, and itself only as Arrow.
-    return pa.table(rows) if hasattr(rows, "__arrow_c_stream__") else None
 
 
 def _encoded_row(row: object, number: int) -> bytes:

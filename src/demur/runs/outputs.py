@@ -109,6 +109,7 @@ def _log_entry(row: Traced, format_name: str, prompts: Mapping[str, str]) -> Log
     asked = prompts.get(exchange.id or "")
     if exchange.request is None and asked is not None:
         model = exchange.response.model if exchange.response else ""
+        # An agentlog request names a model; of a batch only the response does.
         exchange = replace(exchange, request=Request(model, (Message("user", (TextPart(asked),)),)))
     if exchange.response is not None:
         exchange = replace(exchange, response=replace(exchange.response, usage=usage_of_row(row)))

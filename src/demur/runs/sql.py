@@ -30,6 +30,7 @@ class Dialect:
         return self.name(f"field:{name}")
 
 
+# Both hash functions have 64 bits; they need not agree, since each engine compares only its own hashes.
 DUCKDB = Dialect('"', "hash", "hash(rowid)")
 SPARK = Dialect("`", "xxhash64", "md5(concat_ws('|', rowid.source, rowid.start, rowid.place))")
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import IO
 
-    from demur.io.config import InputLimits
+    from demur.io.files import InputLimits
     from demur.io.records import Block
 
 __all__ = ["Kept", "Mark", "follow_lines", "read_kept", "write_kept"]
@@ -62,28 +62,28 @@ def follow_lines(
     A log that is `finished` may lack the end of its last line.
     """
     if name == "-":
-        yield from _piped(limits)
+        if sys.stdin is None or sys.stdin.closed or sys.stdin.isatty():
+            raise InputError("nothing is piped into standard input", hint="pipe a log into it, or name a file")
+        pipe = sys.stdin.buffer
+        # A pipe gives what is there; waiting for a whole block would keep an alarm back.
+        read = pipe.read1 if isinstance(pipe, io.BufferedReader) else pipe.read
+        for block in blocks_from(read, limits):
+            yield block, Mark(block.end, block.next_line)
         return
+    going = True
     try:
-        yield from _followed(name, mark, limits, wait=wait, finished=finished)
+        while going:
+            with Path(name).open("rb") as stream:
+                replaced = False
+                while going and not replaced:
+                    # Asked before it is read to its end: a writer that renames a log has written it to the end by then.
+                    replaced = _is_replaced(name, stream)
+                    for block, behind in _beyond(stream, name, mark, limits, growing=not finished):
+                        mark = behind
+                        yield block, mark
+                    going = replaced or wait()
     except OSError as exc:
         raise InputError((exc.strerror or "cannot be read").lower(), source=name, hint="check the path") from exc
-
-
-def _followed(
-    name: str, mark: Mark, limits: InputLimits, *, wait: Callable[[], bool], finished: bool
-) -> Iterator[tuple[Block, Mark]]:
-    going = True
-    while going:
-        with Path(name).open("rb") as stream:
-            replaced = False
-            while going and not replaced:
-                # Asked before it is read to its end: a writer that renames a log has written it to the end by then.
-                replaced = _is_replaced(name, stream)
-                for block, behind in _beyond(stream, name, mark, limits, growing=not finished):
-                    mark = behind
-                    yield block, mark
-                going = replaced or wait()
 
 
 def _is_replaced(name: str, stream: IO[bytes]) -> bool:
@@ -105,16 +105,6 @@ def _beyond(
     stream.seek(mark.offset)
     for block in blocks_from(stream.read, limits, number=mark.line, offset=mark.offset, growing=growing):
         yield block, mark.behind(block)
-
-
-def _piped(limits: InputLimits) -> Iterator[tuple[Block, Mark]]:
-    if sys.stdin is None or sys.stdin.closed or sys.stdin.isatty():
-        raise InputError("nothing is piped into standard input", hint="pipe a log into it, or name a file")
-    pipe = sys.stdin.buffer
-    # A pipe gives what is there; waiting for a whole block would keep an alarm back.
-    read = pipe.read1 if isinstance(pipe, io.BufferedReader) else pipe.read
-    for block in blocks_from(read, limits):
-        yield block, Mark(block.end, block.next_line)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from tests.runs.run_files import json_lines
 from demur.axes.judge.labels import PersonLabel, read_judge_labels
 from demur.axes.rubric import read_rubric
 from demur.errors import EmptyInputError, InputError
-from demur.io.config import InputLimits
+from demur.io.files import InputLimits
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -75,8 +75,8 @@ def regrown(place: LogPlace) -> None:
     db.execute("DELETE FROM nodes")
     frontier = Frontier()
     for envelope in envelopes:
-        frontier, nodes = grow(frontier, leaf_hash(envelope))
-        db.executemany("INSERT INTO nodes VALUES (?, ?, ?)", [(n.level, n.index, n.hash) for n in nodes])
+        frontier, nodes = grow(frontier, [leaf_hash(envelope)])
+        db.executemany("INSERT INTO nodes VALUES (?, ?, ?)", nodes)
     db.execute("UPDATE state SET frontier = ?", (frontier.to_bytes(),))
     db.commit()
     db.close()
@@ -205,9 +205,7 @@ def test_a_forked_log_is_seen(capsys: Capture, tmp_path: Path) -> None:
     """Two signed checkpoints that no one log can have are a fork, whichever of them the records fit."""
     place = small_log(tmp_path / "log")
     signer = place.keys().signer("2026-01-31T12:00:00Z")
-    other = Frontier()
-    for number in range(4):
-        other, _ = grow(other, leaf_hash(bytes([number])))
+    other, _ = grow(Frontier(), [leaf_hash(bytes([number])) for number in range(4)])
     kept = tmp_path / "kept.txt"
     kept.write_bytes(issue_checkpoint(Checkpoint(ORIGIN, other.size, other.root()), signer))
     code, found = asked(capsys, "verify", tmp_path / "log", "--checkpoint", kept)

@@ -13,7 +13,7 @@ from demur.policy.files import read_policies
 from demur.policy.gate import Ask, PolicyGate, load_gate
 from demur.policy.vocabulary import SAFETY_VOCABULARY
 from demur.record.commit import commit
-from demur.record.seal import SealedEntry, open_sealed
+from demur.record.seal import open_sealed
 from demur.record.store.anchor_files import AnchorFile, read_notes
 from demur.record.store.location import LogPlace, log_place
 from demur.record.store.writer import Durability, LogWriter, WriterSettings
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from demur.record.commit import Disclosure
-    from demur.record.interface import Database
+    from demur.record.interface import Database, SealedEntry
     from demur.record.store.anchor_files import SecondSigner
 
 ORIGIN = "gateway.example/log"

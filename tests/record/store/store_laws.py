@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.record.logs import Log, busy_log
+from tests.record.logs import Log, append, busy_log
 from tests.record.store.passport_logs import ORIGIN, committed
 
 from demur.errors import UsageError
@@ -127,8 +127,8 @@ def sound(*places: LogPlace) -> int:
 def check_keeps_entries(store: LogStore) -> None:
     """What is appended is read back byte for byte, with the frontier, nodes, tails and proofs of the same tree."""
     made = busy_log(11)
-    assert store.append(made.envelopes[:4]) == range(4)
-    assert store.append(made.envelopes[4:]) == range(4, 11)
+    assert append(store, made.envelopes[:4]) == range(4)
+    assert append(store, made.envelopes[4:]) == range(4, 11)
     assert list(store.read(2, 7)) == made.envelopes[2:7]
     assert store.frontier() == made.tree.frontier
     tail = store.session_tail("a")
@@ -147,7 +147,7 @@ def check_finds_tails(store: LogStore, names: Sequence[str]) -> None:
     made = Log()
     for name in (*names, *names[::3]):
         made.exchange(name)
-    store.append(made.envelopes)
+    append(store, made.envelopes)
     asked = [*names, "nobody"]
     found = store.session_tails(asked)
     assert list(found) == asked
@@ -170,7 +170,7 @@ def check_rejects_whole_batch(store: LogStore) -> None:
     """A batch whose last passport continues no tail leaves the store as it was."""
     made = busy_log(4)
     with pytest.raises(UsageError, match="does not follow"):
-        store.append([*made.envelopes[:2], made.envelopes[0]])
+        append(store, [*made.envelopes[:2], made.envelopes[0]])
     assert store.frontier().size == 0
     assert list(store.entries(0, 9)) == []
 

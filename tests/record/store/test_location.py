@@ -7,6 +7,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.record.logs import append
 from tests.record.store.passport_logs import committed, small_log, ticking
 from tests.record.store.store_laws import check_erases_texts
 
@@ -101,7 +102,7 @@ def test_a_log_on_a_medium_that_cannot_be_written_is_read(tmp_path: Path) -> Non
     small_log(tmp_path, 2)
     store = log_place(str(tmp_path / "log.db")).open(read_only=True)
     with pytest.raises(StoreError, match="cannot be opened for this"):
-        store.append([])
+        append(store, [])
     assert store.frontier().size == 2
     store.close()
 

@@ -10,7 +10,7 @@ import pytest
 
 from demur.errors import DemurError, ShapeError
 from demur.model.passport import Erasure
-from demur.record.seal import SealedEntry
+from demur.record.interface import SealedEntry
 from demur.record.store.sealing import seal_on_loop
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.record.logs import busy_log
+from tests.record.logs import append, busy_log
+from tests.record.memory_tree import MemoryTree
 from tests.record.store.passport_logs import ORIGIN, decided, opened_at, small_log, writing
 from tests.record.store.store_laws import (
     LAWS,
@@ -29,7 +30,7 @@ from demur.record.seal import open_sealed
 from demur.record.store.location import LogPlace, log_place
 from demur.record.store.log_store import Migration, missing_steps
 from demur.record.store.sqlite import SqliteConnection, SqliteLog
-from demur.record.tree import MemoryTree, leaf_hash
+from demur.record.tree import leaf_hash
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -56,7 +57,7 @@ def test_the_laws_of_every_store_hold(store: SqliteLog, law: Callable[[LogStore]
 
 def test_a_missing_record_is_an_error_to_read(tmp_path: Path, store: SqliteLog) -> None:
     """Reading over a gap raises, naming the record."""
-    store.append(busy_log(4).envelopes)
+    append(store, busy_log(4).envelopes)
     with closing(sqlite3.connect(tmp_path / "log.db", isolation_level=None)) as db:
         db.execute("DELETE FROM records WHERE idx = 1")
     with pytest.raises(StoreError, match="record 1 is missing"):
@@ -152,7 +153,7 @@ def test_a_restart_is_on_record_only_where_the_log_had_come_to_rest(tmp_path: Pa
 def test_a_tree_that_memory_grows_is_the_one_in_the_store(store: SqliteLog) -> None:
     """Every node that the store keeps is the one of a tree in memory over the same leaves."""
     made = busy_log(9)
-    store.append(made.envelopes)
+    append(store, made.envelopes)
     tree = MemoryTree(leaf_hash(envelope) for envelope in made.envelopes)
     for level in range(4):
         assert all(tree.node(level, index) == digest for index, digest in store.level(level))
@@ -168,7 +169,7 @@ def test_a_batch_of_any_size_is_written_as_its_records_one_by_one(tmp_path: Path
     for name, step in (("whole", size), ("single", 1)):
         store = SqliteLog(tmp_path / f"{name}.db", origin=ORIGIN)
         for start in range(0, size, step):
-            store.append(made.envelopes[start : start + step])
+            append(store, made.envelopes[start : start + step])
         assert list(store.read(0, size)) == made.envelopes
         names = ("records", "nodes", "rollup", "state", "retired_keys")
         tables.append([store.db.ask(f"SELECT *, typeof(1) FROM {table}") for table in names])  # noqa: S608 — ours
@@ -179,22 +180,22 @@ def test_a_batch_of_any_size_is_written_as_its_records_one_by_one(tmp_path: Path
 def test_a_batch_that_fails_half_way_leaves_nothing(store: SqliteLog) -> None:
     """Where one row of many cannot be written, none of the batch is, and the log goes on once it can."""
     made = busy_log(9)
-    store.append(made.envelopes[:2])
+    append(store, made.envelopes[:2])
     before = store.frontier()
     store.db.ask("INSERT INTO records VALUES (6, x'00', x'00', 'restart', '', NULL, NULL)")
     with pytest.raises(StoreError, match="do not agree"):
-        store.append(made.envelopes[2:])
+        append(store, made.envelopes[2:])
     assert isinstance(store.db, SqliteConnection)
     assert (store.frontier(), store.db.native.in_transaction) == (before, False)
     assert [row.index for row in store.entries(0, None)] == [0, 1, 6]
     store.db.ask("DELETE FROM records WHERE idx = 6")
-    assert store.append(made.envelopes[2:]) == range(2, 9)
+    assert append(store, made.envelopes[2:]) == range(2, 9)
     assert store.frontier() == made.tree.frontier
 
 
 def test_damaged_tails_are_told(store: SqliteLog) -> None:
     """A row that no writer of ours can have made is an error with a way out, not a guess at the session's number."""
-    store.append(busy_log(2).envelopes)
+    append(store, busy_log(2).envelopes)
     store.db.ask("UPDATE records SET seq = 'x' WHERE session = 'a'")
     with pytest.raises(StoreError, match="damaged"):
         store.session_tail("a")
@@ -262,7 +263,7 @@ def test_many_sessions_are_asked_for_at_once(store: SqliteLog) -> None:
 
 def test_tails_that_were_taken_are_not_asked_for(store: SqliteLog) -> None:
     """A holder believes what it is told of the state that it holds: it does not look again."""
-    store.append(busy_log(2).envelopes)
+    append(store, busy_log(2).envelopes)
     with store.exclusive() as locked:
         tail = SessionTail(99, "ab" * 32, "2026-01-31T12:00:00Z")
         locked.assume({"a": tail}, ["key"])

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from msgspec import structs
 from tests.patience import until
+from tests.record.logs import append
+from tests.record.memory_tree import MemoryTree
 from tests.record.store.passport_logs import (
     ORIGIN,
     SYNC,
@@ -35,7 +37,7 @@ from demur.record.store.key_files import KeyFolder
 from demur.record.store.sealing import issue_time
 from demur.record.store.sqlite import SqliteLog
 from demur.record.store.writer import Durability, LogWriter, WriterCache, WriterSettings
-from demur.record.tree import Frontier, MemoryTree, leaf_hash
+from demur.record.tree import Frontier, leaf_hash
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -68,7 +70,7 @@ def rotate_key(place: LogPlace, clock: Callable[[], str]) -> None:
     old, at = keys.signer(clock()), clock()
     new = replace(keys.prepare_next(at).public, not_before=at)
     other = place.open(read_only=False)
-    other.append([seal(KeyRotation(at, new), old)])
+    append(other, [seal(KeyRotation(at, new), old)])
     keys.promote_next(at)
     other.close()
 
@@ -187,7 +189,7 @@ def test_a_writer_takes_the_key_that_replaced_its_own(tmp_path: Path, place: Log
         keys = KeyFolder(tmp_path)
         old, new = keys.signer(clock()), keys.prepare_next(clock())
         other = place.open(read_only=False)
-        other.append([seal(KeyRotation(clock(), new.public), old)])
+        append(other, [seal(KeyRotation(clock(), new.public), old)])
         other.close()
         index = writer.submit(decided(gate)).receipt.result(timeout=30).index
     assert opened_at(place, index).key_id == new.public.key_id
@@ -223,7 +225,7 @@ def test_a_writer_whose_key_is_gone_refuses(tmp_path: Path, place: LogPlace, gat
         writer.submit(decided(gate)).receipt.result(timeout=30)
         other = place.open(read_only=False)
         elsewhere = KeyFolder(tmp_path / "elsewhere").signer("2026-01-01T00:00:00Z")
-        other.append([seal(KeyRotation("2026-01-31T12:10:00Z", elsewhere.public), place.keys().signer(""))])
+        append(other, [seal(KeyRotation("2026-01-31T12:10:00Z", elsewhere.public), place.keys().signer(""))])
         other.close()
         told = writer.submit(decided(gate)).receipt.exception(timeout=30)
     assert "was retired by a rotation" in str(told)

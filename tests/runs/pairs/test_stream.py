@@ -14,7 +14,7 @@ from tests.formats.example import QUESTION
 from tests.runs.run_files import json_lines, layouts, questions
 
 from demur.axes.steps import step_of
-from demur.io.config import InputLimits
+from demur.io.files import InputLimits
 from demur.model.comparison import ShownTexts
 from demur.runs.counting import pair_runs
 from demur.runs.engine import open_engine

@@ -13,7 +13,7 @@ from tests.runs.run_files import NO, json_lines, questions
 
 from demur import cluster
 from demur.errors import DemurError, EmptyInputError, InputError, ShapeError, UsageError
-from demur.io.config import input_limits
+from demur.io.files import input_limits
 from demur.runs import api as runs
 from demur.runs.api import Reading
 from demur.runs.ingest import Ingest

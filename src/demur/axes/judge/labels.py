@@ -18,7 +18,7 @@ from demur.model.axes import RubricMode
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from demur.io.config import InputLimits
+    from demur.io.files import InputLimits
     from demur.model.axes import Rubric
     from demur.wire.fields import JsonObject
 

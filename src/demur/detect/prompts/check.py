@@ -95,21 +95,7 @@ class PromptDetector:
                 attack = judged
             if judged.harm.margin > harm.harm.margin and (judged.harm.flagged or not judged.method):
                 harm = judged
-        chosen = [judged for judged, found in ((attack, attack.attack), (harm, harm.harm)) if found.flagged]
-        if not chosen:
-            return PromptVerdict(adversarial=False, score=attack.attack.probability, harm_score=harm.harm.probability)
-        # The unnamed family is a fallback: beside a named one it would count the same attack twice.
-        named = families - {UNNAMED} or families
-        return PromptVerdict(
-            adversarial=attack.attack.flagged,
-            score=attack.attack.probability,
-            attacks=tuple(sorted({_KINDS[family] for family in named})),
-            harm=harm_categories(harm.harm, self.pack),
-            harm_score=harm.harm.probability,
-            toxic_content=min(1.0, _TOXIC_PER_ATTACK * len(named)),
-            findings=(*self._findings(attack, attack.attack), *self._findings(harm, harm.harm)),
-            readings=tuple(dict.fromkeys(judged.method for judged in chosen if judged.method)),
-        )
+        return self._verdict(attack, harm, families)
 
     def _attacks(self, judged: _Judged) -> tuple[str, ...]:
         """Return the distinct attacks in a window; one that shows only without its disguise must be of a named family."""
@@ -125,6 +111,23 @@ class PromptDetector:
                 evidence = find_evidence(seen, raw, self.pack)
                 attack, harm = attack_score(evidence, self.pack), harm_score(evidence, self.pack)
                 yield _Judged(method, normal, offset, evidence, attack, harm)
+
+    def _verdict(self, attack: _Judged, harm: _Judged, families: set[str]) -> PromptVerdict:
+        chosen = [judged for judged, found in ((attack, attack.attack), (harm, harm.harm)) if found.flagged]
+        if not chosen:
+            return PromptVerdict(adversarial=False, score=attack.attack.probability, harm_score=harm.harm.probability)
+        # The unnamed family is a fallback: beside a named one it would count the same attack twice.
+        named = families - {UNNAMED} or families
+        return PromptVerdict(
+            adversarial=attack.attack.flagged,
+            score=attack.attack.probability,
+            attacks=tuple(sorted({_KINDS[family] for family in named})),
+            harm=harm_categories(harm.harm, self.pack),
+            harm_score=harm.harm.probability,
+            toxic_content=min(1.0, _TOXIC_PER_ATTACK * len(named)),
+            findings=(*self._findings(attack, attack.attack), *self._findings(harm, harm.harm)),
+            readings=tuple(dict.fromkeys(judged.method for judged in chosen if judged.method)),
+        )
 
     def _findings(self, judged: _Judged, found: PromptScore) -> Iterator[Finding]:
         """Yield the classes that spoke for a flag, the heaviest first."""

@@ -69,7 +69,7 @@ class StoreCheck:
             leaf = leaf_hash(entry.envelope)
             if (leaf_index, stored_leaf) != (entry.index, leaf):
                 self._fault("not the one that the tree was grown with", entry.index)
-            self._frontier, _ = grow(self._frontier, leaf)
+            self._frontier, _ = grow(self._frontier, [leaf])
             yield entry.envelope
 
     def close(self) -> None:

@@ -14,8 +14,7 @@ from typing import IO, TYPE_CHECKING
 import msgspec
 
 from demur.errors import InputError, ShapeError, SizeLimitError, UsageError
-from demur.io.config import input_limits
-from demur.io.files import bounded_lines
+from demur.io.files import bounded_lines, input_limits
 from demur.model.passport import Passport
 from demur.record.seal import open_sealed
 from demur.record.store.log_store import entry_kind, rate_key
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from demur.record.seal import SealedEntry
+    from demur.record.interface import SealedEntry
 
 __all__ = ["Export", "ExportHead", "export_format", "open_export", "write_export"]
 

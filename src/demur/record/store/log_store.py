@@ -19,15 +19,13 @@ from demur.model.claim import Effect
 from demur.model.passport import DeclineCause, Erasure, KeyRotation, LogEntry, Passport
 from demur.record.checkpoint import read_checkpoint
 from demur.record.interface import SessionTail
-from demur.record.seal import open_sealed
-from demur.record.tree import Frontier, grow_all
+from demur.record.tree import Frontier, grow
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from demur.record.interface import Database
-    from demur.record.seal import SealedEntry
+    from demur.record.interface import Database, SealedEntry
 
 __all__ = [
     "Bookkeeping",
@@ -148,12 +146,6 @@ class LogStore(ABC):
     def snapshot(self) -> AbstractContextManager[None]:
         """Read the log as it is now, whatever is appended meanwhile."""
         return self.db.snapshot()
-
-    def append(self, envelopes: Sequence[bytes]) -> range:
-        """Append a batch of sealed envelopes in order, durably; return their indices."""
-        entries = [open_sealed(envelope) for envelope in envelopes]
-        with self.exclusive() as locked:
-            return locked.append(entries)
 
     def read(self, start: int, stop: int) -> Iterator[bytes]:
         """Yield the envelopes from index `start` up to, not including, `stop`; a missing one is an error."""
@@ -301,7 +293,7 @@ class LockedLog:
                 retired[key_id] = index
             rows.append(stored_row(index, sealed))
         # Nodes are kept, so that a proof for any size reads a few of them and no entry.
-        frontier, nodes = grow_all(before, [sealed.leaf for sealed in entries])
+        frontier, nodes = grow(before, [sealed.leaf for sealed in entries])
         db, add = self._log.db, "DO UPDATE SET n = rollup.n + excluded.n"
         self._log.append_rows("{records}", rows)
         self._log.append_rows("{nodes}", nodes)

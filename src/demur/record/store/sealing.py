@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Iterable, Iterator
 
+    from demur.record.interface import SealedEntry
     from demur.record.keys import Signer
-    from demur.record.seal import SealedEntry
     from demur.record.store.log_store import LockedLog
 
 __all__ = ["EntrySealer", "SignerSource", "issue_time", "seal_on_loop", "utc_now"]

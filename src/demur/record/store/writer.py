@@ -17,7 +17,7 @@ from demur.errors import DemurError, ShapeError, StoreError
 from demur.io.log import LogEvent, log_event
 from demur.model.passport import Durability, LogEntry, Passport, Restart
 from demur.record.checkpoint import Checkpoint, issue_checkpoint
-from demur.record.seal import SealedEntry
+from demur.record.interface import SealedEntry
 from demur.record.store.receipts import LoopNotifier, Receipt, Submission
 from demur.record.store.sealing import EntrySealer, seal_on_loop, utc_now
 from demur.record.tree import Frontier

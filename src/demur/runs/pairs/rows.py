@@ -100,7 +100,9 @@ class RowReading(Generic[_T]):
 
     def records(self, records: Iterable[Record], wanted: WantedRows, start: int) -> Iterator[tuple[_Ints, _T]]:
         """Yield the same for a source that has to be read from its beginning, whose first row is `start`."""
-        sides = self._sides_in_order(records, wanted, start)
+        reader, known = format_named(self.format).open_reader(), wanted.by_row()
+        read = enumerate(self._all_exchanges(records, reader), start)
+        sides = (_judged_side(each, known[row]) for row, each in read if row in known)
         while True:
             found: list[int] = []
             made = self.work(_noted(sides, found, most=_ROWS_AT_ONCE))
@@ -119,14 +121,6 @@ class RowReading(Generic[_T]):
             for row, read in enumerate(self._exchanges(json_object(split[line - piece.first]), reader), first):
                 if row in wanted:
                     yield _judged_side(read, wanted[row])
-
-    def _sides_in_order(
-        self, records: Iterable[Record], wanted: WantedRows, start: int
-    ) -> Iterator[tuple[int, AxisSide]]:
-        reader, known = format_named(self.format).open_reader(), wanted.by_row()
-        for row, read in enumerate(self._all_exchanges(records, reader), start):
-            if row in known:
-                yield _judged_side(read, known[row])
 
     def _all_exchanges(self, records: Iterable[Record], reader: TraceReader) -> Iterator[_Read]:
         for _, record in records:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from demur.io.config import InputLimits
+    from demur.io.files import InputLimits
     from demur.io.sources import Source
     from demur.model.comparison import AxisSide, Places
     from demur.model.run import Traced
@@ -168,7 +168,19 @@ class StreamedPairs:
         reading = RowReading(run.format, work, self.prompts)
         alone = stands_alone(format_named(run.format).open_reader())
         for number, source in enumerate(run.sources):
-            wanted = self._wanted(side, number)
+            row, state = _SIDES[side]
+            table = self.runs[side].table
+            query = (
+                f"WITH d AS (SELECT {row} AS place, pair, "
+                f"CASE {state} WHEN 'a' THEN 1 WHEN 'f' THEN 2 ELSE 0 END AS state FROM {_DRAWN}), "
+                f"f AS (SELECT line, min(rowid) AS first FROM {table} WHERE source = {number} GROUP BY line) "
+                "SELECT d.place, d.pair, d.state, coalesce(r.line, 0) AS line, coalesce(f.first, 0) AS first "
+                f"FROM {table} r JOIN d ON r.rowid = d.place LEFT JOIN f ON r.line = f.line "
+                f"WHERE r.source = {number} ORDER BY d.place"
+            )
+            found = self.engine.connection.execute(query).fetchnumpy()
+            columns = (np.asarray(found[name], dtype=np.int64) for name in ("place", "pair", "state", "line", "first"))
+            wanted = WantedRows(*columns)
             if not len(wanted.rows):
                 continue
             if source.kind is Kind.LINES and alone:
@@ -188,22 +200,6 @@ class StreamedPairs:
     def texts(self, place: int) -> tuple[ShownTexts, ShownTexts]:
         """Return the texts of a pair that were kept."""
         return self.kept[0].read(place), self.kept[1].read(place)
-
-    def _wanted(self, side: int, number: int) -> WantedRows:
-        """Return the drawn rows of one source."""
-        row, state = _SIDES[side]
-        table = self.runs[side].table
-        query = (
-            f"WITH d AS (SELECT {row} AS place, pair, "
-            f"CASE {state} WHEN 'a' THEN 1 WHEN 'f' THEN 2 ELSE 0 END AS state FROM {_DRAWN}), "
-            f"f AS (SELECT line, min(rowid) AS first FROM {table} WHERE source = {number} GROUP BY line) "
-            "SELECT d.place, d.pair, d.state, coalesce(r.line, 0) AS line, coalesce(f.first, 0) AS first "
-            f"FROM {table} r JOIN d ON r.rowid = d.place LEFT JOIN f ON r.line = f.line "
-            f"WHERE r.source = {number} ORDER BY d.place"
-        )
-        found = self.engine.connection.execute(query).fetchnumpy()
-        columns = (np.asarray(found[name], dtype=np.int64) for name in ("place", "pair", "state", "line", "first"))
-        return WantedRows(*columns)
 
 
 def stream_pairs(

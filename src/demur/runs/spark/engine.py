@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 from demur.detect.batch import BatchJudge
 from demur.errors import UsageError
 from demur.formats.registry import format_named
-from demur.io.config import input_limits
-from demur.io.files import BOM, json_object
+from demur.io.files import BOM, input_limits, json_object
 from demur.io.records import read_records
 from demur.runs.ingest import Ingest, exchanges_of
 from demur.runs.spark.files import check_local_files

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from demur.io.config import InputLimits
+    from demur.io.files import InputLimits
     from demur.runs.ingest import Ingest, Judged
     from demur.wire.fields import JsonObject
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from demur.io.config import InputLimits
+    from demur.io.files import InputLimits
     from demur.runs.ingest import Ingest
     from demur.runs.options import Progress
 
@@ -192,26 +192,20 @@ def _path_input(session: SparkSession, run: object, folder: Path) -> RawRows:
         one, other = (next(file.name for file in files if file.is_table is kind) for kind in (True, False))
         raise ShapeError(f"Parquet, but `{other}` is not", source=one, hint="a run on Spark has one kind of file")
     size = sum(file.size_bytes for file in files)
-    raw = (_table if tables == {True} else _texts)(_steady(session, size), [escaped(file.key) for file in files])
+    context = getattr(session, "_sc", None)
+    steady = session
+    # By itself Spark cuts files by the number of cores and by the files asked for, and either may be another when rows are read
+    # again; a session of our own makes the same blocks each time. Over Spark Connect there is no context to make one in.
+    if context is not None:
+        steady = session.newSession()
+        share = max(_MIN_BLOCK_BYTES, min(_MAX_BLOCK_BYTES, size // max(1, context.defaultParallelism)))
+        # A notebook gives a store's keys to its session alone, under Hadoop's own names.
+        hadoops = {key: value for key, value in session.conf.getAll.items() if not key.startswith("spark.")}
+        for key, value in (hadoops | _STEADY | {"spark.sql.files.maxPartitionBytes": str(share)}).items():
+            steady.conf.set(key, value)
+    raw = (_table if tables == {True} else _texts)(steady, [escaped(file.key) for file in files])
     names, keys = tuple(file.name for file in files), tuple(file.key for file in files)
     return RawRows(raw, tables == {False}, names, keys, tuple(file.listed for file in files), size)
-
-
-def _steady(session: SparkSession, size_bytes: int) -> SparkSession:
-    """Return a session of the same cluster that reads files in one way, and cuts them into the same blocks each time.
-
-    By itself Spark goes by the number of cores and by the files asked for, and either may be another when rows are read again.
-    """
-    context = getattr(session, "_sc", None)
-    if context is None:
-        return session
-    steady = session.newSession()
-    share = max(_MIN_BLOCK_BYTES, min(_MAX_BLOCK_BYTES, size_bytes // max(1, context.defaultParallelism)))
-    # A notebook gives a store's keys to its session alone, under Hadoop's own names.
-    hadoops = {key: value for key, value in session.conf.getAll.items() if not key.startswith("spark.")}
-    for key, value in (hadoops | _STEADY | {"spark.sql.files.maxPartitionBytes": str(share)}).items():
-        steady.conf.set(key, value)
-    return steady
 
 
 def _texts(session: SparkSession, paths: Sequence[str]) -> DataFrame:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from demur.errors import UsageError
-from demur.io.config import InputLimits, input_limits
+from demur.io.files import InputLimits, input_limits
 
 
 def test_unset_means_the_default() -> None:
