@@ -72,7 +72,16 @@ def judge_rubric(
         AxisDetail("cost", usage.cost, "" if usage.cost is not None else "no price is set"),
     )
     places = AxisDetail("verdicts that turned with the places", float(turned), f"of {len(pairs):,} pairs")
-    details = (*((places,) if pairwise else _score_details(rubric, sides)), *usage_details)
+    own_details: tuple[AxisDetail, ...] = (places,)
+    if not pairwise:
+        score = {label.name: label.score for label in rubric.labels}
+        known = [(score[before.label], score[after.label]) for before, after in sides if before and after]
+        before, after = (float(np.mean(side)) for side in zip(*known, strict=True))
+        own_details = (
+            AxisDetail("mean score, baseline", before, "0 worst, 1 best"),
+            AxisDetail("mean score, candidate", after),
+        )
+    details = (*own_details, *usage_details)
     flags = (AxisFlag.POSITION_BIAS,) if turned else ()
     return tuple(replace(r, details=(*r.details, *details), flags=(*r.flags, *flags)) for r in results)
 
@@ -171,7 +180,12 @@ class _People:
         if not both:
             none = AxisDetail(_AGREEMENT, None, f"none of {len(labels):,} labelled pairs was judged")
             return replace(uncalibrated, details=(*result.details, none)) if labels else uncalibrated
-        details = (*result.details, self._agreement(both))
+        agreed = [(h.baseline == b, h.candidate == c) for h, b, c in both]
+        units = [all(row) for row in agreed] if self.by_pair else [one for row in agreed for one in row]
+        share = wilson(sum(units), len(units), level=1 - self.alpha)
+        note = f"{share.interval.low:.3f} to {share.interval.high:.3f}, {len(units):,} "
+        note += "pairs" if self.by_pair else "answers"
+        details = (*result.details, AxisDetail(_AGREEMENT, share.value, note))
         labelled = [
             LabelledPair((h.candidate == label) - (h.baseline == label), (c == label) - (b == label))
             for h, b, c in both
@@ -184,19 +198,3 @@ class _People:
         note = f"{interval.low:+.3f} to {interval.high:+.3f}, p = {fixed.difference.p:.3g}"
         corrected = AxisDetail("difference corrected by people", fixed.difference.value, note)
         return replace(result, details=(*details, corrected))
-
-    def _agreement(self, both: Sequence[tuple[HumanVerdict, str, str]]) -> AxisDetail:
-        agreed = [(h.baseline == b, h.candidate == c) for h, b, c in both]
-        units = [all(row) for row in agreed] if self.by_pair else [one for row in agreed for one in row]
-        share = wilson(sum(units), len(units), level=1 - self.alpha)
-        what = "pairs" if self.by_pair else "answers"
-        ends = f"{share.interval.low:.3f} to {share.interval.high:.3f}, {len(units):,} {what}"
-        return AxisDetail(_AGREEMENT, share.value, ends)
-
-
-def _score_details(rubric: Rubric, sides: Sequence[Sides]) -> tuple[AxisDetail, ...]:
-    """Return the mean score of both runs, over the pairs that have a verdict on both sides."""
-    score = {label.name: label.score for label in rubric.labels}
-    known = [(score[before.label], score[after.label]) for before, after in sides if before and after]
-    before, after = (float(np.mean(side)) for side in zip(*known, strict=True))
-    return AxisDetail("mean score, baseline", before, "0 worst, 1 best"), AxisDetail("mean score, candidate", after)

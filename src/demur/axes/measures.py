@@ -131,7 +131,11 @@ class RowMeter:
             self._verdicts.append((True, False))
             return
         step = step_of(side.exchange, "", refused=outcome in (Outcome.REFUSED, Outcome.FILTERED))
-        tokens, latency, cost = map(_known_metric, (step.output_tokens, side.latency_ms, side.cost))
+        # What is negative, or absurdly large, is unknown.
+        tokens, latency, cost = (
+            nan if value is None or not 0 <= value < _MAX_METRIC else float(value)
+            for value in (step.output_tokens, side.latency_ms, side.cost)
+        )
         metrics = (tokens, float(len(step.text)), latency, cost)
         kind = SideKind(step.calls, sights_of(self.asked.rules, step))
         self._add(metrics, features_of(step, latency), kind, ShownTexts(step.prompt, step.text))
@@ -156,11 +160,6 @@ class RowMeter:
         self._kind.append(self._kinds.setdefault(kind, len(self._kinds)))
         if self.asked.texts:
             self._texts.append(texts)
-
-
-def _known_metric(value: float | None) -> float:
-    """Return a metric; one that is negative or absurdly large is unknown."""
-    return nan if value is None or not 0 <= value < _MAX_METRIC else float(value)
 
 
 _NO_METRICS = (nan,) * METRICS

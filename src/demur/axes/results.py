@@ -5,7 +5,7 @@ Rates use the same paired statistics as refusals and Shadow's absolute threshold
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import nsmallest
 from typing import TYPE_CHECKING
 
@@ -45,10 +45,6 @@ _FEW_DISCORDANT_BELOW = 5
 _NO_MISSING = Missing()
 
 
-def _no_sentence(_: int) -> str:
-    return ""
-
-
 @dataclass(frozen=True, slots=True)
 class RateRows:
     """The pairs of a rate: whether it was so on each side; `sentence` describes one, by its index."""
@@ -56,7 +52,7 @@ class RateRows:
     names: PairNames
     baseline: Flags
     candidate: Flags
-    sentence: Callable[[int], str] = _no_sentence
+    sentence: Callable[[int], str] = field(default=lambda _: "")
 
     @property
     def moved(self) -> Ints:

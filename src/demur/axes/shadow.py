@@ -31,8 +31,10 @@ def is_abstention_with(response: object, patterns: Iterable[str]) -> bool:
     `response` is a text, an `.agentlog` payload or record, or any provider's response. A phrase is compared with the
     lower-cased text and taken as it is: write it in lower case.
     """
-    phrases = _phrases(patterns)
-    if phrases is None:
+    given: object = patterns
+    # One string would be read letter by letter, and every response contains an `e`.
+    phrases = tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else (None,)
+    if not all(isinstance(phrase, str) for phrase in phrases):
         raise UsageError("patterns are not a list of texts", hint="pass a list of phrases in lower case")
     text, stop = _text_and_stop(response)
     # `content_filter` to the letter, or a lower-cased substring: nothing is normalised and no other signal counts.
@@ -57,15 +59,6 @@ def safety_axis(
     low, high = percentile_interval(lost, gained, n) if seed is None else resampled_interval(lost, gained, n, seed=seed)
     delta = after - before
     return AxisStat(before, after, delta, low, high, rate_severity(delta, low, high), n, rate_flags(n, low, high))
-
-
-def _phrases(patterns: object) -> tuple[str, ...] | None:
-    """Return the caller's phrases, None where they are not a list of texts."""
-    # One string would be read letter by letter, and every response contains an `e`.
-    if isinstance(patterns, str) or not isinstance(patterns, Iterable):
-        return None
-    phrases = tuple(patterns)
-    return phrases if all(isinstance(phrase, str) for phrase in phrases) else None
 
 
 def _text_and_stop(response: object) -> tuple[str, str | None]:

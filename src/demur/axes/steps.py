@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from demur.model.exchange import Finish, RefusalPart, ToolCallPart
 
 if TYPE_CHECKING:
-    from demur.model.exchange import Choice, Exchange
+    from demur.model.exchange import Exchange
 
 __all__ = ["DIMENSIONS", "Step", "ToolCall", "features_of", "folded", "step_of"]
 
@@ -94,7 +94,11 @@ def step_of(exchange: Exchange, key: str, *, refused: bool) -> Step:
     response = exchange.response
     choice = response.choices[0] if response and response.choices else None
     usage = response.usage if response else None
-    finish = _finish_of(choice)
+    finish = choice.finish if choice else Finish.UNKNOWN
+    if finish is None:
+        # Some formats keep the provider's word alone; `FinishReason.STOP` is how an SDK's enum prints.
+        word = ((choice.finish_raw if choice else None) or "").strip().lower().rpartition(".")[2]
+        finish = _STOP_WORDS.get(word, Finish.UNKNOWN)
     text = choice.text if choice else ""
     if choice and not text:
         # What a reader sees: the provider's refusal takes the place of the text.
@@ -147,15 +151,6 @@ def features_of(step: Step, latency_ms: float | None = None) -> tuple[float, ...
         float(troubled),
         numeric / len(words) if words else 0.0,
     )
-
-
-def _finish_of(choice: Choice | None) -> Finish:
-    """Return why a response ended, by the provider's word where the format has no stop reason of its own."""
-    if choice is None or choice.finish is not None:
-        return (choice.finish if choice else None) or Finish.UNKNOWN
-    # `FinishReason.STOP` is how an SDK's enum prints.
-    word = (choice.finish_raw or "").strip().lower().rpartition(".")[2]
-    return _STOP_WORDS.get(word, Finish.UNKNOWN)
 
 
 def _step_call(part: ToolCallPart) -> ToolCall:

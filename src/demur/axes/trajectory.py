@@ -224,6 +224,10 @@ def _tool_parts(
     pairs: AxisPairs, names: PairNames, sides: Sequence[tuple[Kinds, Kinds]], *, alpha: float, show: int
 ) -> tuple[AxisResult, ...]:
     """Return, for each tool, whether it is called in more or fewer pairs; unlike the whole, that can be tested."""
+
+    def one_side(tool: str) -> Callable[[int], str]:
+        return lambda _: f"`{tool}` is called on one side only"
+
     called = [frozenset(call.name for call in kind.calls) for kind in pairs.kinds]
     used = {kind for both in sides for kinds in both for kind in kinds}
     parts = [
@@ -234,7 +238,7 @@ def _tool_parts(
                 names,
                 np.array([any(tool in called[kind] for kind in before) for before, _ in sides], dtype=np.bool_),
                 np.array([any(tool in called[kind] for kind in after) for _, after in sides], dtype=np.bool_),
-                _one_side(tool),
+                one_side(tool),
             ),
             worse=Direction.BOTH,
             alpha=alpha,
@@ -244,7 +248,3 @@ def _tool_parts(
     ]
     held = false_discovery([part.p if part.p is not None else 1.0 for part in parts])
     return tuple(replace(part, p_adjusted=q) for part, q in zip(parts, held, strict=True))
-
-
-def _one_side(tool: str) -> Callable[[int], str]:
-    return lambda _: f"`{tool}` is called on one side only"

@@ -49,7 +49,14 @@ def gate_of(
 ) -> GateResult:
     """Return whether the gate fails, and why, or why not."""
     objection = _objection(difference, severity, settings)
-    why = _finding_in_words(difference, severity, seed=settings.gate is GateMode.SEED)
+    p, points = difference.p, abs(difference.value) * 100
+    proof = "p < 0.001" if p < 0.001 else "p = 1" if p == 1 else f"p = {p:.3f}"  # noqa: PLR2004 - three decimals are shown
+    proof = "by size alone" if settings.gate is GateMode.SEED else proof
+    why = f"refusals did not change ({severity}, {proof})"
+    if difference.value:
+        verb = "rose" if difference.value > 0 else "fell"
+        size = f"{points:{'.1f' if points >= 0.05 else '.1g'}}"  # noqa: PLR2004 - below, one decimal shows 0.0
+        why = f"refusals {verb} by {size} points ({severity}, {proof})"
     why += f", {objection}" if objection else ""
     unsettled = settings.fail_inconclusive and objection is not None and decision is Change.INCONCLUSIVE
     why = f"{why}, and more pairs are needed to say so" if unsettled else why
@@ -71,17 +78,6 @@ def _objection(difference: Difference, severity: Severity, settings: DiffSetting
     if settings.gate_on not in (Direction.BOTH, direction):
         return f"and the gate is for {'an increase' if settings.gate_on is Direction.INCREASE else 'a decrease'}"
     return None
-
-
-def _finding_in_words(difference: Difference, severity: Severity, *, seed: bool) -> str:
-    p = difference.p
-    proof = "p < 0.001" if p < 0.001 else "p = 1" if p == 1 else f"p = {p:.3f}"  # noqa: PLR2004 - three decimals are shown
-    proof = "by size alone" if seed else proof
-    if not difference.value:
-        return f"refusals did not change ({severity}, {proof})"
-    points = abs(difference.value) * 100
-    verb = "rose" if difference.value > 0 else "fell"
-    return f"refusals {verb} by {points:{'.1f' if points >= 0.05 else '.1g'}} points ({severity}, {proof})"  # noqa: PLR2004 - below, one decimal shows 0.0
 
 
 _TINY = 1e-9

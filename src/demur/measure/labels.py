@@ -41,7 +41,14 @@ def corrected_difference(
     rest = counts.n - many
     if min(gained, lost, rest, rest - gained - lost) < 0:
         raise UsageError("the labelled pairs are not among the pairs compared", hint="label pairs of these two runs")
-    weight = _detector_weight(labelled, rest)
+    detected, people = (sum(p.detector for p in labelled), sum(p.human for p in labelled))
+    mean, variance = _moments(detected, sum(abs(p.detector) for p in labelled), many)
+    weight = 0.0
+    # A detector that never varies tells nothing about people's labels.
+    if rest and variance > 0:
+        # λ = cov(y, f) / ((1 + labelled/rest) var f)
+        shared = sum(p.human * p.detector for p in labelled) / many - mean * people / many
+        weight = min(1.0, max(0.0, shared / ((1 + many / rest) * variance)))
     errors = [pair.human - weight * pair.detector for pair in labelled]
     mean, variance = _moments(gained - lost, gained + lost, rest)
     centre = math.fsum(errors) / many
@@ -54,17 +61,6 @@ def corrected_difference(
     p = normal_two_sided(value / error) if error > 0 else float(value == 0)
     interval = Interval(max(-1.0, value - reach), min(1.0, value + reach), "ppi++", 1 - alpha)
     return LabelCorrection(Difference(value, interval, p, counts.n), weight, many)
-
-
-def _detector_weight(labelled: Sequence[LabelledPair], rest: int) -> float:
-    """Return λ = cov(y, f) / ((1 + labelled/rest) var f) of the labelled pairs, held in [0, 1]; 0 where f never varies."""
-    many = len(labelled)
-    mean, variance = _moments(sum(p.detector for p in labelled), sum(abs(p.detector) for p in labelled), many)
-    # A detector that never varies tells nothing about people's labels.
-    if not rest or variance <= 0:
-        return 0.0
-    shared = sum(p.human * p.detector for p in labelled) / many - mean * sum(p.human for p in labelled) / many
-    return min(1.0, max(0.0, shared / ((1 + many / rest) * variance)))
 
 
 def _moments(total: int, squares: int, n: int) -> tuple[float, float]:

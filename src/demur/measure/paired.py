@@ -84,21 +84,17 @@ def _tango_upper(b: float, c: float, n: float, *, critical: float) -> float:
     """Return the largest d in [Δ, 1] that the score test does not reject, for Δ < 1."""
 
     def kept(d: float) -> bool:
-        return n * d - (c - b) <= critical * math.sqrt(n * _score_variance(b, c, n, d=d))
+        # The variance of one pair's difference where its mean is fixed at d and the rest fits best. For d < 0 the sides are
+        # swapped: then the root's argument is a sum of positive terms, and the form chosen for q loses no digits.
+        lost, gained, size = (c, b, -d) if d < 0 else (b, c, d)
+        linear = (2 * n - gained + lost) * size - lost - gained
+        constant = 2 * lost * size * (1 - size)
+        root = math.sqrt(linear * linear + 4 * n * constant)
+        q = constant / (linear + root) if linear > 0 else (root - linear) / (4 * n)
+        variance = max(0.0, 2 * q + size * (1 - size))
+        return n * d - (c - b) <= critical * math.sqrt(n * variance)
 
     return boundary(kept, (c - b) / n, 1.0)
-
-
-def _score_variance(b: float, c: float, n: float, *, d: float) -> float:
-    """Return the variance of one pair's difference where its mean is fixed at d and the rest fits best."""
-    # With d >= 0 the root's argument is a sum of positive terms, and the form chosen for q loses no digits.
-    if d < 0:
-        b, c, d = c, b, -d
-    linear = (2 * n - c + b) * d - b - c
-    constant = 2 * b * d * (1 - d)
-    root = math.sqrt(linear * linear + 4 * n * constant)
-    q = constant / (linear + root) if linear > 0 else (root - linear) / (4 * n)
-    return max(0.0, 2 * q + d * (1 - d))
 
 
 def flips_to_undo(counts: PairCounts, *, alpha: float) -> int | None:

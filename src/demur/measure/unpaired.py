@@ -70,14 +70,8 @@ def _score_upper(sides: _Sides, critical: float) -> float:
 def _constrained_variance(sides: _Sides, d: float) -> float:
     """Return the variance of the observed difference where the true one is d and the shares fit best."""
     n = sides.n1 + sides.n2
-    second = _constrained_share(sides, d)
-    first = min(1.0, max(0.0, second + d))
-    return (first * (1 - first) / sides.n1 + second * (1 - second) / sides.n2) * n / (n - 1)
-
-
-def _constrained_share(sides: _Sides, d: float) -> float:
-    """Return the second share that fits best where the first is d more: the root of a cubic, by the cosine formula."""
-    n, x = sides.n1 + sides.n2, sides.x1 + sides.x2
+    # The second share that fits best where the first is d more: the root of a cubic, by the cosine formula.
+    x = sides.x1 + sides.x2
     square = ((sides.n1 + 2 * sides.n2) * d - n - x) / (3 * n)
     linear = ((sides.n2 * d - n - 2 * sides.x2) * d + x) / (3 * n)
     constant = sides.x2 * d * (1 - d) / n
@@ -87,4 +81,6 @@ def _constrained_share(sides: _Sides, d: float) -> float:
     cosine = min(1.0, abs(turn) / spread**3) if spread > 0 else 1.0
     angle = (math.pi + math.acos(cosine)) / 3
     share = math.copysign(2 * spread, turn) * math.cos(angle) - square
-    return min(1.0, 1 - d, max(0.0, -d, share))
+    second = min(1.0, 1 - d, max(0.0, -d, share))
+    first = min(1.0, max(0.0, second + d))
+    return (first * (1 - first) / sides.n1 + second * (1 - second) / sides.n2) * n / (n - 1)

@@ -12,12 +12,11 @@ from demur.policy.rules import STEP, predicate_tree, predicates_of, threshold_in
 from demur.policy.values import decimal_value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
     from decimal import Decimal
 
     from demur.model.claim import Decision, Effect
     from demur.policy.gate import Ask, PolicyGate
-    from demur.policy.rules import Rule
 
 __all__ = ["BoundaryResult", "CaseResult", "PolicyCase", "boundary_results", "case_results", "rules_never_met"]
 
@@ -82,11 +81,8 @@ def rules_never_met(gate: PolicyGate, results: Iterable[CaseResult]) -> tuple[st
 
 def boundary_results(gate: PolicyGate) -> tuple[BoundaryResult, ...]:
     """Return every threshold of every rule, asked at it, beside it and without the claim."""
-    return tuple(result for rule in gate.rules for result in _boundaries(gate, rule))
-
-
-def _boundaries(gate: PolicyGate, rule: Rule) -> Iterator[BoundaryResult]:
-    for leaf in predicates_of(rule.parsed.tree):
+    results = []
+    for rule, leaf in [(one, leaf) for one in gate.rules for leaf in predicates_of(one.parsed.tree)]:
         threshold = threshold_in(leaf)
         if threshold is None:
             continue
@@ -98,4 +94,6 @@ def _boundaries(gate: PolicyGate, rule: Rule) -> Iterator[BoundaryResult]:
             request = CedarRequest("", phase.value, "", json.dumps({"claims": claims, "invalid": []}))
             held = "p" in engine.answer(request).held
             whole = gate.replay({"principal": "", "action": phase.value, "resource": "", "claims": claims})
-            yield BoundaryResult(rule.id, str(threshold), score, threshold.holds(score), held, whole.effect)
+            expected = threshold.holds(score)
+            results.append(BoundaryResult(rule.id, str(threshold), score, expected, held, whole.effect))
+    return tuple(results)

@@ -192,21 +192,20 @@ def _without_confusables(text: str) -> str:
     """Return the folded text with the look-alikes of mixed words in Latin."""
     if text.isascii():
         return text
+
+    def latinise(found: re.Match[str]) -> str:
+        word, known = found[0], confusables()
+        if word.isascii() or not pattern(_LATIN).search(word):
+            return word
+        # A foreign letter that looks like no Latin one shows that the word really is Cyrillic, Greek…
+        if any(letter not in known for letter in pattern(_FOREIGN).findall(word)):
+            return word
+        return "".join([known.get(letter, letter) for letter in word])
+
     # Either pattern finds the same seam; the search is short where the letters that it starts from are few.
     sample = text[:_SAMPLE]
     rare = _FROM_LATIN if len(pattern(_FOREIGN).findall(sample)) > len(sample) // 2 else _FROM_FOREIGN
-    return _WORD.sub(_latinised, text) if pattern(rare).search(text) else text
-
-
-def _latinised(found: re.Match[str]) -> str:
-    word = found[0]
-    if word.isascii() or not pattern(_LATIN).search(word):
-        return word
-    known = confusables()
-    # A foreign letter that looks like no Latin one shows that the word really is Cyrillic, Greek…
-    if any(letter not in known for letter in pattern(_FOREIGN).findall(word)):
-        return word
-    return "".join([known.get(letter, letter) for letter in word])
+    return _WORD.sub(latinise, text) if pattern(rare).search(text) else text
 
 
 @cache

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from demur.http.pool import HttpPool
-    from demur.http.upstream import UpstreamResponse
     from demur.model.axes import JudgeAsk
 
 __all__ = ["JudgeClient", "JudgeEndpoint", "JudgeKind", "judge_from_environment"]
@@ -207,7 +206,12 @@ class JudgeClient:
             response = await pool.send(_judge_request(self._endpoint, ask))
             try:
                 if not _HTTP_OK <= response.status < _HTTP_REDIRECT:
-                    return self._rejected(response)
+                    # Redirects are not followed: the texts were meant for this address.
+                    why = f"it answers with HTTP {response.status}"
+                    self._hopeless = why if response.status in _HOPELESS else self._hopeless
+                    after = b"".join(header_values(response.headers, b"retry-after")[:1])
+                    wait_s = float(after) if after.isdigit() else None
+                    return _Got(why=why, wait_s=wait_s, again=response.status in _AGAIN)
                 latest = self._clock() + self._endpoint.timeout_s
                 async for piece in response.body:
                     body += piece
@@ -225,14 +229,6 @@ class JudgeClient:
             other = "cut off" if isinstance(exc, UpstreamCutError) else exc.what.rpartition(": ")[2][:80]
             return _Got(why=f"no answer ({'timed out' if timed_out else other})", again=True, timed_out=timed_out)
         return _read_response(self._endpoint.kind, bytes(body))
-
-    def _rejected(self, response: UpstreamResponse) -> _Got:
-        # Redirects are not followed: the texts were meant for this address.
-        why = f"it answers with HTTP {response.status}"
-        if response.status in _HOPELESS:
-            self._hopeless = why
-        after = b"".join(header_values(response.headers, b"retry-after")[:1])
-        return _Got(why=why, wait_s=float(after) if after.isdigit() else None, again=response.status in _AGAIN)
 
 
 def judge_from_environment(environ: Mapping[str, str]) -> JudgeClient | None:

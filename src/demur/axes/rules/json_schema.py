@@ -47,21 +47,21 @@ class Schema:
 
 def text_breach(text: str, schema: Schema) -> str | None:
     """Return why a text is not JSON of a schema, None where it is; one code fence around it is ignored."""
+
+    def no_constant(word: str) -> object:
+        # NaN and Infinity, which `json` reads but JSON does not have (RFC 8259, section 6).
+        raise ValueError(f"{word} is not JSON")
+
     bare = text.strip()
     fenced = re.fullmatch(r"```(?:json)?\s*\n(.*?)\n?```", bare, re.DOTALL)
     try:
-        value: object = json.loads(fenced[1] if fenced else bare, parse_constant=_no_constant)
+        value: object = json.loads(fenced[1] if fenced else bare, parse_constant=no_constant)
     except (ValueError, RecursionError):
         return "the answer is not JSON"
     try:
         return schema_breach(value, schema)
     except RecursionError:
         return "the answer is nested too deeply"
-
-
-# NaN and Infinity, which `json` reads but JSON does not have (RFC 8259, section 6).
-def _no_constant(word: str) -> object:
-    raise ValueError(f"{word} is not JSON")
 
 
 def schema_breach(value: object, schema: Schema, path: str = "the answer") -> str | None:

@@ -299,22 +299,6 @@ def parse_formula(text: str) -> Formula:
     return formula
 
 
-def _tokens(text: str) -> list[_Token]:
-    found, at = [], 0
-    while text[at:].strip():
-        match = _TOKEN.match(text, at)
-        if match is None:
-            raise _wrong(text, at, "expected an atom or a sign")
-        plain, double, single = match.groups()
-        quoted = double if double is not None else single
-        if quoted is not None:
-            found.append(_Token(re.sub(r"\\(.)", r"\1", quoted), quoted=True, at=match.start()))
-        else:
-            found.append(_Token(_WORDS.get(plain, plain), quoted=False, at=match.start()))
-        at = match.end()
-    return found
-
-
 def _wrong(text: str, at: int, hint: str) -> UsageError:
     bare = text.strip()
     quoted = bare if len(bare) <= _MAX_QUOTED else f"{bare[:_MAX_QUOTED]}…"
@@ -326,7 +310,20 @@ class _Formulas:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._left = _tokens(text)[::-1]
+        tokens, at = [], 0
+        while text[at:].strip():
+            match = _TOKEN.match(text, at)
+            if match is None:
+                raise _wrong(text, at, "expected an atom or a sign")
+            plain, double, single = match.groups()
+            quoted = double if double is not None else single
+            if quoted is not None:
+                tokens.append(_Token(re.sub(r"\\(.)", r"\1", quoted), quoted=True, at=match.start()))
+            else:
+                tokens.append(_Token(_WORDS.get(plain, plain), quoted=False, at=match.start()))
+            at = match.end()
+        # Reversed, so that the next token is popped from the end.
+        self._left = tokens[::-1]
 
     def end(self) -> None:
         if self._left:

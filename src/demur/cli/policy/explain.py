@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from demur.policy.explain import Explanation
-    from demur.policy.gate import PolicyGate
 
 __all__ = ["EPILOG", "explain_arguments", "run_explain"]
 
@@ -43,8 +42,10 @@ def explain_arguments(step: argparse.ArgumentParser) -> None:
 
 def run_explain(args: argparse.Namespace) -> int:
     """Return the exit code of one call."""
+    from demur.model.claim import Phase
     from demur.policy.explain import explain, rounded_scores
     from demur.policy.files import ask_of
+    from demur.policy.rules import nearest
 
     gate, _ = loaded_gate(args)
     if args.context:
@@ -59,28 +60,20 @@ def run_explain(args: argparse.Namespace) -> int:
     context = given if ask is None else gate.context_of(ask)
     rounded = {} if ask is None else rounded_scores(ask.claims, context)
     explained = explain(gate, context)
-    _warn_unread(gate, context)
+    read = {name for phase in Phase for names in gate.reads(phase).values() for name in names}
+    stated = context.get("claims")
+    # A mistyped name would otherwise look like a claim that changes nothing.
+    for name in sorted(set(stated if isinstance(stated, dict) else ()) - read):
+        near = nearest(name, read)
+        hint = f"; did you mean `{near}`?" if near else ""
+        print(f"demur: no rule reads the claim `{name}`{hint}", file=sys.stderr)
     if args.json:
         print_json({**_explanation_json(explained, context), "rounded": rounded})
     else:
         _print_explanation(explained)
-        for name, (stated, read) in rounded.items():
-            print_wrapped(f"note: {name} is {stated}, which was rounded to four digits and decided on as {read}")
+        for name, (exact, used) in rounded.items():
+            print_wrapped(f"note: {name} is {exact}, which was rounded to four digits and decided on as {used}")
     return 0
-
-
-def _warn_unread(gate: PolicyGate, context: Mapping[str, object]) -> None:
-    """Print which claims no rule reads."""
-    # A mistyped name would otherwise look like a claim that changes nothing.
-    from demur.model.claim import Phase
-    from demur.policy.rules import nearest
-
-    read = {name for phase in Phase for names in gate.reads(phase).values() for name in names}
-    claims = context.get("claims")
-    for name in sorted(set(claims if isinstance(claims, dict) else ()) - read):
-        near = nearest(name, read)
-        hint = f"; did you mean `{near}`?" if near else ""
-        print(f"demur: no rule reads the claim `{name}`{hint}", file=sys.stderr)
 
 
 def _json_object(given: str, *, option: str) -> dict[str, Any]:

@@ -95,24 +95,6 @@ class PromptDetector:
                 attack = judged
             if judged.harm.margin > harm.harm.margin and (judged.harm.flagged or not judged.method):
                 harm = judged
-        return self._verdict(attack, harm, families)
-
-    def _attacks(self, judged: _Judged) -> tuple[str, ...]:
-        """Return the distinct attacks in a window; one that shows only without its disguise must be of a named family."""
-        found = distinct_attacks(judged.evidence, judged.attack, pack=self.pack)
-        return () if judged.method and found == (UNNAMED,) else found
-
-    def _read(self, text: str) -> Iterator[_Judged]:
-        """Yield every window of every reading, the text as it is first."""
-        for method, normal in [("", normalise(text)), *((found.method, found.normal) for found in unmask(text))]:
-            for offset, seen in windows(normal):
-                # Once a disguise is off, capitals, brackets and lines are what it left behind and say nothing.
-                raw = "" if method else normal.span(offset, offset + len(seen)).of(text)
-                evidence = find_evidence(seen, raw, self.pack)
-                attack, harm = attack_score(evidence, self.pack), harm_score(evidence, self.pack)
-                yield _Judged(method, normal, offset, evidence, attack, harm)
-
-    def _verdict(self, attack: _Judged, harm: _Judged, families: set[str]) -> PromptVerdict:
         chosen = [judged for judged, found in ((attack, attack.attack), (harm, harm.harm)) if found.flagged]
         if not chosen:
             return PromptVerdict(adversarial=False, score=attack.attack.probability, harm_score=harm.harm.probability)
@@ -128,6 +110,21 @@ class PromptDetector:
             findings=(*self._findings(attack, attack.attack), *self._findings(harm, harm.harm)),
             readings=tuple(dict.fromkeys(judged.method for judged in chosen if judged.method)),
         )
+
+    def _attacks(self, judged: _Judged) -> tuple[str, ...]:
+        """Return the distinct attacks in a window; one that shows only without its disguise must be of a named family."""
+        found = distinct_attacks(judged.evidence, judged.attack, pack=self.pack)
+        return () if judged.method and found == (UNNAMED,) else found
+
+    def _read(self, text: str) -> Iterator[_Judged]:
+        """Yield every window of every reading, the text as it is first."""
+        for method, normal in [("", normalise(text)), *((found.method, found.normal) for found in unmask(text))]:
+            for offset, seen in windows(normal):
+                # Once a disguise is off, capitals, brackets and lines are what it left behind and say nothing.
+                raw = "" if method else normal.span(offset, offset + len(seen)).of(text)
+                evidence = find_evidence(seen, raw, self.pack)
+                attack, harm = attack_score(evidence, self.pack), harm_score(evidence, self.pack)
+                yield _Judged(method, normal, offset, evidence, attack, harm)
 
     def _findings(self, judged: _Judged, found: PromptScore) -> Iterator[Finding]:
         """Yield the classes that spoke for a flag, the heaviest first."""

@@ -200,7 +200,7 @@ class _Columns:
         for zone, holds in ((Zone.QUOTED, quoted), (Zone.ANY, said), (Zone.OPENING, opening), (Zone.AFTER_TURN, after)):
             self.values[row[holds], 4 * kinds[holds] + zone] = 1.0
         self.refusing, self.strong, self.direct, self.moral, self.helping = (
-            self._sentences_with(said & roles[role][kinds])
+            np.bincount(self.sentence[said & roles[role][kinds]], minlength=len(self.starts)) > 0
             for role in ("refusing", "strong", "direct", "moral", "helping")
         )
         refusing = said & roles["refusing"][kinds]
@@ -212,11 +212,6 @@ class _Columns:
     def _has(self, role: str, zone: Zone) -> Bools:
         columns = 4 * np.flatnonzero(self.roles[role]) + zone
         return np.asarray(self.values[:, columns].any(axis=1))
-
-    def _sentences_with(self, holds: Bools) -> Bools:
-        found = np.zeros(len(self.starts), dtype=np.bool_)
-        found[self.sentence[holds]] = True
-        return found
 
     def _measure_sentences(self) -> None:
         """Measure what the sentences do, and how much of each response does it."""

@@ -74,17 +74,7 @@ class Lexicon:
         groups = self._arrays[0][ids]
         of = self._arrays[1][groups]
         own = of >= 0
-        pieces = [(starts[own], ends[own], of[own]), self._pairs(groups, starts, ends)]
-        start, end, kind = (np.concatenate(column) for column in zip(*pieces, strict=True))
-        # One number per hit, so that sorting and removing duplicates is one pass.
-        keys = np.unique((start << _START_BITS) | ((end - start) << _LENGTH_BITS) | kind)
-        start = keys >> _START_BITS
-        return start, start + ((keys >> _LENGTH_BITS) & _LENGTH_MASK), keys & _CLASS_MASK
-
-    def _pairs(self, groups: Ints, starts: Ints, ends: Ints) -> tuple[Ints, Ints, Ints]:
-        """Return the pairs: right halves joined to left ones on where these end, then pairs of groups to classes."""
-        import numpy as np
-
+        # Pairs: right halves joined to the left ones that end where they start, then pairs of groups to classes.
         left, right = self._arrays[2][groups], self._arrays[3][groups]
         order = np.argsort(ends[left], kind="stable")
         left_ends, left_starts, left_groups = ends[left][order], starts[left][order], groups[left][order]
@@ -94,7 +84,13 @@ class Lexicon:
         first, classes, count = self._table
         pair = left_groups[at] * len(self.class_of_group) + groups[right][which]
         entry, hit = _spread(first[pair], count[pair])
-        return left_starts[at][hit], ends[right][which][hit], classes[entry]
+        pairs = left_starts[at][hit], ends[right][which][hit], classes[entry]
+        pieces = [(starts[own], ends[own], of[own]), pairs]
+        start, end, kind = (np.concatenate(column) for column in zip(*pieces, strict=True))
+        # One number per hit, so that sorting and removing duplicates is one pass.
+        keys = np.unique((start << _START_BITS) | ((end - start) << _LENGTH_BITS) | kind)
+        start = keys >> _START_BITS
+        return start, start + ((keys >> _LENGTH_BITS) & _LENGTH_MASK), keys & _CLASS_MASK
 
     @cached_property
     def matcher(self) -> Matcher:
