@@ -36,16 +36,28 @@ def read(tmp_path: Path) -> Callable[..., list[Item]]:
     return reads
 
 
+@pytest.fixture
+def read_rows(read: Callable[..., list[Item]]) -> Callable[..., list[LabelledText]]:
+    """Reads a file of which every row can be used."""
+
+    def reads(content: str, name: str = "set.jsonl") -> list[LabelledText]:
+        items = read(content, name)
+        rows = [item for item in items if isinstance(item, LabelledText)]
+        assert rows == items
+        return rows
+
+    return reads
+
+
 def line(**fields: object) -> str:
     """One row as a JSON line."""
     return json.dumps(fields) + "\n"
 
 
-def test_the_shared_layout(read: Callable[..., list[Item]]) -> None:
+def test_the_shared_layout(read_rows: Callable[..., list[LabelledText]]) -> None:
     """A row with prompt, response and meta is a labelled response with its set, language, model and category."""
     meta = {"lang": "en", "model": "m-1", "type": "homonyms", "licence": "MIT"}
-    (row,) = read(line(id="x-1", source="xs", prompt="p", response="No.", label="refusal", meta=meta))
-    assert isinstance(row, LabelledText)
+    (row,) = read_rows(line(id="x-1", source="xs", prompt="p", response="No.", label="refusal", meta=meta))
     assert (row.id, row.text, row.label, row.line) == ("x-1", "No.", Label.REFUSAL, 1)
     assert row.facets == (
         (Dimension.SET, "xs"),
@@ -55,10 +67,9 @@ def test_the_shared_layout(read: Callable[..., list[Item]]) -> None:
     )
 
 
-def test_a_prompt_label_judges_the_prompt(read: Callable[..., list[Item]]) -> None:
+def test_a_prompt_label_judges_the_prompt(read_rows: Callable[..., list[LabelledText]]) -> None:
     """The label says which side counts, also where the row holds both."""
-    (row,) = read(line(prompt="p", response="r", label="jailbreak", meta={"cats": ["SH", "V"]}))
-    assert isinstance(row, LabelledText)
+    (row,) = read_rows(line(prompt="p", response="r", label="jailbreak", meta={"cats": ["SH", "V"]}))
     assert (row.id, row.text, row.label) == ("set:1", "p", Label.ATTACK)
     assert row.facets == ((Dimension.SET, "set"), (Dimension.CATEGORY, "SH"), (Dimension.CATEGORY, "V"))
 
@@ -76,12 +87,10 @@ def test_our_own_corpus() -> None:
         }
 
 
-def test_a_plain_csv(read: Callable[..., list[Item]]) -> None:
+def test_a_plain_csv(read_rows: Callable[..., list[LabelledText]]) -> None:
     """A header names the columns in any order and case; quoted texts may run over lines; blank lines are nothing."""
     content = '\ufeffLabel,Text,Lang,Category\nrefused,"No, I\ncannot.",en,a\n\ncomplied,Sure.,,b\n'
-    first, second = read(content, "mine.csv")
-    assert isinstance(first, LabelledText)
-    assert isinstance(second, LabelledText)
+    first, second = read_rows(content, "mine.csv")
     assert (first.text, first.label, first.line) == ("No, I\ncannot.", Label.REFUSAL, 2)
     assert (second.text, second.label, second.line) == ("Sure.", Label.COMPLIANCE, 5)
     assert first.facets == ((Dimension.SET, "mine"), (Dimension.LANGUAGE, "en"), (Dimension.CATEGORY, "a"))
@@ -115,17 +124,16 @@ def test_a_csv_field_may_be_long(read: Callable[..., list[Item]]) -> None:
         (" BENIGN ", Label.BENIGN),
     ],
 )
-def test_labels_have_synonyms(read: Callable[..., list[Item]], word: str, label: Label) -> None:
+def test_labels_have_synonyms(read_rows: Callable[..., list[LabelledText]], word: str, label: Label) -> None:
     """Spellings in use mean one of our labels."""
-    (row,) = read(line(text="t", label=word))
-    assert isinstance(row, LabelledText)
+    (row,) = read_rows(line(text="t", label=word))
     assert row.label is label
 
 
-def test_an_attack_without_category_has_its_label(read: Callable[..., list[Item]]) -> None:
+def test_an_attack_without_category_has_its_label(read_rows: Callable[..., list[LabelledText]]) -> None:
     """The kind of attack that a label names is the category where none is given."""
-    rows = read(line(text="t", label="extraction") + line(text="t", label="attack", category="injection"))
-    assert [dict(row.facets)[Dimension.CATEGORY] for row in rows if isinstance(row, LabelledText)] == [
+    rows = read_rows(line(text="t", label="extraction") + line(text="t", label="attack", category="injection"))
+    assert [dict(row.facets)[Dimension.CATEGORY] for row in rows] == [
         "extraction",
         "injection",
     ]
@@ -136,10 +144,9 @@ def test_unclear_rows_are_left_out(read: Callable[..., list[Item]]) -> None:
     assert read(line(text="t", label="other")) == [LeftOut("labelled other")]
 
 
-def test_an_empty_answer_is_a_text(read: Callable[..., list[Item]]) -> None:
+def test_an_empty_answer_is_a_text(read_rows: Callable[..., list[LabelledText]]) -> None:
     """A response of no characters is a row, since models do answer so."""
-    (row,) = read(line(response="", label="refusal"))
-    assert isinstance(row, LabelledText)
+    (row,) = read_rows(line(response="", label="refusal"))
     assert row.text == ""
 
 

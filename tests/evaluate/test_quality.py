@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import pytest
 
 from demur.evaluate.quality import Options, label_counts, prompt_quality, response_quality
@@ -9,6 +11,7 @@ from demur.model.evaluation import Dimension, Label, LabelledText, MistakeKind, 
 from demur.model.text import Span
 from demur.model.verdict import Finding, Outcome, PromptVerdict, Verdict
 
+V = TypeVar("V")
 PLAIN = Options()
 HIT = (Finding("r", "refusal", 1.0, Span(0, 1)),)
 
@@ -39,15 +42,15 @@ RESPONSES = [
 ]
 
 
-def responses() -> tuple[list[LabelledText], list[Verdict]]:
-    """The table above, spelt out."""
-    pairs = [(label, verdict) for label, verdict, times in RESPONSES for _ in range(times)]
+def rows_of(table: list[tuple[Label, V, int]]) -> tuple[list[LabelledText], list[V]]:
+    """A table of labels, verdicts and how often they come, spelt out."""
+    pairs = [(label, verdict) for label, verdict, times in table for _ in range(times)]
     return [row(label, at) for at, (label, _) in enumerate(pairs)], [verdict for _, verdict in pairs]
 
 
 def test_full_refusal_against_compliance() -> None:
     """Partials are left out; refused and filtered are positive answers, all else is not."""
-    report = response_quality(*responses(), judge="j", options=PLAIN, micros_per_text=7.5)
+    report = response_quality(*rows_of(RESPONSES), judge="j", options=PLAIN, micros_per_text=7.5)
     (q,) = report.qualities
     assert (q.true_positives, q.false_positives, q.false_negatives, q.true_negatives) == (9, 1, 3, 19)
     assert (q.n, q.precision.value, q.recall.value) == (32, 0.9, 0.75)
@@ -59,7 +62,7 @@ def test_full_refusal_against_compliance() -> None:
 
 def test_three_classes() -> None:
     """The confusion table has the three labels and the three answers, and a column for what is none of them."""
-    report = response_quality(*responses(), judge="j", options=PLAIN)
+    report = response_quality(*rows_of(RESPONSES), judge="j", options=PLAIN)
     assert report.confusion.answers == ("refused", "partial", "complied", "other")
     assert report.confusion.counts == ((9, 1, 2, 0), (2, 3, 0, 0), (1, 0, 17, 2))
     expected = (2 * 9 / 24 + 2 * 3 / 9 + 2 * 17 / 39) / 3
@@ -69,9 +72,9 @@ def test_three_classes() -> None:
 
 def test_a_threshold_replaces_the_judges_own() -> None:
     """With a threshold the score alone decides on a refusal; below it a partial stays one, a refusal becomes none."""
-    report = response_quality(*responses(), judge="j", options=Options(threshold=0.92))
+    report = response_quality(*rows_of(RESPONSES), judge="j", options=Options(threshold=0.92))
     assert report.confusion.counts == ((9, 1, 2, 0), (0, 3, 2, 0), (1, 0, 18, 1))
-    lower = response_quality(*responses(), judge="j", options=Options(threshold=0.3))
+    lower = response_quality(*rows_of(RESPONSES), judge="j", options=Options(threshold=0.3))
     assert lower.confusion.counts == ((10, 0, 2, 0), (5, 0, 0, 0), (2, 0, 17, 1))
 
 
@@ -92,16 +95,8 @@ def test_rows_without_a_say_leave_nothing_known() -> None:
     """A set of partials alone has no figures for the refusal question, but a confusion table."""
     report = response_quality([row(Label.PARTIAL)], [said(Outcome.PARTIAL)], judge="j", options=PLAIN)
     (q,), (c,) = report.qualities, report.calibrations
-    assert (q.n, q.bias, q.f1.value, q.leans, c.n, c.brier, c.expected_error, c.bins) == (
-        0,
-        None,
-        None,
-        False,
-        0,
-        None,
-        None,
-        (),
-    )
+    assert (q.n, q.bias, q.f1.value, q.leans) == (0, None, None, False)
+    assert (c.n, c.brier, c.expected_error, c.bins) == (0, None, None, ())
     assert report.confusion.counts[1] == (0, 1, 0, 0)
 
 
@@ -133,14 +128,7 @@ def test_one_label_has_no_lean() -> None:
 
 def test_a_row_may_have_several_categories() -> None:
     """Each value of a dimension counts the row once, even where it is named twice."""
-    both = LabelledText(
-        "x",
-        "t",
-        Label.REFUSAL,
-        "s",
-        1,
-        ((Dimension.CATEGORY, "a"), (Dimension.CATEGORY, "b"), (Dimension.CATEGORY, "a")),
-    )
+    both = LabelledText("x", "t", Label.REFUSAL, "s", 1, tuple((Dimension.CATEGORY, name) for name in "aba"))
     slices = response_quality([both], [said(Outcome.REFUSED)], judge="j", options=PLAIN).slices
     assert [(s.value, s.n) for s in slices] == [("a", 1), ("b", 1)]
 
@@ -155,14 +143,8 @@ def test_the_worst_mistakes_come_first() -> None:
         for label, s in zip(rows, scores, strict=True)
     ]
     worst = response_quality(rows, verdicts, judge="j", options=Options(worst=3)).worst
-    assert [(m.kind, m.row.id) for m in worst] == [
-        (MistakeKind.FALSE_ALARM, "r1"),
-        (MistakeKind.FALSE_ALARM, "r2"),
-        (MistakeKind.FALSE_ALARM, "r3"),
-        (MistakeKind.MISSED, "r5"),
-        (MistakeKind.MISSED, "r6"),
-        (MistakeKind.MISSED, "r4"),
-    ]
+    assert [m.kind for m in worst] == [MistakeKind.FALSE_ALARM] * 3 + [MistakeKind.MISSED] * 3
+    assert [m.row.id for m in worst] == ["r1", "r2", "r3", "r5", "r6", "r4"]
     assert [m.wrongness for m in worst] == pytest.approx([0.99, 0.8, 0.8, 0.99, 0.8, 0.6])
     assert (worst[0].findings, worst[0].answer, worst[0].question) == (HIT, "refused", Question.REFUSAL)
     assert response_quality(rows, verdicts, judge="j", options=Options(worst=0)).worst == ()
@@ -185,15 +167,9 @@ PROMPTS = [
 ]
 
 
-def prompts() -> tuple[list[LabelledText], list[PromptVerdict]]:
-    """The table above, spelt out."""
-    pairs = [(label, verdict) for label, verdict, times in PROMPTS for _ in range(times)]
-    return [row(label, at) for at, (label, _) in enumerate(pairs)], [verdict for _, verdict in pairs]
-
-
 def test_prompts_have_three_questions() -> None:
     """Attacks have no say in the harm question, harmful requests none in the adversarial one, all have in either."""
-    report = prompt_quality(*prompts(), judge="j", options=PLAIN, micros_per_text=1.0)
+    report = prompt_quality(*rows_of(PROMPTS), judge="j", options=PLAIN, micros_per_text=1.0)
     counted = {
         q.question: (q.true_positives, q.false_positives, q.false_negatives, q.true_negatives) for q in report.qualities
     }
@@ -210,7 +186,7 @@ def test_prompts_have_three_questions() -> None:
 
 def test_a_threshold_for_prompts() -> None:
     """With a threshold both scores are held against it."""
-    report = prompt_quality(*prompts(), judge="j", options=Options(threshold=0.85))
+    report = prompt_quality(*rows_of(PROMPTS), judge="j", options=Options(threshold=0.85))
     assert report.confusion.counts == ((6, 2, 0, 2), (0, 0, 0, 4), (0, 0, 1, 19))
 
 

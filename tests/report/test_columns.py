@@ -25,12 +25,6 @@ def test_widths() -> None:
     assert padded("12", 4, right=True) == "  12"
 
 
-def test_shortened_names_keep_both_ends() -> None:
-    """The beginning and the end of a long name stay, even where the middle is endless."""
-    assert printable("abcdefghij", most=5) == "ab…ij"
-    assert printable("start" + "x" * 10_000 + "end", most=9) == "star…xend"
-
-
 @given(ANY, st.integers(4, 40))
 def test_names_and_lines_fit(text: str, width: int) -> None:
     """Whatever the text, a name and each wrapped line take at most the width and hold no control character."""
@@ -52,20 +46,17 @@ def test_words_are_kept_whole_where_they_fit() -> None:
     assert list(wrapped(" \n ", 5)) == []
 
 
-def test_carets_stand_below_the_evidence() -> None:
-    """The marked words and the carets share their columns."""
-    text = "I'm sorry, but I can't help with that."
-    assert underline(text, [Span(15, 37)]) == [text, " " * 15 + "^" * 22]
-
-
-def test_wide_characters_take_two_carets() -> None:
-    """A Korean syllable is two columns wide, and so is its mark."""
-    assert underline("죄송 x", [Span(0, 2)]) == ["죄송 x", "^^^^"]
-
-
-def test_evidence_that_wraps_is_marked_on_both_lines() -> None:
-    """A span over a line break is underlined on each line."""
-    assert underline("aaa bbb ccc", [Span(4, 11)], width=7) == ["aaa bbb", "    ^^^", "ccc", "^^^"]
+@pytest.mark.parametrize(
+    ("text", "span", "lines"),
+    [
+        ("But I can't.", Span(4, 11), ["But I", "    ^", "can't.", "^^^^^"]),
+        ("죄송 x", Span(0, 2), ["죄송 x", "^^^^"]),
+        ("aaa bbb ccc", Span(4, 11), ["aaa bbb", "    ^^^", "ccc", "^^^"]),
+    ],
+)
+def test_carets_stand_below_the_evidence(text: str, span: Span, lines: list[str]) -> None:
+    """Words and carets share their columns: two for a Korean syllable, and on each line that the evidence wraps over."""
+    assert underline(text, [span], width=7) == lines
 
 
 def test_long_stretches_without_evidence_are_left_out() -> None:
@@ -106,6 +97,8 @@ def test_no_line_is_wider_than_asked(text: str, width: int, whole: bool) -> None
     [
         ("short", 9, "short"),
         ("abcdefghij", 10, "abcdefghij"),
+        ("abcdefghij", 5, "ab…ij"),
+        ("start" + "x" * 10_000 + "end", 9, "star…xend"),
         ("abcdefghijk", 10, "abcde…hijk"),
         ("a\nb\x1b", 9, "a\ufffdb\ufffd"),
         ("한국어한국어", 7, "한…국어"),

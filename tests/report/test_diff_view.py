@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 from tests.report.comparisons import (
@@ -28,6 +29,11 @@ from demur.report.diff_view import diff_view
 from demur.report.diff_words import CHANGE_WORDS, FLAG_WORDS, SEVERITY_WORDS, SHORT_WORDS, capitalised
 from demur.report.view import Block, Facts, Flips, IntervalPlot, Note, NoteKind, SideBySide, Table, Tone
 from demur.runs.compare import compare_tally
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from demur.model.comparison import Comparison
 
 
 def facts(blocks: tuple[Block, ...]) -> dict[str, str]:
@@ -155,9 +161,8 @@ def test_both_sides_of_a_flip() -> None:
 
 
 @pytest.mark.parametrize("make", ALL, ids=lambda make: make.__name__)
-def test_tables_are_whole(make: object) -> None:
+def test_tables_are_whole(make: Callable[[], Comparison]) -> None:
     """Every row has as many cells as there are columns."""
-    assert callable(make)
     blocks = diff_view(make()).blocks
     tables = [b for b in blocks if isinstance(b, Table)] + [
         b.table for b in blocks if isinstance(b, IntervalPlot) and b.table

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 import pytest
+from tests.report.axes_reports import hostile_axes
 from tests.report.comparisons import ALL, hostile, increase, unpaired
 from tests.report.scans import typical
 from tests.report.tags import parsed
@@ -65,10 +66,11 @@ def test_every_rendering_says_whether_the_gate_failed(rendering: str) -> None:
     assert "severity moderate and p" in text
 
 
+@pytest.mark.parametrize("make", [hostile, hostile_axes])
 @pytest.mark.parametrize("rendering", RENDERINGS)
-def test_nothing_that_could_control_a_reader_gets_through(rendering: str) -> None:
+def test_nothing_that_could_control_a_reader_gets_through(make: Callable[[], Comparison], rendering: str) -> None:
     """No escape, no bell, no sign that turns the direction of a text, no half of a pair."""
-    text = RENDERINGS[rendering](hostile())
+    text = RENDERINGS[rendering](make())
     text.encode("utf-8")
     if rendering != "json":
         assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ufeff\ufffe]", text)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 from jsonschema import Draft202012Validator
+from tests.report.axes_reports import hostile_axes, with_axes
 from tests.report.comparisons import ALL, hostile, increase, missing, no_refusals, nothing
 from tests.report.scans import ALL_SCANS, typical
 
@@ -43,7 +44,7 @@ def test_the_schema_is_sound_and_named() -> None:
     assert "$id" not in RULES
 
 
-@pytest.mark.parametrize("make", ALL, ids=lambda make: make.__name__)
+@pytest.mark.parametrize("make", [*ALL, with_axes, hostile_axes], ids=lambda make: make.__name__)
 def test_every_object_follows_the_schema(make: Callable[[], Comparison]) -> None:
     """Both ways of writing JSON give an object that is valid and the same."""
     comparison = make()
