@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from demur.axes.fingerprint import fingerprint_shift
+from demur.axes.results import median_shift
 from demur.axes.steps import DIMENSIONS
-from demur.axes.values import median_shift
 from demur.measure.special import incomplete_beta
 
 if TYPE_CHECKING:

@@ -22,10 +22,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from demur.measure.bootstrap import percentile_interval
 from demur.measure.clusters import clustered_difference
 from demur.measure.decision import gate_of, rate_severity
-from demur.measure.paired import paired_difference
+from demur.measure.paired import paired_difference, percentile_interval
 from demur.measure.special import normal_critical
 from demur.model.comparison import ClusterSum, DiffSettings, GateMode, PairCounts
 from demur.model.estimate import Direction

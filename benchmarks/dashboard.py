@@ -24,16 +24,18 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from demur.dashboard.app import DashboardSettings, dashboard_app
-from demur.model.claim import Claim, ClaimType, Decision, Effect, FiredRule, Phase
-from demur.model.passport import (
+from demur.model.claim import (
     AuditorRun,
     AuditorStatus,
-    Commitment,
-    DeclineCause,
+    Claim,
+    ClaimType,
+    Decision,
+    Effect,
     EnforcementGap,
-    Passport,
-    PhaseRecord,
+    FiredRule,
+    Phase,
 )
+from demur.model.passport import Commitment, DeclineCause, Passport, PhaseRecord
 from demur.record.checkpoint import Checkpoint, issue_checkpoint
 from demur.record.seal import seal_entry
 from demur.record.store.location import log_place

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from msgspec.structs import replace
 
-from demur.model.claim import Claim, ClaimType, Decision, Effect, Phase
+from demur.model.claim import AuditorRun, AuditorStatus, Claim, ClaimType, Decision, Effect, Phase
 from demur.model.exchange import Channel
-from demur.model.passport import AuditorRun, AuditorStatus, Commitment, Coverage, Passport, PhaseRecord, StreamMode
+from demur.model.passport import Commitment, Coverage, Passport, PhaseRecord, StreamMode
 from demur.record.checkpoint import Checkpoint, issue_checkpoint
 from demur.record.keys import Ed25519Signer
 from demur.record.seal import open_sealed, pre_authentication, seal

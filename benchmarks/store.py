@@ -20,8 +20,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from demur.model.claim import Claim, ClaimType, Decision, Effect, Phase
-from demur.model.passport import AuditorRun, AuditorStatus, Commitment, Passport, PhaseRecord
+from demur.model.claim import AuditorRun, AuditorStatus, Claim, ClaimType, Decision, Effect, Phase
+from demur.model.passport import Commitment, Passport, PhaseRecord
 from demur.record.store.checks import StoreCheck
 from demur.record.store.location import log_place
 from demur.record.store.rates import rates_of

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from demur.detect.prompts.pack import FrameFile, PromptClass
-from demur.text.view import view
+from demur.text.normalise import view
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -16,11 +16,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from demur.detect.prompts.adversarial import attack_features
 from demur.detect.prompts.check import windows
-from demur.detect.prompts.frames import find_evidence
-from demur.detect.prompts.harm import harm_features
-from demur.detect.prompts.pack import LinearModel, PackFile, compile_pack
+from demur.detect.prompts.features import attack_features, harm_features
+from demur.detect.prompts.pack import LinearModel, PackFile, compile_pack, find_evidence
 from demur.text.normalise import normalise
 from demur_train.fit import Bounded, balanced_weights, fit_map, platt, quantile_threshold
 from demur_train.prompts.grammar import read_grammar

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from demur.detect.refusal.cues import Reader
-from demur.text.view import view
+from demur.text.normalise import view
 from demur_train.data import DEFAULT_FOLDER, DataError, digest_of, verify
 from demur_train.refusals.grammar import load_grammar
 from demur_train.refusals.learn import INSTEAD_OF_COMPLIED, INSTEAD_OF_REFUSED, Learner, Model

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from ahocorasick_rs import AhoCorasick
 
-from demur.text.view import view
+from demur.text.normalise import view
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

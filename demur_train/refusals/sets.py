@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from demur.detect.refusal.passage import take_passage
-from demur.text.view import view
+from demur.text.normalise import view
 from demur_train.data import read_rows
 
 if TYPE_CHECKING:

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from demur.runs.spark.cluster import compare, scan
+from demur.runs.spark.engine import compare, scan
 
 __all__ = ["compare", "scan"]

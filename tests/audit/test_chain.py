@@ -14,9 +14,7 @@ from demur.audit.breaker import Breaker, BreakerSettings
 from demur.audit.chain import LONG_CHARS, MAX_THREADS, Chain, Link
 from demur.audit.config import AuditorSettings
 from demur.audit.inputs import AuditorInput
-from demur.model.audit import Audit, FailureMode, Problem, Stated
-from demur.model.claim import Claim, ClaimType, Phase, Vocabulary
-from demur.model.passport import AuditorStatus
+from demur.model.claim import Audit, AuditorStatus, Claim, ClaimType, FailureMode, Phase, Problem, Stated, Vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

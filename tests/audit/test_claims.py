@@ -22,9 +22,21 @@ from demur.audit.claims import (
     read_specs,
 )
 from demur.errors import UsageError
-from demur.model.audit import FailureMode, Problem, Turn
-from demur.model.claim import Claim, ClaimSpec, ClaimType, ClaimValue, Effect, Phase, Vocabulary
-from demur.model.passport import AuditorRun, AuditorStatus, EnforcementGap
+from demur.model.claim import (
+    AuditorRun,
+    AuditorStatus,
+    Claim,
+    ClaimSpec,
+    ClaimType,
+    ClaimValue,
+    Effect,
+    EnforcementGap,
+    FailureMode,
+    Phase,
+    Problem,
+    Turn,
+    Vocabulary,
+)
 from demur.policy.cedar import PolicySource
 from demur.policy.gate import Ask, load_gate
 

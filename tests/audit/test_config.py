@@ -10,8 +10,7 @@ import pytest
 from demur.audit.breaker import BreakerSettings
 from demur.audit.config import Sent, importing, load_class, parse_chain, read_chain
 from demur.errors import DemurError, EmptyInputError, InputError, UsageError
-from demur.model.audit import FailureMode
-from demur.model.claim import Phase
+from demur.model.claim import FailureMode, Phase
 
 if TYPE_CHECKING:
     from pathlib import Path

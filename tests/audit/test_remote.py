@@ -13,8 +13,7 @@ import pytest
 from demur.audit.config import Sent
 from demur.audit.inputs import AuditorInput
 from demur.audit.remote import MAX_BYTES, RemoteAnswer, RemoteAuditor
-from demur.model.audit import Problem
-from demur.model.claim import Phase
+from demur.model.claim import Phase, Problem
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

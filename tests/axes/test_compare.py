@@ -20,7 +20,7 @@ from demur.axes.compare import (
 )
 from demur.axes.rules.files import parse_rules
 from demur.errors import EmptyInputError, UsageError
-from demur.measure.multiplicity import holm
+from demur.measure.decision import holm
 from demur.model.axes import AxesReport, AxisFlag, AxisName, AxisResult, AxisUnit
 from demur.model.estimate import Direction, Flag, Interval, Severity
 

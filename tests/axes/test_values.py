@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demur.axes.values import median_shift, value_severity
+from demur.axes.results import median_shift, value_severity
 from demur.errors import UsageError
 from demur.measure.paired import mcnemar_midp
 

@@ -13,7 +13,7 @@ from tests.http.serving import serving
 from demur.dashboard.app import DashboardSettings, dashboard_app
 from demur.policy.files import read_policies
 from demur.policy.gate import load_gate
-from demur.policy.vocabulary import SAFETY_VOCABULARY
+from demur.policy.values import SAFETY_VOCABULARY
 from demur.record.store.location import log_place
 
 if TYPE_CHECKING:

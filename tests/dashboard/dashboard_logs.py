@@ -10,20 +10,11 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from demur.model.claim import Claim, ClaimType, Effect, Phase
-from demur.model.passport import (
-    AuditorRun,
-    AuditorStatus,
-    Coverage,
-    DeclineCause,
-    EnforcementGap,
-    Passport,
-    PhaseRecord,
-    StreamMode,
-)
+from demur.model.claim import AuditorRun, AuditorStatus, Claim, ClaimType, Effect, EnforcementGap, Phase
+from demur.model.passport import Coverage, DeclineCause, Passport, PhaseRecord, StreamMode
 from demur.policy.files import read_policies
 from demur.policy.gate import Ask, PolicyGate, load_gate
-from demur.policy.vocabulary import SAFETY_VOCABULARY
+from demur.policy.values import SAFETY_VOCABULARY
 from demur.record.checkpoint import Checkpoint, issue_checkpoint
 from demur.record.commit import commit, withhold
 from demur.record.seal import seal_entry

@@ -15,7 +15,7 @@ from demur import Outcome, check, classify_batch
 from demur.detect.batch import judge_texts
 from demur.errors import UsageError
 from demur.text.column import view_column
-from demur.text.view import view
+from demur.text.normalise import view
 
 CORPUS = Path(__file__).parents[1] / "corpus" / "responses.jsonl"
 TEXTS = [json.loads(line)["text"] for line in CORPUS.read_text(encoding="utf-8").splitlines()]

@@ -8,7 +8,7 @@ import pytest
 from tests.growth import assert_linear
 
 from demur import Outcome, check
-from demur.detect.judges import READ_CHARS, default_judge, judge_named, judge_of_pack, judge_with
+from demur.detect.check import READ_CHARS, default_judge, judge_named, judge_of_pack, judge_with
 from demur.detect.phrase_lists import builtin_pack, parse_pack
 from demur.errors import PackError, UsageError
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from demur.detect.signals import refusal_text, verdict_by_signals
+from demur.detect.check import verdict_by_signals
 from demur.model.exchange import (
     Choice,
     OpaquePart,
@@ -83,4 +83,4 @@ def test_text_is_read_where_structure_is_silent(given: Response) -> None:
 
 def test_refusal_text_joins_the_refusal_parts() -> None:
     """What the refusal field says is kept apart from the answer's text."""
-    assert refusal_text(Choice(0, (RefusalPart("a"), TEXT, RefusalPart("b")))) == "a\nb"
+    assert Choice(0, (RefusalPart("a"), TEXT, RefusalPart("b"))).refusal == "a\nb"

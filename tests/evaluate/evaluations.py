@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from demur.evaluate.quality import Options, label_counts, prompt_quality, response_quality
 from demur.model.evaluation import Dimension, Evaluation, Label, LabelledText, Side, SideReport
-from demur.model.text import Span
-from demur.model.verdict import Finding, Outcome, PromptVerdict, Verdict
+from demur.model.verdict import Finding, Outcome, PromptVerdict, Span, Verdict
 
 __all__ = ["NASTY", "biased", "both_sides", "nothing_positive"]
 

@@ -8,8 +8,7 @@ import pytest
 
 from demur.evaluate.quality import Options, label_counts, prompt_quality, response_quality
 from demur.model.evaluation import Dimension, Label, LabelledText, MistakeKind, Question, Side
-from demur.model.text import Span
-from demur.model.verdict import Finding, Outcome, PromptVerdict, Verdict
+from demur.model.verdict import Finding, Outcome, PromptVerdict, Span, Verdict
 
 V = TypeVar("V")
 PLAIN = Options()

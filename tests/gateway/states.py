@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from demur.gateway.request import AuditedRoute
 from demur.gateway.state import ExchangeState
-from demur.model.audit import Audit
-from demur.model.claim import Decision, Effect
+from demur.model.claim import Audit, Decision, Effect
 from demur.model.exchange import Shape
 from demur.model.passport import Commitment, Passport, PhaseRecord
 from demur.policy.cedar import PolicySource

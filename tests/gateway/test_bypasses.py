@@ -16,8 +16,8 @@ from tests.gateway.test_streams import guarded
 from tests.http.serving import serving
 
 from demur.gateway.app import GatewayApp
+from demur.gateway.opening import open_worker
 from demur.gateway.settings import OtherPaths, UpstreamPart
-from demur.gateway.worker import open_worker
 from demur.model.passport import DeclineCause
 
 if TYPE_CHECKING:

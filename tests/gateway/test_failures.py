@@ -32,6 +32,7 @@ from tests.patience import until
 from demur.audit.chain import Chain
 from demur.errors import UsageError
 from demur.gateway.app import GatewayApp
+from demur.gateway.opening import open_worker
 from demur.gateway.settings import (
     FailurePart,
     LimitsPart,
@@ -39,7 +40,6 @@ from demur.gateway.settings import (
     StorePart,
     TimeoutsPart,
 )
-from demur.gateway.worker import open_worker
 from demur.http.serve import listening_socket
 from demur.model.claim import Phase
 from demur.model.passport import DeclineCause, Passport
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
     from demur.audit.inputs import AuditorInput
     from demur.gateway.settings import GatewaySettings
-    from demur.model.audit import Audit
+    from demur.model.claim import Audit
     from demur.simulate.server.run import RunningSimulator
 
 pytestmark = pytest.mark.heavy

@@ -9,8 +9,9 @@ from tests.http.test_metrics import samples
 
 from demur.errors import UpstreamTimeoutError
 from demur.gateway.metrics import GatewayMetrics, gateway_families
-from demur.model.claim import Decision, Effect, Phase
-from demur.model.passport import AuditorRun, AuditorStatus, DeclineCause, EnforcementGap
+from demur.gateway.state import count_exchange
+from demur.model.claim import AuditorRun, AuditorStatus, Decision, Effect, EnforcementGap, Phase
+from demur.model.passport import DeclineCause
 from demur.model.verdict import Outcome, Verdict
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def test_the_gateway_counts_under_its_own_words(tmp_path: Path) -> None:
         phase_of(Phase.RESPONSE, runs=(run,), gaps=(gap,)),
         phase_of(Phase.RESPONSE, denials=("safety timed out",)),
     ]
-    metrics.count_exchange(state)
+    count_exchange(metrics, state)
     metrics.count_response("openai_chat", 200, client="ci")
     metrics.count_response("never heard", 451, client="nobody")
     metrics.count_shadow(Phase.REQUEST, Decision(Effect.ALLOW), Decision(Effect.DENY))

@@ -28,7 +28,7 @@ from tests.patience import until
 from demur.gateway.keys import hash_key, new_client_key
 from demur.gateway.request import audited_route, reads_two_ways
 from demur.gateway.settings import KeysPart, LimitsPart, MetricsPart, OtherPaths, RoutePart, TimeoutsPart, UpstreamPart
-from demur.http.paths import plain_path
+from demur.http.asgi import plain_path
 from demur.io.log import SafeFormatter
 from demur.model.passport import DeclineCause
 

@@ -14,12 +14,22 @@ from tests.gateway.states import state_of
 
 from demur.audit.claims import decline_causes
 from demur.gateway.guard.values import ScanText, StrandText
-from demur.gateway.policy import ENFORCED, Principal, decide, enforces_on, unasked
-from demur.gateway.state import issue_passport, plain_name
-from demur.model.audit import Audit, FailureMode, Trouble
-from demur.model.claim import Claim, ClaimSpec, ClaimType, Effect, Phase, Vocabulary
+from demur.gateway.state import ENFORCED, Principal, decide, enforces_on, issue_passport, plain_name, unasked
+from demur.model.claim import (
+    Audit,
+    AuditorRun,
+    AuditorStatus,
+    Claim,
+    ClaimSpec,
+    ClaimType,
+    Effect,
+    FailureMode,
+    Phase,
+    Trouble,
+    Vocabulary,
+)
 from demur.model.exchange import Channel, Choice, Finish, RefusalPart, Response, TextPart, ThinkingPart, ToolCallPart
-from demur.model.passport import AuditorRun, AuditorStatus, DeclineCause, Passport, PhaseRecord
+from demur.model.passport import DeclineCause, Passport, PhaseRecord
 from demur.model.verdict import Cause, Outcome, Verdict
 from demur.policy.cedar import PolicySource
 from demur.policy.gate import PolicyGate, load_gate

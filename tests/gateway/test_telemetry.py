@@ -10,14 +10,14 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 from tests.gateway.states import passport_of, phase_of, state_of
 
-from demur.gateway.policy import Principal
+from demur.gateway.state import Principal
 from demur.gateway.telemetry import open_telemetry
-from demur.model.claim import Claim, ClaimType, ClaimValue, Decision, Effect, FiredRule, Phase
-from demur.model.passport import DeclineCause, EnforcementGap
+from demur.model.claim import Claim, ClaimType, ClaimValue, Decision, Effect, EnforcementGap, FiredRule, Phase
+from demur.model.passport import DeclineCause
 from demur.model.verdict import Outcome, Reason, Verdict
 
 if TYPE_CHECKING:
-    from demur.model.audit import Audit
+    from demur.model.claim import Audit
     from demur.model.passport import PhaseRecord
 
 
@@ -26,7 +26,7 @@ def exported(*claims: Claim, phases: list[tuple[Audit, PhaseRecord]] | None = No
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     state = state_of(phases=phases or [phase_of(Phase.REQUEST, None, *claims)], **fields)
-    open_telemetry(provider).trace_exchange(state, ended_ns=5_000)
+    open_telemetry(provider).trace_exchange(state, 5_000)
     (span,) = exporter.get_finished_spans()
     provider.shutdown()
     return span

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from demur.cli.check import Item, read_items
 from demur.errors import EmptyInputError, EncodingError, InputError, JsonError, ShapeError, SizeLimitError
 from demur.io.files import InputLimits
-from demur.io.items import Item, read_items
 from demur.model.exchange import Exchange
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from demur.measure.bootstrap import percentile_interval, resampled_interval
+from demur.measure.paired import percentile_interval, resampled_interval
 
 
 def exact_by_convolution(b: int, c: int, n: int) -> tuple[float, float]:

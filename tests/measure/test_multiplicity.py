@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from demur.measure.multiplicity import false_discovery, holm
+from demur.measure.decision import false_discovery, holm
 
 CHANCES = st.lists(st.one_of(st.none(), st.floats(0, 1)), max_size=12)
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize
 
+from demur.measure.rates import unpaired_bounds, unpaired_difference
 from demur.measure.special import normal_critical
-from demur.measure.unpaired import unpaired_bounds, unpaired_difference
 
 SIDES = st.tuples(st.integers(0, 3000), st.integers(0, 3000)).map(lambda s: (s[0], sum(s)))
 

@@ -10,10 +10,10 @@ import msgspec
 import pytest
 
 import demur.model
-from demur.model.claim import Claim, ClaimType, Decision, Effect, FiredRule, Phase
+from demur.model.claim import AuditorRun, AuditorStatus, Claim, ClaimType, Decision, Effect, FiredRule, Phase
 from demur.model.estimate import Difference, Interval, Rate
-from demur.model.passport import AuditorRun, AuditorStatus, Commitment, Passport, PhaseRecord
-from demur.model.text import NormalText, Span
+from demur.model.passport import Commitment, Passport, PhaseRecord
+from demur.model.verdict import NormalText, Span
 
 MODULES = [importlib.import_module(f"demur.model.{m.name}") for m in pkgutil.iter_modules(demur.model.__path__)]
 OWN = [v for m in MODULES for v in vars(m).values() if isinstance(v, type) and v.__module__ == m.__name__]

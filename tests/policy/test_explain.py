@@ -5,10 +5,9 @@ from __future__ import annotations
 from decimal import Decimal
 
 from demur.model.claim import Effect, Phase
-from demur.policy.backtest import RecordedDecision, backtest
+from demur.policy.cases import PolicyCase, RecordedDecision, backtest, boundary_results, case_results, rules_never_met
 from demur.policy.cedar import PolicySource
 from demur.policy.explain import explain
-from demur.policy.fixtures import PolicyCase, boundary_results, case_results, rules_never_met
 from demur.policy.gate import Ask, PolicyGate, load_gate
 
 TEXT = """

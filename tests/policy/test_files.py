@@ -9,7 +9,7 @@ import pytest
 
 from demur.errors import DemurError, EmptyInputError, EncodingError, InputError, PolicyError, ShapeError
 from demur.model.claim import ClaimType, Effect, Phase
-from demur.policy.backtest import RecordedDecision
+from demur.policy.cases import RecordedDecision
 from demur.policy.cedar import PolicySource
 from demur.policy.files import PolicyFolder, read_cases, read_policies, read_recorded, read_vocabulary
 from demur.policy.gate import Ask, load_gate

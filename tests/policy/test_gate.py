@@ -13,7 +13,7 @@ from demur.errors import PolicyError, ShapeError, UsageError
 from demur.model.claim import Claim, ClaimSpec, ClaimType, ClaimValue, Decision, Effect, Phase, Vocabulary
 from demur.policy.cedar import PolicySource
 from demur.policy.gate import Ask, PolicyGate, load_gate
-from demur.policy.vocabulary import SAFETY_VOCABULARY
+from demur.policy.values import SAFETY_VOCABULARY
 
 SEED = """\
 // Deny requests with high toxicity scores

@@ -9,7 +9,7 @@ from demur.model.claim import ClaimSpec, ClaimType, Phase, Vocabulary
 from demur.policy.cedar import PolicySource
 from demur.policy.gate import load_gate
 from demur.policy.lint import problems_of, schema_of
-from demur.policy.vocabulary import SAFETY_VOCABULARY
+from demur.policy.values import SAFETY_VOCABULARY
 
 ANY = "(principal, action, resource)"
 REQUEST_ONLY = '(principal, action == Action::"request", resource)'

@@ -6,11 +6,11 @@ import pytest
 
 from demur.errors import PolicyError, UsageError
 from demur.model.claim import ClaimSpec, ClaimType, ClaimValue, Effect, Phase, Vocabulary
+from demur.policy.cases import boundary_results
 from demur.policy.files import POLICY_PACKS, builtin_policies
-from demur.policy.fixtures import boundary_results
 from demur.policy.gate import Ask, PolicyGate, load_gate
 from demur.policy.lint import problems_of
-from demur.policy.vocabulary import SAFETY_VOCABULARY
+from demur.policy.values import SAFETY_VOCABULARY
 
 ATTACK: dict[str, ClaimValue] = {
     "toxic_content": 0.9,

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from demur.model.claim import Claim, ClaimType, Decision, Effect, Phase
 from demur.policy.cedar import PolicySource
 from demur.policy.gate import Ask, PolicyGate, load_gate
-from demur.policy.values import cedar_value, decimal_value
-from demur.policy.vocabulary import SAFETY_VOCABULARY
+from demur.policy.values import SAFETY_VOCABULARY, cedar_value, decimal_value
 
 ANY = "(principal, action, resource)"
 CONDITIONS = (

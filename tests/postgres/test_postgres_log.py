@@ -22,7 +22,7 @@ from tests.record.store.store_laws import (
     writer_process,
 )
 
-from demur.dashboard.sql_queries import SqlQueries
+from demur.dashboard.reader import SqlQueries
 from demur.errors import StoreError, UsageError
 from demur.model.passport import Restart
 from demur.record.seal import open_sealed

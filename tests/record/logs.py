@@ -10,8 +10,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from msgspec.structs import replace
 from tests.record.memory_tree import MemoryTree
 
-from demur.model.claim import Claim, ClaimType, Decision, Effect, FiredRule, Phase
-from demur.model.passport import AuditorRun, AuditorStatus, Commitment, DeclineCause, LogEntry, Passport, PhaseRecord
+from demur.model.claim import AuditorRun, AuditorStatus, Claim, ClaimType, Decision, Effect, FiredRule, Phase
+from demur.model.passport import Commitment, DeclineCause, LogEntry, Passport, PhaseRecord
 from demur.record.checkpoint import Checkpoint, issue_checkpoint
 from demur.record.keys import Ed25519Signer
 from demur.record.seal import open_sealed, seal

@@ -14,7 +14,7 @@ from tests.record.logs import ORIGIN, Log, busy_log, signer
 
 from demur.errors import ShapeError, UsageError
 from demur.model.passport import FaultKind
-from demur.record.bundle import check_bundle, prove, read_bundle
+from demur.record.verify import check_bundle, prove, read_bundle
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demur.errors import JsonError, ShapeError
-from demur.record.canonical import canonical, is_canonical, read_exact, read_object
+from demur.record.commit import canonical, is_canonical, read_exact, read_object
 
 EXACT = st.integers(-(2**53) + 1, 2**53 - 1)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))

@@ -13,8 +13,7 @@ from tests.record.logs import passport_of, phase_of, signer
 from demur.errors import UsageError
 from demur.model.claim import Claim, ClaimType, Phase
 from demur.model.passport import Passport
-from demur.record.canonical import canonical
-from demur.record.commit import Disclosure, commit, full_context, meets, withhold
+from demur.record.commit import Disclosure, canonical, commit, full_context, meets, withhold
 from demur.record.seal import open_sealed, seal
 
 if TYPE_CHECKING:

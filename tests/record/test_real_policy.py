@@ -8,8 +8,8 @@ import pytest
 from msgspec.structs import replace
 from tests.record.logs import ORIGIN, passport_of, signer
 
-from demur.model.claim import Claim, ClaimType, Decision, Effect, Phase
-from demur.model.passport import AuditorRun, AuditorStatus, Check, DeclineCause, FaultKind, Passport, PhaseRecord
+from demur.model.claim import AuditorRun, AuditorStatus, Claim, ClaimType, Decision, Effect, Phase
+from demur.model.passport import Check, DeclineCause, FaultKind, Passport, PhaseRecord
 from demur.policy.cedar import PolicySource
 from demur.policy.gate import Ask, PolicyGate, load_gate
 from demur.record.commit import withhold

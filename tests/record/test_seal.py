@@ -18,14 +18,22 @@ from securesystemslib.signer import (  # type: ignore[attr-defined]  # exported,
 from tests.record.logs import passport_of, phase_of, signer
 
 from demur.errors import ShapeError, UsageError
-from demur.model.claim import Claim, ClaimType, ClaimValue, Decision, Effect, FiredRule, Phase
-from demur.model.exchange import Channel
-from demur.model.passport import (
+from demur.model.claim import (
     AuditorRun,
     AuditorStatus,
+    Claim,
+    ClaimType,
+    ClaimValue,
+    Decision,
+    Effect,
+    EnforcementGap,
+    FiredRule,
+    Phase,
+)
+from demur.model.exchange import Channel
+from demur.model.passport import (
     Coverage,
     DeclineCause,
-    EnforcementGap,
     Erasure,
     FaultKind,
     KeyRotation,
@@ -36,7 +44,7 @@ from demur.model.passport import (
     SigningMode,
     StreamMode,
 )
-from demur.record.canonical import canonical
+from demur.record.commit import canonical
 from demur.record.keys import KeyRing
 from demur.record.seal import PAYLOAD_TYPE, open_sealed, pre_authentication, seal, seal_fault
 from demur.record.statement import read_statement, write_statement

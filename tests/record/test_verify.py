@@ -13,13 +13,11 @@ from msgspec import structs
 from tests.record.logs import ORIGIN, POLICY, Log, busy_log, decide, passport_of, phase_of, signer
 
 from demur.errors import UsageError
-from demur.model.claim import Decision, Effect, Phase
+from demur.model.claim import AuditorStatus, Decision, Effect, EnforcementGap, Phase
 from demur.model.passport import (
-    AuditorStatus,
     Check,
     Coverage,
     DeclineCause,
-    EnforcementGap,
     Erasure,
     FaultKind,
     KeyRotation,
@@ -29,9 +27,8 @@ from demur.model.passport import (
     Verification,
     Withheld,
 )
-from demur.record.canonical import canonical
 from demur.record.checkpoint import NoteKey, countersign
-from demur.record.commit import commit, withhold
+from demur.record.commit import canonical, commit, withhold
 from demur.record.seal import seal
 from demur.record.tree import Frontier, grow, leaf_hash
 from demur.record.verify import Evidence, Trust, Witnesses, verify

@@ -30,8 +30,7 @@ from demur.model.comparison import (
 from demur.model.estimate import Difference, Direction, Flag, Interval
 from demur.model.exchange import Signal, SignalKind
 from demur.model.run import RunSummary
-from demur.model.text import Span
-from demur.model.verdict import Cause, Finding, Outcome, Reason, Verdict
+from demur.model.verdict import Cause, Finding, Outcome, Reason, Span, Verdict
 
 __all__ = [
     "ALL",

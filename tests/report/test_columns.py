@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demur.model.text import Span
+from demur.model.verdict import Span
 from demur.report.columns import columns, padded, printable, shown_char, underline, wrapped
 
 ANY = st.text(st.characters(exclude_categories=()), max_size=120)

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.runs.run_files import NO, YES, csv_text, json_lines, layouts, questions
 
-from demur.detect.judges import judge_named, judge_with
+from demur.detect.check import judge_named, judge_with
 from demur.errors import EmptyInputError, ShapeError, UnreadableRowsError, UsageError
 from demur.model.comparison import ClusterSum, PairCounts, Pairing
 from demur.model.estimate import Direction

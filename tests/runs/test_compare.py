@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from demur.errors import EmptyInputError
-from demur.measure.bootstrap import percentile_interval, resampled_interval
+from demur.measure.paired import percentile_interval, resampled_interval
 from demur.model.comparison import (
     Change,
     ClusterSum,

@@ -11,8 +11,7 @@ import pytest
 from tests.runs.run_files import NO, YES
 
 from demur.detect.batch import BatchJudge
-from demur.detect.check import check
-from demur.detect.judges import judge_named, judge_with
+from demur.detect.check import check, judge_named, judge_with
 from demur.errors import JsonError
 from demur.runs.ingest import Ingest, Judged, key_of_prompt
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from demur.errors import EmptyInputError
-from demur.measure.unpaired import unpaired_difference
+from demur.measure.rates import unpaired_difference
 from demur.model.run import GroupTally, RunSummary, ScanTally
-from demur.runs.scan import MAX_COMPARED, REST, scan_tally
+from demur.runs.compare import MAX_COMPARED, REST, scan_tally
 
 
 def run(**outcomes: int) -> RunSummary:

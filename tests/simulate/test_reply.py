@@ -9,12 +9,12 @@ import pytest
 
 import demur
 from demur.model.exchange import Exchange, Shape
-from demur.simulate.dice import dice_for
 from demur.simulate.phrasebook import (
     LANGUAGES,
     STYLES,
     TOPICS,
     answer_text,
+    dice_for,
     fold_topic,
     partial_text,
     refusal_message,

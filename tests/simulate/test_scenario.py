@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from demur.errors import ShapeError, UsageError
-from demur.simulate.dice import dice_for
-from demur.simulate.phrasebook import LANGUAGES
+from demur.simulate.phrasebook import LANGUAGES, dice_for
 from demur.simulate.scenario import (
     Fault,
     Rule,

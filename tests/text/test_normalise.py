@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.growth import assert_linear
 
-from demur.model.text import Span
+from demur.model.verdict import Span
 from demur.text.normalise import GROWTH, confusables, fold, normalise, pattern, replacements, table
 
 LETTERS = "aAeEiІоОрЯяλΣςßﬁǰ1 \n\t\u00a0\u3000’“”«»「—…´ıİʀⓗｈ한각가ก็ाේ👍"

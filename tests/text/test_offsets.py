@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demur.model.text import NormalText, Span
+from demur.model.verdict import NormalText, Span
 from demur.text.offsets import compose, rewrite
 
 

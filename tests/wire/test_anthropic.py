@@ -31,8 +31,7 @@ from demur.model.exchange import (
     Usage,
 )
 from demur.wire import anthropic, sse
-from demur.wire.document import plain
-from demur.wire.fields import decode, encode
+from demur.wire.fields import decode, encode, plain
 
 if TYPE_CHECKING:
     from demur.wire.fields import Codec, JsonObject

@@ -14,8 +14,7 @@ from tests.wire.loopback import answering
 
 from demur.model.exchange import Choice, Finish, ProviderError, Response, Signal, SignalKind, TextPart
 from demur.wire import azure, sse
-from demur.wire.document import plain
-from demur.wire.fields import decode, encode
+from demur.wire.fields import decode, encode, plain
 from demur.wire.openai import chat as openai_chat
 
 if TYPE_CHECKING:

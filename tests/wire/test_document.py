@@ -14,7 +14,7 @@ from openai.types.chat import ChatCompletion, ChatCompletionMessage
 from pydantic import BaseModel
 
 from demur.errors import ShapeError
-from demur.wire.document import plain
+from demur.wire.fields import plain
 
 
 class Colour(Enum):

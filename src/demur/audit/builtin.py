@@ -12,14 +12,12 @@ from demur._version import __version__
 from demur.audit.claims import decline_causes
 from demur.audit.inputs import AuditorInput, request_input, response_input
 from demur.audit.sdk import ClaimsAuditor, claims
-from demur.detect.check import classify_text
-from demur.detect.judges import default_judge
+from demur.detect.check import classify_text, default_judge
 from demur.detect.prompts.check import check_prompt, default_prompt_judge
 from demur.errors import UsageError
-from demur.model.audit import Problem
-from demur.model.claim import Phase, Vocabulary
+from demur.model.claim import Phase, Problem, Vocabulary
 from demur.model.exchange import Choice, Message, Request, Response, TextPart
-from demur.policy.vocabulary import SAFETY_VOCABULARY
+from demur.policy.values import SAFETY_VOCABULARY
 from demur.text.language import language_of
 
 if TYPE_CHECKING:

@@ -17,9 +17,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from msgspec import Struct, structs
 
 from demur.audit.claims import conclude
-from demur.model.audit import Problem, Stated, Turn
-from demur.model.claim import Phase, Vocabulary, flat_name
-from demur.model.passport import AuditorStatus
+from demur.model.claim import AuditorStatus, Phase, Problem, Stated, Turn, Vocabulary, flat_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Sequence
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
     from demur.audit.breaker import Breaker
     from demur.audit.config import AuditorSettings
     from demur.audit.inputs import AuditorInput
-    from demur.model.audit import Audit, FailureMode
+    from demur.model.claim import Audit, FailureMode
 
 __all__ = ["LONG_CHARS", "MAX_THREADS", "AuditorPort", "Chain", "Link", "in_daemon_thread"]
 

@@ -21,8 +21,7 @@ from demur.audit.config import ChainSettings, load_class, read_chain
 from demur.audit.remote import RemoteAuditor
 from demur.audit.sdk import BoundAuditor, ClaimsAuditor
 from demur.errors import DemurError, UsageError
-from demur.model.audit import Problem, Stated
-from demur.model.claim import Phase, Vocabulary
+from demur.model.claim import Phase, Problem, Stated, Vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Callable

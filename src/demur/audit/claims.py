@@ -14,18 +14,28 @@ from typing import TYPE_CHECKING, TypeGuard
 import msgspec
 
 from demur.errors import UsageError
-from demur.model.audit import Audit, FailureMode, Problem, Stated, Trouble
-from demur.model.claim import Claim, ClaimSpec, ClaimType, Phase, Vocabulary, flat_name
-from demur.model.passport import DeclineCause, EnforcementGap
+from demur.model.claim import (
+    Audit,
+    Claim,
+    ClaimSpec,
+    ClaimType,
+    EnforcementGap,
+    FailureMode,
+    Phase,
+    Problem,
+    Stated,
+    Trouble,
+    Vocabulary,
+    flat_name,
+)
+from demur.model.passport import DeclineCause
 from demur.model.verdict import Cause, Outcome, Verdict
 from demur.policy.values import CedarKind, cedar_kind, cedar_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from demur.model.audit import Turn
-    from demur.model.claim import ClaimValue
-    from demur.model.passport import AuditorRun
+    from demur.model.claim import AuditorRun, ClaimValue, Turn
 
 __all__ = [
     "MAX_CLAIMS",

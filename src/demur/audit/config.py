@@ -30,8 +30,7 @@ from demur.audit.breaker import BreakerSettings
 from demur.errors import EmptyInputError, InputError, UsageError
 from demur.io.files import read_text
 from demur.io.yaml import load_yaml, typed_yaml
-from demur.model.audit import FailureMode
-from demur.model.claim import Phase
+from demur.model.claim import FailureMode, Phase
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import msgspec
 
-from demur.detect.signals import refusal_text
 from demur.model.claim import ClaimValue, Phase
 from demur.model.exchange import (
     Message,
@@ -28,7 +27,7 @@ from demur.model.exchange import (
     ToolCallPart,
     ToolResultPart,
 )
-from demur.wire.document import parse_json
+from demur.wire.fields import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -252,7 +251,7 @@ def _choice_fields(choice: Choice) -> dict[str, Any]:
         "index": choice.index,
         "content": choice.text,
         "thinking": "\n".join([part.text for part in choice.parts if isinstance(part, ThinkingPart)]),
-        "refusal": refusal_text(choice) or None,
+        "refusal": choice.refusal or None,
         "finish_reason": str(choice.finish) if choice.finish else choice.finish_raw,
         "finish_raw": choice.finish_raw,
         "tool_calls": [

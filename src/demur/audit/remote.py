@@ -15,8 +15,11 @@ import msgspec
 from demur.audit.config import Sent
 from demur.errors import UpstreamConnectError, UpstreamCutError, UpstreamError
 from demur.http.upstream import UpstreamRequest, UpstreamTimeouts, header_values, split_credentials
-from demur.model.audit import MOST_VERSION_CHARS, Problem
-from demur.model.claim import Phase  # noqa: TC001 — msgspec resolves it when it builds a decoder
+from demur.model.claim import (
+    MOST_VERSION_CHARS,
+    Phase,
+    Problem,
+)
 
 if TYPE_CHECKING:
     from demur.audit.inputs import AuditorInput

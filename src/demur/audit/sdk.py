@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from demur.audit.claims import ClaimChecker, claim_rows, read_specs
 from demur.errors import UsageError
-from demur.model.audit import MOST_VERSION_CHARS, Problem
-from demur.model.claim import ClaimSpec, Phase
+from demur.model.claim import MOST_VERSION_CHARS, ClaimSpec, Phase, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -30,8 +29,7 @@ if TYPE_CHECKING:
 
     from demur.audit.claims import GivenRow
     from demur.audit.inputs import AuditorInput
-    from demur.model.audit import Stated
-    from demur.model.claim import ClaimType, Vocabulary
+    from demur.model.claim import ClaimType, Stated, Vocabulary
 
 __all__ = ["BoundAuditor", "ClaimsAuditor", "claims"]
 

@@ -19,8 +19,7 @@ from demur.audit.sdk import BoundAuditor
 from demur.errors import InputError, ShapeError, SizeLimitError
 from demur.http.asgi import ClientGoneError, LateBodyError, is_json, json_error, json_response, read_body, send_response
 from demur.http.serve import run_app
-from demur.model.audit import Problem, Stated
-from demur.model.claim import Phase
+from demur.model.claim import Phase, Problem, Stated
 from demur.model.exchange import (
     Choice,
     Finish,
@@ -34,7 +33,7 @@ from demur.model.exchange import (
     ThinkingPart,
     ToolCallPart,
 )
-from demur.wire.document import parse_json
+from demur.wire.fields import parse_json
 from demur.wire.flat import read_flat
 from demur.wire.shapes import read_asked, read_exchange, shape_of_response
 

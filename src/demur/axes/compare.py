@@ -18,8 +18,7 @@ from demur.axes.results import RateRows, ValueRows, rate_result, value_result
 from demur.axes.rules_axis import rule_result
 from demur.axes.trajectory import trajectory_result
 from demur.errors import EmptyInputError, UsageError
-from demur.measure.decision import rate_severity
-from demur.measure.multiplicity import HOLM, holm
+from demur.measure.decision import HOLM, holm, rate_severity
 from demur.model.axes import AbsentAxis, AxesReport, AxisEvidence, AxisFlag, AxisName, AxisResult, AxisUnit
 from demur.model.comparison import ComparedAxes, GateMode, GateResult
 from demur.model.estimate import Direction, Severity
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from demur.axes.pairs import AxisPairs
     from demur.axes.rubric import HumanVerdict, RubricJudge
     from demur.axes.rules.rule import TraceRule
-    from demur.detect.interface import TextJudge
+    from demur.detect.check import TextJudge
     from demur.model.axes import Rubric
     from demur.model.comparison import Comparison, PairedExchange
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from demur.axes.rules.checks import RuleSight
     from demur.axes.rules.rule import TraceRule
     from demur.axes.steps import ToolCall
-    from demur.detect.interface import TextJudge
+    from demur.detect.check import TextJudge
     from demur.model.comparison import AxisSide
 
     Floats = npt.NDArray[np.float64]

@@ -9,12 +9,12 @@ from collections.abc import Iterable
 
 from demur.detect.phrase_lists import Target, builtin_pack, contains_any
 from demur.errors import ShapeError, UsageError
-from demur.measure.bootstrap import percentile_interval, resampled_interval
 from demur.measure.decision import rate_flags, rate_severity
+from demur.measure.paired import percentile_interval, resampled_interval
 from demur.model.estimate import AxisStat, Severity
 from demur.model.exchange import Exchange, Response, TextPart
 from demur.wire.agentlog import is_payload, payload_stop, payload_text
-from demur.wire.document import plain
+from demur.wire.fields import plain
 from demur.wire.shapes import read_exchange
 
 __all__ = ["is_abstention", "is_abstention_with", "safety_axis"]

@@ -16,8 +16,7 @@ import numpy as np
 
 from demur.axes.results import RateRows, cluster_details, rate_result, shown_evidence
 from demur.measure.clusters import cluster_effect
-from demur.measure.decision import rate_severity
-from demur.measure.multiplicity import false_discovery
+from demur.measure.decision import false_discovery, rate_severity
 from demur.measure.rates import wilson_bounds
 from demur.model.axes import AxisDetail, AxisFlag, AxisName, AxisResult, AxisUnit
 from demur.model.comparison import ClusterSum, PairCounts

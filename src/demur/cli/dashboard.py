@@ -85,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
             # Only here: the policy engine is slow to load, and most dashboards replay nothing.
             from demur.policy.files import read_policies, read_vocabulary
             from demur.policy.gate import load_gate
-            from demur.policy.vocabulary import SAFETY_VOCABULARY
+            from demur.policy.values import SAFETY_VOCABULARY
 
             vocabulary = read_vocabulary(args.vocabulary) if args.vocabulary else SAFETY_VOCABULARY
             # Every --policy is a set of its own: a log may hold decisions of several, told apart by their digests.

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from demur.cli.options import pack_of_flag, share, whole_number, write_report
-from demur.cli.output import has_colour
-from demur.detect.check import judge_text
-from demur.detect.judges import PackJudge, default_judge
+from demur.cli.options import pack_of_flag, share, whole_number
+from demur.cli.output import has_colour, write_report
+from demur.detect.check import PackJudge, default_judge, judge_text
 from demur.detect.phrase_lists import Target
 from demur.detect.prompts.check import PromptPackJudge, default_prompt_judge
 from demur.errors import EmptyInputError, InputError, UsageError
@@ -32,7 +31,7 @@ from demur.report.terminal import terminal_lines
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from demur.detect.interface import PromptJudge, TextJudge
+    from demur.detect.check import PromptJudge, TextJudge
     from demur.detect.phrase_lists import Pack
     from demur.model.evaluation import LabelledText
 

@@ -22,7 +22,7 @@ from demur.model.verdict import Outcome
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from demur.detect.interface import TextJudge
+    from demur.detect.check import TextJudge
     from demur.detect.phrase_lists import Pack
     from demur.errors import UnreadableRowsError
     from demur.runs.options import Progress, ReadOptions
@@ -48,7 +48,6 @@ __all__ = [
     "share",
     "thresholds",
     "whole_number",
-    "write_report",
 ]
 
 # More would push the summary off the screen.
@@ -122,7 +121,7 @@ def judge_of_flags(args: argparse.Namespace) -> TextJudge | None:
         raise UsageError("`--threshold` is for the learned detector", hint="drop it, or `--pack`")
     if not args.threshold and not args.pack:
         return None
-    from demur.detect.judges import judge_of_pack, judge_with
+    from demur.detect.check import judge_of_pack, judge_with
 
     if args.threshold:
         refused, complied = args.threshold
@@ -248,19 +247,6 @@ def check_report_flags(args: argparse.Namespace) -> None:
             raise UsageError(f"`{flag} {name}` would write the report there", hint=f"put {flag} behind the runs")
     if [args.json, args.markdown].count("-") > 1:
         raise UsageError("two reports to standard output", hint="name a file for one of them")
-
-
-def write_report(name: str, text: str) -> None:
-    """Write a report to a file, or to standard output where it is called `-`."""
-    if name == "-":
-        sys.stdout.write(text if text.endswith("\n") else text + "\n")
-        return
-    try:
-        # A lone surrogate from a model's text must not cost the whole report.
-        Path(name).write_text(text, encoding="utf-8", errors="replace")
-    except OSError as exc:
-        what = (exc.strerror or "cannot be written").lower()
-        raise UsageError(f"`{name}` cannot be written: {what}", hint="check the folder") from exc
 
 
 def _counted_outcomes(given: str) -> tuple[Outcome, ...]:

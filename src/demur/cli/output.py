@@ -10,11 +10,12 @@ import os
 import shutil
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from demur.cli.options import write_report
+from demur.errors import UsageError
 from demur.report.columns import underline
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from demur.model.verdict import Finding
     from demur.report.view import View
 
-__all__ = ["JsonOutput", "JudgedItem", "TextOutput", "has_colour", "show_view"]
+__all__ = ["JsonOutput", "JudgedItem", "TextOutput", "has_colour", "show_view", "write_report"]
 
 # Longer lines are hard to read, however wide the terminal is.
 _MAX_COLUMNS = 100
@@ -177,3 +178,16 @@ class TextOutput:
         if total + bad > 1:
             parts = [f"{n} {word}" for word, n in counts.most_common()]
             print(f"{total} judged: {', '.join(parts) or 'none'}" + (f"; {bad} could not be read" if bad else ""))
+
+
+def write_report(name: str, text: str) -> None:
+    """Write a report to a file, or to standard output where it is called `-`."""
+    if name == "-":
+        sys.stdout.write(text if text.endswith("\n") else text + "\n")
+        return
+    try:
+        # A lone surrogate from a model's text must not cost the whole report.
+        Path(name).write_text(text, encoding="utf-8", errors="replace")
+    except OSError as exc:
+        what = (exc.strerror or "cannot be written").lower()
+        raise UsageError(f"`{name}` cannot be written: {what}", hint="check the folder") from exc

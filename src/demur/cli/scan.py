@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
         by, reading = fields_of_flag(args.by), reading_of_flags(args, progress)
         if engine_of_flags(args) is EngineName.SPARK:
             # Only here: PySpark is an extra, and takes a second to import.
-            from demur import cluster
+            from demur.runs.spark import engine as cluster
 
             found = cluster.scan(*args.runs, by=by, reading=reading, master=args.master)
         else:

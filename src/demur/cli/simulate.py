@@ -9,7 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from demur.cli.options import Once, pack_of_flag, whole_number, write_report
+from demur.cli.options import Once, pack_of_flag, whole_number
+from demur.cli.output import write_report
 from demur.detect.prompts.check import default_prompt_judge, prompt_judge_of_pack
 from demur.errors import UsageError
 from demur.simulate.engine import Simulator

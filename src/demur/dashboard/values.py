@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from demur.model.comparison import Comparison
     from demur.model.estimate import Rate
     from demur.model.passport import Passport
-    from demur.model.text import Span
-    from demur.model.verdict import Verdict
+    from demur.model.verdict import Span, Verdict
     from demur.report.charts import DecisionBucket, Period, RateSeries
 
 __all__ = [

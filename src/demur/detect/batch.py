@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from demur.detect.check import check, judge_text
-from demur.detect.judges import BLANK_CHARS, READ_CHARS, LearnedJudge, default_judge
+from demur.detect.check import BLANK_CHARS, READ_CHARS, LearnedJudge, check, default_judge, judge_text
 from demur.detect.refusal.columns import read_columns
 from demur.detect.refusal.detector import bands, reason_of, sigmoid
 from demur.detect.refusal.passage import take_passage
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from demur.detect.interface import TextJudge
+    from demur.detect.check import TextJudge
     from demur.detect.refusal.detector import RefusalDetector
     from demur.detect.refusal.passage import Passage
 

@@ -1,26 +1,192 @@
 """The verdict on one response: provider signals first, then its text.
 
-Takes any provider's object (SDK object, dict, `Response`, `Exchange`); a plain string is the text of a response.
+Takes any provider's object (SDK object, dict, `Response`, `Exchange`); a plain string is the text of a response. A filter outranks a
+refusal, a refusal an error, an error the text. A text is judged by the learned detector, another tool's phrase list or a
+user's own pack; a judge can be shared by threads and pickled.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Protocol
 
-from demur.detect.judges import LearnedJudge, default_judge, judge_named
-from demur.detect.signals import refusal_text, signals_of, verdict_by_signals
-from demur.errors import ShapeError
-from demur.model.exchange import Exchange, Response
+from demur.detect.phrase_lists import MatchMode, Target, builtin_pack, find_substrings, find_words, words_matcher
+from demur.detect.refusal.detector import RefusalDetector, Thresholds
+from demur.detect.refusal.pack import load_refusal_pack
+from demur.errors import PackError, ShapeError, UsageError
+from demur.model.exchange import Exchange, OpaquePart, Response, SignalKind, ToolCallPart
 from demur.model.verdict import Cause, Outcome, Reason, Verdict
-from demur.text.view import view
-from demur.wire.document import plain
+from demur.text.normalise import view, view_of
+from demur.wire.fields import plain
 
 if TYPE_CHECKING:
-    from demur.detect.interface import TextJudge
-    from demur.model.exchange import Choice
+    from demur.detect.matcher import Matcher
+    from demur.detect.phrase_lists import Pack
+    from demur.model.exchange import Choice, Signal
+    from demur.model.verdict import PromptVerdict
 
-__all__ = ["TextStream", "as_exchange", "check", "classify", "classify_text", "judge_text"]
+__all__ = [
+    "BLANK_CHARS",
+    "READ_CHARS",
+    "LearnedJudge",
+    "PackJudge",
+    "PromptJudge",
+    "TextJudge",
+    "TextStream",
+    "as_exchange",
+    "check",
+    "classify",
+    "classify_text",
+    "default_judge",
+    "judge_named",
+    "judge_of_pack",
+    "judge_text",
+    "judge_with",
+    "signals_of",
+    "verdict_by_signals",
+]
+
+
+class PromptJudge(Protocol):
+    """Judges the text of a prompt; knows nothing of providers."""
+
+    def judge(self, text: str) -> PromptVerdict:
+        """Return what a prompt tries, with spans in it."""
+
+
+class TextJudge(Protocol):
+    """Judges the text of a response; knows nothing of providers but the stop reasons that are conclusive."""
+
+    @property
+    def stops(self) -> tuple[str, ...]:
+        """The stop reasons that are abstentions whatever the text."""
+
+    def judge(self, text: str) -> Verdict:
+        """Return the verdict on a text, with cause `text` and spans in it."""
+
+
+_FILTERS = frozenset({SignalKind.FILTER_STOP, SignalKind.PROMPT_BLOCK, SignalKind.FILTER_FLAG})
+_REFUSALS = frozenset({SignalKind.REFUSAL_FIELD, SignalKind.REFUSAL_STOP})
+
+
+def signals_of(response: Response, choice: Choice | None) -> tuple[Signal, ...]:
+    """Return the signals about one choice: its own, and those about the whole response."""
+    index = None if choice is None else choice.index
+    return tuple([s for s in response.signals if s.choice is None or s.choice == index])
+
+
+def verdict_by_signals(response: Response, choice: Choice | None) -> Verdict | None:
+    """Return the verdict where the structure alone decides, None where the text must be read."""
+    signals = signals_of(response, choice)
+    # An annotation that did not block is evidence, never an outcome.
+    blocking = {s.kind for s in signals if s.blocked}
+    if not blocking.isdisjoint(_FILTERS):
+        return Verdict(Outcome.FILTERED, 1.0, Reason.SAFETY, Cause.PROVIDER_FILTER, signals=signals)
+    if not blocking.isdisjoint(_REFUSALS):
+        return Verdict(Outcome.REFUSED, 1.0, Reason.SAFETY, Cause.PROVIDER_REFUSAL, signals=signals)
+    if response.error is not None or (blocking and SignalKind.ERROR in blocking):
+        return Verdict(Outcome.FAILED, 0.0, None, Cause.PROVIDER_ERROR, signals=signals)
+    if choice is not None and choice.text.strip():
+        return None
+    return _without_text(response, choice, signals)
+
+
+def _without_text(response: Response, choice: Choice | None, signals: tuple[Signal, ...]) -> Verdict:
+    """Return the verdict on a response that has no text."""
+    # A tool call or a picture is what was asked for, even without words.
+    if choice is not None and any(isinstance(p, ToolCallPart | OpaquePart) for p in choice.parts):
+        return Verdict(Outcome.COMPLIED, 0.0, signals=signals)
+    if not response.complete:
+        return Verdict(Outcome.FAILED, 0.0, None, Cause.PROVIDER_ERROR, signals=signals)
+    return Verdict(Outcome.EMPTY, 0.0, signals=signals)
+
+
+READ_CHARS = 100_000  # how much of a response is judged: a model that has written a book first has not declined
+
+
+BLANK_CHARS = 64  # a shorter view may be blank: any number of invisible characters folds to nothing
+
+
+@dataclass(frozen=True)
+class PackJudge:
+    """Judges by a pack alone: refused if the text contains a phrase, complied otherwise."""
+
+    pack: Pack
+
+    @property
+    def stops(self) -> tuple[str, ...]:
+        """The stop reasons that are abstentions by themselves."""
+        return self.pack.stops
+
+    def judge(self, text: str) -> Verdict:
+        """Return the verdict on a text."""
+        phrases = self.pack.phrases(Target.RESPONSE)
+        if self.pack.match is MatchMode.SUBSTRING:
+            findings = find_substrings(text, phrases, pack=self.pack.name)
+        else:
+            findings = find_words(view_of(text), self._matcher, phrases=phrases, pack=self.pack.name)
+        # A phrase list has no degrees: the tools that these lists come from say yes or no, and so does the score.
+        if findings:
+            return Verdict(Outcome.REFUSED, 1.0, Reason.OTHER, Cause.TEXT, findings)
+        return Verdict(Outcome.COMPLIED, 0.0, None, Cause.TEXT)
+
+    @cached_property
+    def _matcher(self) -> Matcher:
+        folded = [view(phrase).strip() for phrase, _ in self.pack.phrases(Target.RESPONSE)]
+        if not all(folded):
+            raise PackError(
+                f"pack `{self.pack.name}` has a phrase of invisible characters", hint="an empty phrase is everywhere"
+            )
+        return words_matcher(folded)
+
+
+@dataclass(frozen=True)
+class LearnedJudge:
+    """Judges by the learned lexicon."""
+
+    detector: RefusalDetector
+    stops: tuple[str, ...] = ()
+
+    def judge(self, text: str) -> Verdict:
+        """Return the verdict on a text."""
+        text = text[:READ_CHARS]
+        seen = view(text)
+        if len(seen) < BLANK_CHARS and not seen.strip():
+            return Verdict(Outcome.EMPTY, 0.0)
+        # Most responses hold nothing that declines; only the others need offsets in the original.
+        if not self.detector.pack.screen.passes(seen.replace("\n", " ")):
+            return self.detector.floor
+        return self.detector.judge(view_of(text))
+
+
+def judge_of_pack(pack: Pack) -> PackJudge:
+    """Return the judge of a pack; raise `PackError` if it has no phrase for responses, since it would pass every one."""
+    if not pack.phrases(Target.RESPONSE):
+        raise PackError(f"pack `{pack.name}` has phrases for prompts only", hint="judge prompts with it: --prompt")
+    return PackJudge(pack)
+
+
+@cache
+def judge_named(name: str) -> PackJudge:
+    """Return the judge of a pack that ships with Demur."""
+    return judge_of_pack(builtin_pack(name))
+
+
+@cache
+def default_judge() -> LearnedJudge:
+    """Return the judge that is used where none is named."""
+    return LearnedJudge(RefusalDetector(load_refusal_pack()))
+
+
+def judge_with(*, refused: float | None = None, complied: float | None = None) -> LearnedJudge:
+    """Return the learned judge with thresholds of the user's own; between them a response is `unsure`."""
+    for value in (refused, complied):
+        if value is not None and not 0.0 < value <= 1.0:
+            raise UsageError(f"`{value}` is no threshold", hint="give a probability above 0 and at most 1")
+    if refused is not None and complied is not None and complied > refused:
+        raise UsageError(f"`{complied}` to comply is above `{refused}` to refuse", hint="swap the two")
+    return LearnedJudge(RefusalDetector(load_refusal_pack(), Thresholds(refused, complied)))
 
 
 def check(response: object, *, pack: str | None = None, judge: TextJudge | None = None) -> Verdict:
@@ -83,7 +249,7 @@ def _classify_choice(response: Response, choice: Choice | None, judge: TextJudge
     if choice is None:
         return structural or judge_text("", judge), ""
     text = choice.text
-    shown = text or refusal_text(choice)
+    shown = text or choice.refusal
     # A pack's stop reasons stand in for signals, but a provider's own filter or refusal says more precisely what happened.
     if choice.finish_raw in judge.stops and not (structural and structural.abstained):
         signals = signals_of(response, choice)
@@ -93,7 +259,7 @@ def _classify_choice(response: Response, choice: Choice | None, judge: TextJudge
         return (read if read.signals == signals else replace(read, signals=signals)), shown
     if structural.cause is Cause.PROVIDER_REFUSAL:
         # The provider says that it refused, and only its words say why.
-        read = judge.judge(refusal_text(choice) or text)
+        read = judge.judge(choice.refusal or text)
         return replace(structural, reason=read.reason or structural.reason), shown
     return structural, shown
 

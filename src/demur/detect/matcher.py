@@ -1,6 +1,6 @@
 """Which phrases a text contains, in one pass of an automaton for any number of phrases.
 
-The text is a *view* (see `demur.text.view`): folded, and every non-ASCII character in it is a letter, a digit or a mark.
+The text is a *view* (see `demur.text.normalise`): folded, and every non-ASCII character in it is a letter, a digit or a mark.
 Hits come in the order of their ends, and one text gives the same hits alone and inside a buffer.
 """
 

@@ -23,13 +23,12 @@ import msgspec
 
 from demur.detect.matcher import Matcher, Phrase
 from demur.errors import PackError
-from demur.model.text import Span
-from demur.model.verdict import Finding
+from demur.model.verdict import Finding, Span
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from demur.model.text import NormalText
+    from demur.model.verdict import NormalText
 
 __all__ = [
     "BUILTIN_PACKS",

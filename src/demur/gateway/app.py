@@ -17,11 +17,18 @@ from demur.gateway.exchange import ServedExchange
 from demur.gateway.keys import client_of
 from demur.gateway.request import audited_route, is_dashboard_path
 from demur.gateway.settings import OtherPaths
-from demur.gateway.upstream import pass_unread
-from demur.http.asgi import ClientGoneError, HttpProblem, HttpResponse, json_response, problem_response
-from demur.http.client import TimedSender
+from demur.gateway.unread import pass_unread
+from demur.http.asgi import (
+    ClientGoneError,
+    HttpProblem,
+    HttpResponse,
+    TimedSender,
+    json_response,
+    plain_path,
+    problem_response,
+    shape_for_errors,
+)
 from demur.http.metrics import CONTENT_TYPE
-from demur.http.paths import plain_path, shape_for_errors
 from demur.io.log import LogEvent, log_event
 
 if TYPE_CHECKING:

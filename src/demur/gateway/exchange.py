@@ -15,8 +15,8 @@ from demur.audit.inputs import request_input, response_input
 from demur.detect.check import classify
 from demur.errors import SizeLimitError, UpstreamError, UpstreamTimeoutError
 from demur.gateway.guard.whole import read_whole_response
-from demur.gateway.policy import Principal
-from demur.gateway.request import credential_of, request_in
+from demur.gateway.keys import credential_of
+from demur.gateway.request import request_in
 from demur.gateway.responses import (
     OUR_HEADERS,
     cut_event,
@@ -26,11 +26,10 @@ from demur.gateway.responses import (
     response_headers,
 )
 from demur.gateway.settings import DenyStyle, OnFailure
-from demur.gateway.state import ExchangeState, TextSeal, plain_name
+from demur.gateway.state import ExchangeState, Principal, TextSeal, plain_name
 from demur.gateway.stream import StreamPassage
 from demur.gateway.upstream import ResponseReading, collect_body, forward_request, is_stream
-from demur.http.asgi import ClientGoneError, HttpProblem, HttpResponse, problem_response
-from demur.http.client import ClientWatch, body_within
+from demur.http.asgi import ClientGoneError, ClientWatch, HttpProblem, HttpResponse, body_within, problem_response
 from demur.io.log import LogEvent, log_event
 from demur.model.claim import Phase
 from demur.model.exchange import Shape
@@ -39,9 +38,9 @@ from demur.model.passport import Coverage, StreamMode
 if TYPE_CHECKING:
     from demur.gateway.keys import ClientKey
     from demur.gateway.request import AuditedRoute
-    from demur.gateway.worker import Provider, Worker
-    from demur.http.asgi import Receive, Scope
-    from demur.http.client import TimedSender
+    from demur.gateway.upstream import Provider
+    from demur.gateway.worker import Worker
+    from demur.http.asgi import Receive, Scope, TimedSender
     from demur.http.upstream import Headers, UpstreamResponse
     from demur.model.claim import Decision
 

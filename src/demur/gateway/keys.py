@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from demur.errors import EmptyInputError, ShapeError, UsageError
-from demur.gateway.request import OWN_KEY
 from demur.io.files import read_text
 
 if TYPE_CHECKING:
@@ -25,9 +24,12 @@ if TYPE_CHECKING:
     from demur.http.upstream import Headers
 
 __all__ = [
+    "CREDENTIALS",
+    "OWN_KEY",
     "ClientKey",
     "ClientKeys",
     "client_of",
+    "credential_of",
     "hash_key",
     "new_client_key",
     "parse_client_keys",
@@ -35,6 +37,9 @@ __all__ = [
     "read_client_keys",
 ]
 
+OWN_KEY = b"x-demur-key"
+"""Where a client shows the gateway's key if `Authorization` holds the provider's."""
+CREDENTIALS = frozenset((b"authorization", b"x-api-key", b"api-key"))
 _MIN_CHARS = 20
 _MAX_CHARS = 1024
 _SALT_BYTES = 16
@@ -170,3 +175,8 @@ class ClientKeys:
             if hmac.compare_digest(_salted_digest(key.salt, given), key.digest) and not key.disabled:
                 found = key
         return found
+
+
+def credential_of(headers: Headers) -> bytes:
+    """Return what a client is known by: the key that it shows, whosever it is."""
+    return next((value for name, value in headers if name == OWN_KEY or name in CREDENTIALS), b"")

@@ -9,15 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from demur.http.metrics import Family, FamilyKind, MetricsBoard
-from demur.model.claim import Effect, Phase
-from demur.model.passport import AuditorStatus, DeclineCause, RejectReason
+from demur.model.claim import AuditorStatus, Effect, Phase
+from demur.model.passport import DeclineCause, RejectReason
 from demur.model.verdict import Outcome
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from demur.errors import UpstreamError
-    from demur.gateway.state import ExchangeState
     from demur.model.claim import Decision
 
 __all__ = ["GAPS", "GatewayMetrics", "gateway_families"]
@@ -102,25 +101,6 @@ class GatewayMetrics:
 
     def __init__(self, folder: str | Path, *, auditors: tuple[str, ...] = (), clients: tuple[str, ...] = ()) -> None:
         self.board = MetricsBoard(gateway_families(auditors=auditors, clients=clients), folder)
-
-    def count_exchange(self, state: ExchangeState) -> None:
-        """Count a finished exchange: decisions, auditors, verdict, and what its passport says."""
-        add = self.board.add
-        for audit, record in state.phases:
-            add("demur_decisions_total", audit.phase, record.decision.effect.word, "live")
-            for run in audit.runs:
-                add("demur_auditor_turns_total", run.auditor, run.status)
-            if audit.must_deny:
-                self.count_failure("auditors", opened=False)
-            elif audit.gaps:
-                self.count_failure("auditors", opened=True)
-        if state.verdict is not None:
-            add("demur_verdicts_total", state.route.label, state.verdict.outcome)
-        if state.passport is not None:
-            for cause in state.passport.causes:
-                add("demur_declines_total", cause)
-            for gap in state.passport.gaps:
-                self.count_gap(gap.phase, gap.what)
 
     def count_shadow(self, phase: Phase, live: Decision, shadow: Decision) -> None:
         """Count what a policy in the shadow would have decided, beside what was decided."""

@@ -15,11 +15,10 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from demur.errors import InputError, JsonError, ShapeError, SizeLimitError, UsageError
-from demur.http.asgi import HttpProblem, is_json
+from demur.http.asgi import HttpProblem, is_json, path_readings
 from demur.http.content_coding import body_decoder
-from demur.http.paths import path_readings
 from demur.model.exchange import OpaquePart, Shape
-from demur.wire.document import parse_json
+from demur.wire.fields import parse_json
 from demur.wire.shapes import CODECS
 
 if TYPE_CHECKING:
@@ -31,13 +30,10 @@ if TYPE_CHECKING:
     from demur.wire.fields import JsonObject
 
 __all__ = [
-    "CREDENTIALS",
     "DASHBOARD_PREFIX",
-    "OWN_KEY",
     "AuditedRoute",
     "SessionNamer",
     "audited_route",
-    "credential_of",
     "is_dashboard_path",
     "reads_two_ways",
     "request_in",
@@ -46,9 +42,6 @@ __all__ = [
 
 DASHBOARD_PREFIX = "/-/"
 """Below this path is the dashboard; no provider has such a path."""
-OWN_KEY = b"x-demur-key"
-"""Where a client shows the gateway's key if `Authorization` holds the provider's."""
-CREDENTIALS = frozenset((b"authorization", b"x-api-key", b"api-key"))
 
 _DEPLOYMENT = re.compile(r"/openai/deployments/([^/]+)/")
 _ENDS = (
@@ -125,11 +118,6 @@ def is_dashboard_path(path: str) -> bool:
     if "-" not in path and "%" not in path:
         return False
     return any(f"{each}/".startswith(DASHBOARD_PREFIX) for each in (path, *path_readings(path)))
-
-
-def credential_of(headers: Headers) -> bytes:
-    """Return what a client is known by: the key that it shows, whosever it is."""
-    return next((value for name, value in headers if name == OWN_KEY or name in CREDENTIALS), b"")
 
 
 def request_in(

@@ -12,7 +12,7 @@ import msgspec
 
 from demur.gateway.guard.endings import ENDINGS, demur_field
 from demur.gateway.guard.values import Denial, GuardEnd
-from demur.gateway.policy import ENFORCED
+from demur.gateway.state import ENFORCED
 from demur.http.asgi import HttpProblem, HttpResponse, problem_response
 from demur.model.claim import Effect
 from demur.model.exchange import Choice, Finish, RefusalPart, Response, Shape, TextPart

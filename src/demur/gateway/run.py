@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Self
 
 from demur.errors import DemurError, UsageError
 from demur.gateway.app import GatewayApp, RejectionLog
-from demur.gateway.worker import open_worker
+from demur.gateway.opening import open_worker
 from demur.http.serve import (
     BACKLOG,
     END_SIGNALS,

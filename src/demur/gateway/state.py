@@ -2,6 +2,11 @@
 
 The finished `ExchangeState` is the one value that the record, the structured log, the metrics and the traces take; no
 text of a prompt or a response is in any of them.
+
+The policy in force: what it decides over an audit, and whether a response may be passed on before it was read.
+
+The effect is the policy's or what the auditors' failures demand, whichever is stronger, so that a replay of the record
+comes to the same. One gate is taken for an exchange, so that both phases are decided by the same policy.
 """
 
 from __future__ import annotations
@@ -11,28 +16,87 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec.structs import replace
 
-from demur.audit.claims import decline_causes
+from demur.audit.claims import conclude, decline_causes
 from demur.errors import DemurError
-from demur.gateway.policy import ENFORCED, Principal, decide
 from demur.io.log import LogEvent, is_logged, log_event
-from demur.model.passport import Commitment, EnforcementGap, Passport
+from demur.model.claim import AuditorStatus, Decision, Effect, EnforcementGap, FailureMode, Phase, Problem, Turn
+from demur.model.passport import Commitment, Passport, PhaseRecord
+from demur.policy.gate import Ask
 from demur.record.commit import Disclosure, withhold
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from demur.gateway.keys import ClientKey
+    from demur.gateway.metrics import GatewayMetrics
     from demur.gateway.request import AuditedRoute
-    from demur.model.audit import Audit
-    from demur.model.claim import Decision, Phase
+    from demur.model.claim import Audit, Phase, Vocabulary
     from demur.model.exchange import Request, Response
-    from demur.model.passport import Coverage, PhaseRecord
+    from demur.model.passport import Coverage
     from demur.model.verdict import Verdict
     from demur.policy.gate import PolicyGate
 
-__all__ = ["ExchangeState", "TextSeal", "issue_passport", "log_exchange", "plain_name"]
+__all__ = [
+    "ENFORCED",
+    "ExchangeState",
+    "Principal",
+    "TextSeal",
+    "count_exchange",
+    "decide",
+    "enforces_on",
+    "issue_passport",
+    "log_exchange",
+    "plain_name",
+    "unasked",
+]
+
+# The gateway cannot redact, so what should be redacted is withheld.
+ENFORCED = frozenset({Effect.DENY, Effect.REDACT})
+
+
+class Principal(msgspec.Struct, frozen=True):
+    """Who asks which model: what a policy sees besides the claims."""
+
+    session: str
+    model: str
+    labels: tuple[str, ...] = ()
+
+
+def decide(gate: PolicyGate, audit: Audit, principal: Principal) -> PhaseRecord:
+    """Return what a policy decides over an audit, as it goes on record, sensitive values still in it."""
+    unsound = dict(audit.unsound)
+    ask = Ask(audit.phase, audit.claims, principal.session, principal.model, principal.labels, unsound=unsound)
+    decision, context = gate.decide_on_record(ask)
+    if audit.troubles or audit.denials:
+        # A failure that is closed denies whatever the policy says.
+        effect = max(decision.effect, audit.floor)
+        decision = Decision(effect, decision.rules, (*decision.errors, *audit.denials))
+    return PhaseRecord(audit.phase, audit.stated, decision, audit.runs, context)
+
+
+def unasked(phase: Phase, *, closed: bool) -> Audit:
+    """Return the audit of a phase in which no auditor could be asked at all: it denies, or is a gap, by the setting."""
+    mode = FailureMode.CLOSED if closed else FailureMode.OPEN
+    problem = Problem("unasked", "the auditors could not be asked")
+    return conclude(phase, (Turn("chain", "1", AuditorStatus.ERROR, 0, mode, problems=(problem,)),))
+
+
+def enforces_on(gate: PolicyGate, phase: Phase, vocabulary: Vocabulary) -> bool:
+    """Return whether a rule could block in a phase: then nothing may pass before it was asked."""
+    # A rule that fires on the absence of claims is found by asking without any.
+    if gate.default == "deny" or gate.decide(Ask(phase, ())).effect in ENFORCED:
+        return True
+    for rule in gate.rules:
+        if rule.effect in ENFORCED and phase in rule.phases:
+            # One that reads only claims of other phases cannot fire on a claim of this one.
+            phases = [vocabulary.phases(name) for name in rule.reads]
+            if not phases or any(not known or phase in known for known in phases):
+                return True
+    return False
+
 
 _MAX_NAME_CHARS = 256
 
@@ -190,3 +254,23 @@ def log_exchange(state: ExchangeState) -> None:
         session=state.principal.session,
         trace=state.id,
     )
+
+
+def count_exchange(metrics: GatewayMetrics, state: ExchangeState) -> None:
+    """Count a finished exchange: decisions, auditors, verdict, and what its passport says."""
+    add = metrics.board.add
+    for audit, record in state.phases:
+        add("demur_decisions_total", audit.phase, record.decision.effect.word, "live")
+        for run in audit.runs:
+            add("demur_auditor_turns_total", run.auditor, run.status)
+        if audit.must_deny:
+            metrics.count_failure("auditors", opened=False)
+        elif audit.gaps:
+            metrics.count_failure("auditors", opened=True)
+    if state.verdict is not None:
+        add("demur_verdicts_total", state.route.label, state.verdict.outcome)
+    if state.passport is not None:
+        for cause in state.passport.causes:
+            add("demur_declines_total", cause)
+        for gap in state.passport.gaps:
+            metrics.count_gap(gap.phase, gap.what)

@@ -15,9 +15,9 @@ from demur.detect.check import classify
 from demur.errors import InputError, ShapeError, UpstreamError, UpstreamProtocolError
 from demur.gateway.guard.guard import open_guard
 from demur.gateway.guard.values import FinishReason, GuardEnd, GuardLimits, GuardMode
-from demur.gateway.policy import ENFORCED
 from demur.gateway.responses import OUR_HEADERS, cut_event, denial_of, response_headers
 from demur.gateway.settings import OnFailure, StreamWord
+from demur.gateway.state import ENFORCED
 from demur.gateway.upstream import coding_of
 from demur.http.content_coding import body_decoder
 from demur.io.log import LogEvent, log_event
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from demur.gateway.settings import StreamingPart
     from demur.gateway.state import ExchangeState, TextSeal
     from demur.gateway.worker import Worker
-    from demur.http.client import TimedSender
+    from demur.http.asgi import TimedSender
     from demur.http.upstream import Headers, UpstreamResponse
-    from demur.model.audit import Audit
+    from demur.model.claim import Audit
     from demur.model.exchange import Response, Shape
     from demur.model.passport import PhaseRecord
     from demur.wire.sse import RawEvent

@@ -36,7 +36,7 @@ class ExchangeTelemetry:
     def __init__(self, tracer: Tracer) -> None:
         self._tracer = tracer
 
-    def trace_exchange(self, state: ExchangeState, *, ended_ns: int) -> None:
+    def trace_exchange(self, state: ExchangeState, ended_ns: int) -> None:
         """Write the span of an exchange that has ended, as a child of the client's own where it named one."""
         # Imported here, since the extra `otel` may be missing.
         from opentelemetry.trace import SpanKind, Status, StatusCode

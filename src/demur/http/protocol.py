@@ -18,9 +18,7 @@ from typing import TYPE_CHECKING, Any
 import httptools
 from uvicorn.protocols.http.httptools_impl import HEADER_RE, HEADER_VALUE_RE, STATUS_LINE, HttpToolsProtocol
 
-from demur.http.asgi import HttpProblem, problem_response
-from demur.http.client import CONNECTION
-from demur.http.paths import shape_for_errors
+from demur.http.asgi import CONNECTION, HttpProblem, problem_response, shape_for_errors
 from demur.model.passport import RejectReason
 
 if TYPE_CHECKING:

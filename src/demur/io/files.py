@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Protocol
 
 from demur.errors import EncodingError, InputError, ShapeError, SizeLimitError, UsageError
-from demur.wire.document import parse_json, parse_utf8
+from demur.wire.fields import parse_json, parse_utf8
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

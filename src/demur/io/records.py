@@ -18,7 +18,7 @@ from demur.errors import EmptyInputError, InputError, JsonError, ShapeError
 from demur.formats.registry import format_of, format_of_all
 from demur.io.files import BOM, bounded_document, csv_rows, json_object, json_rows, too_large
 from demur.io.sources import Kind, find_sources, open_bytes
-from demur.wire.document import parse_json
+from demur.wire.fields import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

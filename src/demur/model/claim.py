@@ -1,7 +1,9 @@
-"""What auditors state (claims) and what a policy decides over it. An auditor never enforces.
+"""What auditors state (claims), how each was run, and what a policy decides over it. An auditor never enforces.
 
 A vocabulary declares every claim before it is made, so that a policy can be checked without a request. A policy reads a
-claim under its flat name (dots become underscores), and claims that share one agree on the type.
+claim under its flat name (dots become underscores), and claims that share one agree on the type. An auditor's failure is a
+value, never an exception: `troubles` names every auditor that failed or was skipped, with the failure mode applied, and
+`gaps` those whose failure let the exchange through.
 """
 
 from __future__ import annotations
@@ -14,14 +16,24 @@ import msgspec
 from demur.errors import UsageError
 
 __all__ = [
+    "MOST_VERSION_CHARS",
+    "Audit",
+    "AuditorRun",
+    "AuditorStatus",
     "Claim",
     "ClaimSpec",
     "ClaimType",
     "ClaimValue",
     "Decision",
     "Effect",
+    "EnforcementGap",
+    "FailureMode",
     "FiredRule",
     "Phase",
+    "Problem",
+    "Stated",
+    "Trouble",
+    "Turn",
     "Vocabulary",
     "flat_name",
 ]
@@ -155,3 +167,132 @@ class Decision(msgspec.Struct, frozen=True, gc=False):
     effect: Effect
     rules: tuple[FiredRule, ...] = ()
     errors: tuple[str, ...] = ()
+
+
+MOST_VERSION_CHARS = 128
+"""Of an auditor's version, which is in every record."""
+
+
+class AuditorStatus(StrEnum):
+    """How an auditor's turn ended."""
+
+    OK = "ok"
+    TIMEOUT = "timeout"
+    ERROR = "error"
+    SKIPPED = "skipped"
+
+
+class AuditorRun(msgspec.Struct, frozen=True, gc=False):
+    """One auditor's turn: what it took, how it ended, which failure mode was applied (None where it went well)."""
+
+    auditor: str
+    version: str
+    status: AuditorStatus
+    took_us: int
+    failure_mode: str | None = None
+
+
+class EnforcementGap(msgspec.Struct, frozen=True, gc=False):
+    """A place where enforcement did not hold: what happened (`failed_open`, `unscanned`, …), and whose turn it was."""
+
+    phase: Phase
+    what: str
+    auditor: str | None = None
+
+
+_OK = AuditorStatus.OK
+
+
+class FailureMode(StrEnum):
+    """What an auditor's failure does to the exchange."""
+
+    CLOSED = "closed"
+    """It is denied."""
+    WARN = "warn"
+    """It passes with a warning, and the gap is on record."""
+    OPEN = "open"
+    """It passes, and the gap is on record."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why an auditor's answer is not whole: a word for machines, a sentence for people; never the user's text."""
+
+    code: str
+    what: str
+
+
+class Stated(msgspec.Struct, frozen=True):
+    """What an auditor answered: the claims that are sound, and what is wrong with the rest.
+
+    `unsound` are the names of the claims that are not, each with the reason.
+    `reached` is False where there was no auditor at the other end, or none that keeps to the protocol.
+    """
+
+    claims: tuple[Claim, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    version: str | None = None
+    reached: bool = True
+    unsound: tuple[tuple[str, str], ...] = ()
+
+
+class Turn(msgspec.Struct, frozen=True):
+    """One auditor's turn; `mode` is the failure mode that is in force should it have failed."""
+
+    auditor: str
+    version: str
+    status: AuditorStatus
+    took_us: int
+    mode: FailureMode
+    claims: tuple[Claim, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    unsound: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def failed(self) -> bool:
+        """Whether the turn did not end well."""
+        return self.status is not _OK
+
+    @property
+    def run(self) -> AuditorRun:
+        """The turn as it goes on record."""
+        mode = None if self.status is _OK else self.mode.value
+        return AuditorRun(self.auditor, self.version, self.status, self.took_us, mode)
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """An auditor that failed, or was slower than it may be: how, why, and the failure mode applied (None: none)."""
+
+    auditor: str
+    phase: Phase
+    status: AuditorStatus
+    code: str
+    what: str
+    mode: FailureMode | None
+
+
+class Audit(msgspec.Struct, frozen=True):
+    """What the auditors of one phase came to; `unsound` are flat names, each with the reason, as `Ask.unsound` takes them."""
+
+    phase: Phase
+    claims: tuple[Claim, ...] = ()
+    stated: tuple[Claim, ...] = ()
+    runs: tuple[AuditorRun, ...] = ()
+    troubles: tuple[Trouble, ...] = ()
+    gaps: tuple[EnforcementGap, ...] = ()
+    denials: tuple[str, ...] = ()
+    unsound: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def must_deny(self) -> bool:
+        """Whether an auditor that fails closed has failed; `denials` say which, and why."""
+        return bool(self.denials)
+
+    @property
+    def floor(self) -> Effect:
+        """The mildest effect that the failures leave: a decision is this or stronger."""
+        if self.must_deny:
+            return Effect.DENY
+        warned = any(trouble.mode is FailureMode.WARN for trouble in self.troubles)
+        return Effect.WARN if warned else Effect.ALLOW

@@ -201,6 +201,11 @@ class Choice(msgspec.Struct, frozen=True):
         """The text parts, one a line; refusals, thoughts and tool calls are not among them."""
         return join_text(self.parts)
 
+    @property
+    def refusal(self) -> str:
+        """What the provider's own refusal field says, one part a line."""
+        return "\n".join([part.text for part in self.parts if isinstance(part, RefusalPart)])
+
 
 class Response(msgspec.Struct, frozen=True):
     """What came back: choices, or an error, and all that the provider itself says about it."""

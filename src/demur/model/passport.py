@@ -13,18 +13,15 @@ from typing import TYPE_CHECKING
 import msgspec
 
 if TYPE_CHECKING:
-    from demur.model.claim import Claim, Decision, Phase
+    from demur.model.claim import AuditorRun, Claim, Decision, EnforcementGap, Phase
     from demur.model.exchange import Channel
 
 __all__ = [
-    "AuditorRun",
-    "AuditorStatus",
     "Check",
     "Commitment",
     "Coverage",
     "DeclineCause",
     "Durability",
-    "EnforcementGap",
     "Erasure",
     "Fault",
     "FaultKind",
@@ -41,15 +38,6 @@ __all__ = [
     "Verification",
     "Withheld",
 ]
-
-
-class AuditorStatus(StrEnum):
-    """How an auditor's turn ended."""
-
-    OK = "ok"
-    TIMEOUT = "timeout"
-    ERROR = "error"
-    SKIPPED = "skipped"
 
 
 class StreamMode(StrEnum):
@@ -105,16 +93,6 @@ class Durability(StrEnum):
     ASYNC = "async"
 
 
-class AuditorRun(msgspec.Struct, frozen=True, gc=False):
-    """One auditor's turn: what it took, how it ended, which failure mode was applied (None where it went well)."""
-
-    auditor: str
-    version: str
-    status: AuditorStatus
-    took_us: int
-    failure_mode: str | None = None
-
-
 class Commitment(msgspec.Struct, frozen=True, gc=False):
     """`sha256(salt ‖ text)` in place of a text, and its length in bytes."""
 
@@ -136,14 +114,6 @@ class Coverage(msgspec.Struct, frozen=True, gc=False):
     scanned_bytes: int
     total_bytes: int
     strands: tuple[Channel, ...] = ()
-
-
-class EnforcementGap(msgspec.Struct, frozen=True, gc=False):
-    """A place where enforcement did not hold: what happened (`failed_open`, `unscanned`, …), and whose turn it was."""
-
-    phase: Phase
-    what: str
-    auditor: str | None = None
 
 
 class PhaseRecord(msgspec.Struct, frozen=True, gc=False):

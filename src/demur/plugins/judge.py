@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from demur.detect.judges import default_judge, judge_named, judge_with
+from demur.detect.check import default_judge, judge_named, judge_with
 from demur.errors import UsageError
 
 if TYPE_CHECKING:
-    from demur.detect.interface import TextJudge
+    from demur.detect.check import TextJudge
 
 __all__ = ["judge_by"]
 

@@ -15,7 +15,7 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from demur.detect.interface import TextJudge
+    from demur.detect.check import TextJudge
     from demur.model.verdict import Verdict
     from demur.simulate.server.run import RunningSimulator
 

@@ -26,13 +26,12 @@ from demur.errors import (
 from demur.io.files import bounded_lines, input_limits, open_source, read_text
 from demur.model.claim import ClaimSpec, ClaimType, Effect, Phase, Vocabulary
 from demur.model.passport import Passport
-from demur.policy.backtest import RecordedDecision
+from demur.policy.cases import PolicyCase, RecordedDecision, boundary_results, case_results
 from demur.policy.cedar import PolicySource
-from demur.policy.fixtures import PolicyCase, boundary_results, case_results
 from demur.policy.gate import Ask, Default, PolicyGate, load_gate
 from demur.policy.lint import ProblemKind, problems_of
 from demur.policy.rules import nearest
-from demur.policy.vocabulary import SAFETY_VOCABULARY
+from demur.policy.values import SAFETY_VOCABULARY
 from demur.record.seal import open_sealed
 
 if TYPE_CHECKING:

@@ -10,16 +10,15 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from demur.errors import DemurError
-from demur.model.claim import Claim, ClaimType, Decision, Effect, flat_name
-from demur.model.passport import AuditorStatus, DeclineCause
-from demur.record.canonical import JsonValue, as_object, canonical, read_object
-from demur.record.commit import claims_in
+from demur.model.claim import AuditorStatus, Claim, ClaimType, Decision, Effect, flat_name
+from demur.model.passport import DeclineCause
+from demur.record.commit import JsonValue, as_object, canonical, claims_in, read_object
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from demur.model.claim import ClaimValue
-    from demur.model.passport import AuditorRun, Passport, PhaseRecord
+    from demur.model.claim import AuditorRun, ClaimValue
+    from demur.model.passport import Passport, PhaseRecord
 
 __all__ = ["Replay", "contradiction", "hidden_gap", "misplacement"]
 

@@ -12,15 +12,24 @@ from typing import TYPE_CHECKING, Final, assert_never
 import msgspec
 
 from demur.errors import ShapeError, UsageError
-from demur.model.claim import Claim, ClaimType, ClaimValue, Decision, Effect, FiredRule, Phase, flat_name
-from demur.model.exchange import Channel  # noqa: TC001 — msgspec reads the annotations at run time
-from demur.model.passport import (
+from demur.model.claim import (
     AuditorRun,
     AuditorStatus,
+    Claim,
+    ClaimType,
+    ClaimValue,
+    Decision,
+    Effect,
+    EnforcementGap,
+    FiredRule,
+    Phase,
+    flat_name,
+)
+from demur.model.exchange import Channel  # noqa: TC001 — msgspec reads the annotations at run time
+from demur.model.passport import (
     Commitment,
     Coverage,
     DeclineCause,
-    EnforcementGap,
     Erasure,
     KeyRotation,
     LogEntry,
@@ -31,8 +40,7 @@ from demur.model.passport import (
     StreamMode,
     Withheld,
 )
-from demur.record.canonical import JsonValue, canonical, is_canonical, read_exact, read_object
-from demur.record.commit import claims_in
+from demur.record.commit import JsonValue, canonical, claims_in, is_canonical, read_exact, read_object
 from demur.record.keys import KeyForm, key_form, parse_time, public_key_of
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from demur.model.text import Span
+    from demur.model.verdict import Span
 
 __all__ = ["columns", "padded", "printable", "shown_char", "underline", "wrapped"]
 

@@ -30,7 +30,7 @@ from demur.report.view import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from demur.model.text import Span
+    from demur.model.verdict import Span
     from demur.report.view import Block, View
 
 __all__ = ["markdown"]

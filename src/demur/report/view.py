@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from demur.model.evaluation import Bin
-    from demur.model.text import Span
+    from demur.model.verdict import Span
 
 __all__ = [
     "Block",

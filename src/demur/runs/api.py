@@ -21,13 +21,12 @@ from demur.io.files import input_limits
 from demur.model.axes import AxisName
 from demur.model.comparison import DiffSettings, LabelledPair, Missing, PairCounts, Pairing, Tally
 from demur.model.run import ScanTally
-from demur.runs.compare import compare_tally
+from demur.runs.compare import compare_tally, scan_tally
 from demur.runs.counting import CountingEngine, abstained_of, group_tallies, pair_runs, refusal_places, run_summary
 from demur.runs.engine import open_engine
 from demur.runs.examples import MAX_REFUSALS_READ, flip_of, phrase_counts, shown_key, still_flipped
 from demur.runs.inputs import prompts_of, read_labels
 from demur.runs.options import CountOptions, ReadOptions
-from demur.runs.scan import scan_tally
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -146,7 +145,7 @@ def scan(
 def write_run(run: object, out: str | Path, *, ts: str, reading: ReadOptions | None = None) -> int:
     """Write a run as an `.agentlog`, its records dated `ts` (`2026-04-28T10:00:00.000Z`), and return how many exchanges it has."""
     from demur.runs.outputs import write_agentlog_file
-    from demur.runs.pairs.stream import run_ids, run_rows
+    from demur.runs.pairs import run_ids, run_rows
 
     options, limits = reading or ReadOptions(), input_limits()
     with open_engine(jobs=options.jobs) as engine:
@@ -308,7 +307,7 @@ def _with_axes(
 ) -> Comparison:
     """Return the comparison with its further axes, whose pairs are read again, a sample of them where there are very many."""
     from demur.axes.compare import compare_with_axes
-    from demur.runs.pairs.stream import draw_pairs, drawn_ids, max_pairs, stream_pairs
+    from demur.runs.pairs import draw_pairs, drawn_ids, max_pairs, stream_pairs
 
     limits, pairing = input_limits(), comparison.tally.pairing
     drawn = draw_pairs(engine, seed=settings.seed, most=max_pairs(runs))

@@ -1,33 +1,103 @@
-"""What the counts of two runs say: from a tally to a comparison.
+"""What counts say: from the tally of one run to its rates, from that of two to a comparison.
 
-Only the tally and the settings matter, so that every engine gives the same comparison. Nothing to compare is an error, never a pass.
+Only the tally and the settings matter, so that every engine gives the same result. Nothing to compare is an error, never a pass.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from demur.errors import EmptyInputError
-from demur.measure.bootstrap import percentile_interval, resampled_interval
 from demur.measure.clusters import clustered_difference
-from demur.measure.decision import change_of, data_flags, gate_of, rate_flags, rate_severity
+from demur.measure.decision import change_of, data_flags, false_discovery, gate_of, rate_flags, rate_severity
 from demur.measure.labels import corrected_difference
-from demur.measure.multiplicity import false_discovery
-from demur.measure.paired import flips_to_undo, paired_bounds, paired_difference, power_of, smoothed_share
-from demur.measure.rates import wilson
-from demur.measure.unpaired import unpaired_bounds, unpaired_difference
+from demur.measure.paired import (
+    flips_to_undo,
+    paired_bounds,
+    paired_difference,
+    percentile_interval,
+    power_of,
+    resampled_interval,
+    smoothed_share,
+)
+from demur.measure.rates import unpaired_bounds, unpaired_difference, wilson
 from demur.model.comparison import Clustering, Comparison, DiffSettings, Pairing, Power, SliceComparison
 from demur.model.estimate import Interval
+from demur.model.run import Group, GroupDifference, Scan
+from demur.model.verdict import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from demur.measure.clusters import ClusterEffect
     from demur.model.comparison import ClusterSum, LabelCorrection, PairCounts, Tally
     from demur.model.estimate import Difference, Rate
+    from demur.model.run import ScanTally
 
-__all__ = ["compare_tally"]
+__all__ = ["MAX_COMPARED", "REST", "compare_tally", "scan_tally"]
+
+# A field of more values is nearer to a key than to a group.
+MAX_COMPARED = 100
+"""Values of a field compared with its rest: a field of more is nearer to a key than to a group."""
+REST = "the rest"
+
+
+@dataclass(frozen=True, slots=True)
+class _Contrast:
+    field: str
+    value: str
+    against: str
+    difference: Difference
+
+
+def scan_tally(tally: ScanTally) -> Scan:
+    """Return the rates that a scan's tally amounts to, and the differences between groups."""
+    counted = [_abstained_and_judged(run.outcomes, tally.counted) for run in tally.runs]
+    if not any(number for run in tally.runs for _, number in run.outcomes):
+        raise EmptyInputError("the runs hold no rows", hint="check the files and their format")
+    groups = tuple(
+        Group(g.field, g.value, wilson(*_abstained_and_judged(g.outcomes, tally.counted)), g.outcomes)
+        for g in tally.groups
+    )
+    contrasts = list(_contrasts(groups))
+    discoveries = false_discovery([contrast.difference.p for contrast in contrasts])
+    return Scan(
+        tally,
+        wilson(sum(abstained for abstained, _ in counted), sum(judged for _, judged in counted)),
+        tuple(wilson(*pair) for pair in counted),
+        groups,
+        tuple(
+            GroupDifference(c.field, c.value, c.against, c.difference, q)
+            for c, q in zip(contrasts, discoveries, strict=True)
+        ),
+    )
+
+
+def _abstained_and_judged(outcomes: Iterable[tuple[str, int]], counted: Sequence[str]) -> tuple[int, int]:
+    judged = [(name, number) for name, number in outcomes if name != Outcome.FAILED]
+    return sum(number for name, number in judged if name in counted), sum(number for _, number in judged)
+
+
+def _contrasts(groups: Iterable[Group]) -> Iterator[_Contrast]:
+    """Yield the differences of each field: of two values the first against the second, of more each against the rest."""
+    fields: dict[str, list[Group]] = defaultdict(list)
+    for group in groups:
+        # A group without a judged row has no rate to compare.
+        if group.rate.n:
+            fields[group.field].append(group)
+    for field, values in fields.items():
+        sides = [(group.rate.count, group.rate.n) for group in values]
+        if len(values) == 2:  # noqa: PLR2004 - one against the other
+            yield _Contrast(field, values[0].value, values[1].value, unpaired_difference(*sides))
+        elif len(values) > 1:
+            abstained, judged = (sum(column) for column in zip(*sides, strict=True))
+            largest = sorted(range(len(values)), key=lambda i: -sides[i][1])[:MAX_COMPARED]
+            for i in sorted(largest):
+                rest = abstained - sides[i][0], judged - sides[i][1]
+                yield _Contrast(field, values[i].value, REST, unpaired_difference(sides[i], rest))
+
 
 _DEFAULTS = DiffSettings()
 

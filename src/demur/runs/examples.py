@@ -16,7 +16,7 @@ from demur.model.run import PhraseCount, Traced
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from demur.detect.interface import TextJudge
+    from demur.detect.check import TextJudge
     from demur.model.verdict import Outcome
 
 __all__ = ["MAX_REFUSALS_READ", "Excerpt", "flip_of", "phrase_counts", "shown_key", "still_flipped"]

@@ -11,7 +11,7 @@ import msgspec
 
 from demur.errors import EmptyInputError, ShapeError, UsageError
 from demur.io.records import named_rows
-from demur.wire.document import plain
+from demur.wire.fields import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -11,7 +11,7 @@ from demur.model.verdict import Outcome
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from demur.detect.interface import TextJudge
+    from demur.detect.check import TextJudge
 
 __all__ = ["CountOptions", "Progress", "ReadOptions"]
 

@@ -13,8 +13,7 @@ import msgspec
 from demur.detect.prompts.check import default_prompt_judge, prompt_text
 from demur.model.exchange import Message, Shape, TextPart
 from demur.model.verdict import Outcome
-from demur.simulate.dice import dice_for
-from demur.simulate.phrasebook import fold_topic, refusal_message
+from demur.simulate.phrasebook import dice_for, fold_topic, refusal_message
 from demur.simulate.reply import (
     TOKENS_PER_MESSAGE,
     Asked,
@@ -32,9 +31,9 @@ from demur.wire.fields import SYSTEM_ROLES
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from demur.detect.interface import PromptJudge
+    from demur.detect.check import PromptJudge
     from demur.model.exchange import Request, Response
-    from demur.simulate.dice import Dice
+    from demur.simulate.phrasebook import Dice
 
 __all__ = [
     "Call",

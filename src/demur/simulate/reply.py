@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from demur.model.exchange import Part
-    from demur.simulate.dice import Dice
+    from demur.simulate.phrasebook import Dice
 
 __all__ = [
     "TOKENS_PER_MESSAGE",

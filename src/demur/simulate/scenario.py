@@ -22,7 +22,7 @@ from demur.simulate.phrasebook import LANGUAGES, STYLES, TOPICS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from demur.simulate.dice import Dice
+    from demur.simulate.phrasebook import Dice
 
 __all__ = [
     "ANY",

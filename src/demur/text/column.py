@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from demur.text.normalise import translate_ascii_lines
-from demur.text.view import view
+from demur.text.normalise import translate_ascii_lines, view
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, overload
 
-from demur.model.text import NormalText
+from demur.model.verdict import NormalText
 
 __all__ = ["Edit", "Offsets", "Rewritten", "Through", "compose", "rewrite"]
 

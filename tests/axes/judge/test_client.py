@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.axes.judge.judge_server import judging, label
 
-from demur.axes.judge.cache import JudgeCache
-from demur.axes.judge.client import JudgeClient, JudgeEndpoint, JudgeKind, judge_from_environment
+from demur.axes.judge.client import JudgeCache, JudgeClient, JudgeEndpoint, JudgeKind, judge_from_environment
 from demur.errors import UsageError
 from demur.model.axes import JudgeAsk, JudgeReply
 

@@ -15,8 +15,8 @@ from tests.cli.calling import call
 from tests.record.store.passport_logs import ORIGIN, decided, gate_in, small_log, ticking, writing
 
 from demur.errors import DemurError
-from demur.model.claim import Decision, Effect, Phase
-from demur.model.passport import AuditorRun, AuditorStatus, DeclineCause, EnforcementGap
+from demur.model.claim import AuditorRun, AuditorStatus, Decision, Effect, EnforcementGap, Phase
+from demur.model.passport import DeclineCause
 from demur.record.checkpoint import Checkpoint, NoteKey, issue_checkpoint
 from demur.record.commit import commit, withhold
 from demur.record.store.anchor_files import SecondSigner

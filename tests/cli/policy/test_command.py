@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from demur.cli.policy import command as policy
+from demur.cli import policy
 from demur.errors import DemurError
 
 if TYPE_CHECKING:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from demur.detect.prompts.adversarial import attack_features, attack_score, distinct_attacks
-from demur.detect.prompts.frames import find_evidence
-from demur.detect.prompts.pack import prompt_pack
-from demur.text.view import view
+from demur.detect.prompts.features import attack_features, attack_score, distinct_attacks
+from demur.detect.prompts.pack import find_evidence, prompt_pack
+from demur.text.normalise import view
 
 
 def families(text: str) -> tuple[str, ...]:

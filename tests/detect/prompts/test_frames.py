@@ -5,8 +5,15 @@ from __future__ import annotations
 import pytest
 from tests.growth import assert_linear
 
-from demur.detect.prompts.frames import find_evidence
-from demur.detect.prompts.pack import FrameFile, LinearModel, PackFile, PromptClass, compile_pack, parse_prompt_pack
+from demur.detect.prompts.pack import (
+    FrameFile,
+    LinearModel,
+    PackFile,
+    PromptClass,
+    compile_pack,
+    find_evidence,
+    parse_prompt_pack,
+)
 from demur.errors import PackError
 
 NO_MODEL = LinearModel(0.0, 0.0, 1.0, 0.0, {})

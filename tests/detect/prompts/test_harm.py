@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from demur.detect.prompts.frames import PromptScore, find_evidence, score
-from demur.detect.prompts.harm import OTHER, harm_categories, harm_features, harm_score
-from demur.detect.prompts.pack import prompt_pack
-from demur.text.view import view
+from demur.detect.prompts.features import OTHER, harm_categories, harm_features, harm_score
+from demur.detect.prompts.pack import PromptScore, find_evidence, prompt_pack, score
+from demur.text.normalise import view
 
 
 def judged(text: str) -> PromptScore:

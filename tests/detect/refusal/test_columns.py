@@ -14,7 +14,7 @@ from demur.detect.refusal.columns import read_columns
 from demur.detect.refusal.cues import Reader
 from demur.detect.refusal.pack import load_refusal_pack
 from demur.detect.refusal.passage import take_passage
-from demur.text.view import view
+from demur.text.normalise import view
 
 READER = Reader(load_refusal_pack())
 CORPUS = Path(__file__).parents[2] / "corpus" / "responses.jsonl"

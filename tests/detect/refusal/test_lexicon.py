@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demur.detect.matcher import Phrase
-from demur.detect.refusal.lexicon import Frame, Lexicon
+from demur.detect.refusal.pack import Frame, Lexicon
 
 # Group 0 and 1 are classes by themselves; 2 and 3 are halves of frames.
 LEXICON = Lexicon(

@@ -7,11 +7,11 @@ from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from demur.model.claim import Claim, ClaimType, Effect, Phase
-from demur.model.passport import AuditorRun, AuditorStatus, DeclineCause, Passport, PhaseRecord, Verification
+from demur.model.claim import AuditorRun, AuditorStatus, Claim, ClaimType, Effect, Phase
+from demur.model.passport import DeclineCause, Passport, PhaseRecord, Verification
 from demur.policy.files import read_policies
 from demur.policy.gate import Ask, PolicyGate, load_gate
-from demur.policy.vocabulary import SAFETY_VOCABULARY
+from demur.policy.values import SAFETY_VOCABULARY
 from demur.record.commit import commit
 from demur.record.seal import open_sealed
 from demur.record.store.anchor_files import AnchorFile, read_notes

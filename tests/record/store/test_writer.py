@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from demur.policy.gate import PolicyGate
     from demur.record.store.location import LogPlace
-    from demur.record.store.receipts import Submission
+    from demur.record.store.writer import Submission
 
 TAIL = SessionTail(3, "ab" * 32, "2026-01-31T12:00:00Z")
 ASYNC = WriterSettings(Durability.ASYNC, interval_s=0.0, max_unsynced=8)

@@ -19,7 +19,7 @@ from demur.model.comparison import ShownTexts
 from demur.runs.counting import pair_runs
 from demur.runs.engine import open_engine
 from demur.runs.ingest import Ingest
-from demur.runs.pairs.stream import draw_pairs, drawn_ids, max_pairs, run_ids, run_rows, stream_pairs
+from demur.runs.pairs import draw_pairs, drawn_ids, max_pairs, run_ids, run_rows, stream_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from demur.model.comparison import AxisSide
     from demur.model.exchange import Exchange
     from demur.runs.engine import Engine, LoadedRun
-    from demur.runs.pairs.stream import StreamedPairs
+    from demur.runs.pairs import StreamedPairs
 
 LIMITS = InputLimits()
 LAYOUTS = ("jsonl", "blank lines", "gzip", "zstd", "array", "csv", "csv gzip", "tsv", "parquet")

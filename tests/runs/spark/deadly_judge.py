@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from demur.detect.judges import default_judge
+from demur.detect.check import default_judge
 
 if TYPE_CHECKING:
     from demur.model.verdict import Verdict

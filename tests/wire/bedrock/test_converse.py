@@ -32,8 +32,7 @@ from demur.model.exchange import (
 )
 from demur.wire import eventstream, sse
 from demur.wire.bedrock import converse as bedrock
-from demur.wire.document import plain
-from demur.wire.fields import encode
+from demur.wire.fields import encode, plain
 
 if TYPE_CHECKING:
     from demur.wire.fields import Codec, JsonObject

@@ -26,8 +26,7 @@ from demur.model.exchange import (
     Usage,
 )
 from demur.wire import sse
-from demur.wire.document import plain
-from demur.wire.fields import decode, encode
+from demur.wire.fields import decode, encode, plain
 from demur.wire.gemini import generate as gemini
 
 if TYPE_CHECKING:

@@ -27,8 +27,7 @@ from demur.model.exchange import (
     ToolCallPart,
 )
 from demur.wire import sse
-from demur.wire.document import plain
-from demur.wire.fields import decode, encode
+from demur.wire.fields import decode, encode, plain
 from demur.wire.openai import chat as openai_chat
 
 if TYPE_CHECKING:

@@ -14,13 +14,13 @@ from demur.cli.options import fields_of_flag
 from demur.cli.passport.words import find_entry, open_log, place_of, print_object, print_row, print_wrapped, write_bytes
 from demur.errors import EmptyInputError, InputError, UsageError
 from demur.model.passport import Erasure, KeyRotation, Passport, Restart
-from demur.record.bundle import prove, read_bundle
 from demur.record.checkpoint import read_checkpoint
 from demur.record.seal import open_sealed
 from demur.record.store.exports import ExportHead, export_format, write_export
 from demur.record.store.log_store import entry_kind
 from demur.record.store.rates import GroupRates, rates_of
 from demur.record.tree import Frontier
+from demur.record.verify import prove, read_bundle
 from demur.report.columns import padded, printable
 from demur.report.diff_words import counted
 from demur.report.json import rate_object, safe_text

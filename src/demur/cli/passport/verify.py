@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from demur.cli.passport.words import open_log, place_of, print_object, print_row, print_wrapped
 from demur.errors import InputError, StoreError, UsageError
 from demur.model.passport import Check, FaultKind, Passport, PublicKey, Verification
-from demur.record.bundle import check_bundle, read_bundle
 from demur.record.checkpoint import NoteKey, read_checkpoint
 from demur.record.keys import read_keys
 from demur.record.seal import open_sealed
@@ -22,7 +21,7 @@ from demur.record.store.anchor_files import is_torn, most_signed, read_notes
 from demur.record.store.checks import StoreCheck, StoreFault
 from demur.record.store.exports import open_export
 from demur.record.store.sealing import utc_now
-from demur.record.verify import Evidence, Trust, Witnesses, verify
+from demur.record.verify import Evidence, Trust, Witnesses, check_bundle, read_bundle, verify
 from demur.report.diff_words import counted
 
 if TYPE_CHECKING:
@@ -280,7 +279,7 @@ class _PolicySets:
             return
         from demur.policy.files import read_policies, read_vocabulary
         from demur.policy.gate import load_gate
-        from demur.policy.vocabulary import SAFETY_VOCABULARY
+        from demur.policy.values import SAFETY_VOCABULARY
 
         for name in args.policy:
             vocabulary = read_vocabulary(args.vocabulary) if args.vocabulary else SAFETY_VOCABULARY

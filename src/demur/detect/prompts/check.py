@@ -13,27 +13,23 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from demur.detect.phrase_lists import Target, find_substrings
-from demur.detect.prompts.adversarial import SUFFIX, UNNAMED, attack_score, distinct_attacks
-from demur.detect.prompts.frames import find_evidence
-from demur.detect.prompts.harm import harm_categories, harm_score
-from demur.detect.prompts.pack import prompt_pack
+from demur.detect.prompts.features import SUFFIX, UNNAMED, attack_score, distinct_attacks, harm_categories, harm_score
+from demur.detect.prompts.pack import find_evidence, prompt_pack
 from demur.errors import PackError, ShapeError
 from demur.model.exchange import Exchange, Request
 from demur.model.verdict import Finding, PromptVerdict
-from demur.text.normalise import normalise
+from demur.text.normalise import normalise, view
 from demur.text.unmask import unmask
-from demur.text.view import view
-from demur.wire.document import plain
+from demur.wire.fields import plain
 from demur.wire.shapes import CODECS, shape_of_request
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from demur.detect.interface import PromptJudge
+    from demur.detect.check import PromptJudge
     from demur.detect.phrase_lists import Pack
-    from demur.detect.prompts.frames import Evidence, PromptScore, Spans
-    from demur.detect.prompts.pack import PromptPack
-    from demur.model.text import NormalText
+    from demur.detect.prompts.pack import Evidence, PromptPack, PromptScore, Spans
+    from demur.model.verdict import NormalText
 
 __all__ = [
     "ATTACK_CATEGORIES",

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from demur.detect.refusal.lexicon import ClassHit
-    from demur.detect.refusal.pack import RefusalPack
+    from demur.detect.refusal.pack import ClassHit, RefusalPack
     from demur.detect.refusal.passage import Passage
 
 __all__ = ["LABEL_FROM", "NEVER", "OPENING_CHARS", "OPENING_SENTENCES", "OPINION_REACH", "Features", "Reader", "cues"]

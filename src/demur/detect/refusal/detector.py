@@ -14,16 +14,14 @@ from typing import TYPE_CHECKING
 from demur.detect.refusal.cues import Reader
 from demur.detect.refusal.pack import CUES, Zone
 from demur.detect.refusal.passage import take_passage
-from demur.model.text import Span
-from demur.model.verdict import Cause, Finding, Outcome, Reason, Verdict
+from demur.model.verdict import Cause, Finding, Outcome, Reason, Span, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from demur.detect.refusal.cues import Features
-    from demur.detect.refusal.lexicon import ClassHit
-    from demur.detect.refusal.pack import RefusalPack
-    from demur.model.text import NormalText
+    from demur.detect.refusal.pack import ClassHit, RefusalPack
+    from demur.model.verdict import NormalText
 
 __all__ = ["RefusalDetector", "Thresholds", "bands", "reason_of", "sigmoid"]
 

@@ -1,6 +1,6 @@
 """Which part of a response is judged, and its structure: speakers, sentences, quotations, lists.
 
-Everything here is a part of one view (`demur.text.view`) and takes linear time.
+Everything here is a part of one view (`demur.text.normalise`) and takes linear time.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from demur.model.exchange import (
     TextPart,
     ToolCallPart,
 )
-from demur.wire.document import parse_json
+from demur.wire.fields import parse_json
 from demur.wire.shapes import CODECS
 from demur.wire.sse import EventSplitter, raw_event
 

@@ -1,5 +1,9 @@
 """The Spark engine: runs that one machine is too small for, counted by the queries that DuckDB executes.
 
+    demur.cluster.scan(spark.read.parquet("s3a://logs/2026/"), by=["model"]).rate
+    demur.cluster.compare("hdfs:///runs/main", "hdfs:///runs/branch", key="id").decision
+
+A run is a Spark DataFrame (with a response column, or of lines of JSON in `value`), a path that the executors can read, or several.
 Rows are judged on the executors by the functions that one machine runs; counts and a bounded number of rows come back to the driver. A
 session that is open is used and stays open: the views and the cache that counting needs are dropped at the end.
 """
@@ -17,9 +21,12 @@ from demur.errors import UsageError
 from demur.formats.registry import format_named
 from demur.io.files import BOM, input_limits, json_object
 from demur.io.records import read_records
+from demur.model.comparison import DiffSettings
+from demur.runs.api import FLIPS_SHOWN, check_runs, scan_runs, tally_pair
+from demur.runs.compare import compare_tally
 from demur.runs.ingest import Ingest, exchanges_of
-from demur.runs.spark.files import check_local_files
-from demur.runs.spark.rows import FILE, LINE, START, VALUE, RowPicker, file_key
+from demur.runs.options import CountOptions, ReadOptions
+from demur.runs.spark.rows import FILE, LINE, START, VALUE, RowPicker, check_local_files, file_key
 from demur.runs.spark.runs import load_run
 from demur.runs.spark.session import map_arrow, named_failures, open_session, watched
 from demur.runs.sql import SPARK
@@ -31,12 +38,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from demur.errors import InputError
+    from demur.model.comparison import Comparison
+    from demur.model.run import Scan
     from demur.runs.examples import Excerpt
-    from demur.runs.options import ReadOptions
     from demur.runs.spark.runs import Place, SparkRun
     from demur.wire.fields import JsonObject
 
-__all__ = ["SparkEngine", "open_spark"]
+__all__ = ["SparkEngine", "compare", "open_spark", "scan"]
 
 _ROW_ID = "struct(source, start, place, line, `within`)"
 
@@ -195,3 +203,40 @@ def _picked(
         records = rows.drop_columns([FILE, START, LINE]).to_pylist()
     for (file, start, line), record in zip(found, records, strict=True):
         yield file_key(file, encoded=True), start, line, record
+
+
+def compare(  # noqa: PLR0913 — the library's main function: all but the runs are keywords with defaults
+    baseline: object,
+    candidate: object,
+    *,
+    by: Sequence[str] | None = None,
+    key: str | None = None,
+    cluster: str | None = None,
+    settings: DiffSettings | None = None,
+    reading: ReadOptions | None = None,
+    unpaired: bool = False,
+    show: int = FLIPS_SHOWN,
+    master: str | None = None,
+) -> Comparison:
+    """Return how the candidate's refusals differ from the baseline's, as `demur.compare` does, counted by Spark.
+
+    `master` is where a session is opened if none is open: `local[*]`, `spark://…`, `yarn`, `k8s://…`.
+    """
+    if unpaired and (by or key or cluster):
+        raise UsageError("runs without pairs have no slices, keys or clusters")
+    options, counting = reading or ReadOptions(), CountOptions(by, key, cluster)
+    with open_spark((baseline, candidate), options, master) as engine:
+        _, tally = tally_pair(
+            engine, baseline, candidate, counting=counting, options=options, unpaired=unpaired, show=show
+        )
+        return compare_tally(tally, settings or DiffSettings())
+
+
+def scan(
+    *runs: object, by: Sequence[str] | None = None, reading: ReadOptions | None = None, master: str | None = None
+) -> Scan:
+    """Return how often the models of some runs say no, as `demur.scan` does, counted by Spark."""
+    check_runs(runs)
+    options = reading or ReadOptions()
+    with open_spark(runs, options, master) as engine:
+        return scan_runs(engine, runs, counting=CountOptions(by), options=options)[1]

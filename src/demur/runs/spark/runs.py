@@ -22,8 +22,19 @@ from demur.io.sources import Source, find_sources
 from demur.runs.counting import JudgedRun, OutcomeCount
 from demur.runs.flat_tables import flat_table
 from demur.runs.inputs import spool_rows
-from demur.runs.spark.files import escaped, run_files
-from demur.runs.spark.rows import BLOCK, ERROR, FILE, LINE, SKIPPED, START, VALUE, RowJudge, judged_schema
+from demur.runs.spark.rows import (
+    BLOCK,
+    ERROR,
+    FILE,
+    LINE,
+    SKIPPED,
+    START,
+    VALUE,
+    RowJudge,
+    escaped,
+    judged_schema,
+    run_files,
+)
 from demur.runs.spark.session import map_arrow, named_failures, watched
 from demur.runs.sql import SPARK
 from demur.wire.flat import PROMPT_FIELDS, RESPONSE_FIELDS

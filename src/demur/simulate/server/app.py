@@ -16,9 +16,20 @@ from demur.model.exchange import Shape
 from demur.simulate.engine import Simulator
 from demur.simulate.scenario import Fault
 from demur.simulate.server.checks import first_problem
-from demur.simulate.server.lists import model_body, models_body, moderation_body, tokens_body
 from demur.simulate.server.requests import Endpoint, RawRequest, call_of, route_of, shape_of_path
-from demur.simulate.server.responses import JSON, UNKNOWN_URL, Outgoing, Problem, broken, error_reply, send_outgoing
+from demur.simulate.server.responses import (
+    JSON,
+    UNKNOWN_URL,
+    Outgoing,
+    Problem,
+    broken,
+    error_reply,
+    model_body,
+    models_body,
+    moderation_body,
+    send_outgoing,
+    tokens_body,
+)
 from demur.wire import eventstream, sse
 from demur.wire.fields import decode, encode
 from demur.wire.shapes import CODECS

@@ -1,8 +1,13 @@
-"""Whether a policy set does what its author says: cases with the expected decision, and every threshold from both sides."""
+"""Whether a policy set does what its author says, and what another set would have decided.
+
+Cases have an expected decision, and every threshold is tried from both sides. A backtest counts all records; its examples are the
+first of each kind of change.
+"""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,13 +17,24 @@ from demur.policy.rules import STEP, predicate_tree, predicates_of, threshold_in
 from demur.policy.values import decimal_value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from decimal import Decimal
 
     from demur.model.claim import Decision, Effect
     from demur.policy.gate import Ask, PolicyGate
 
-__all__ = ["BoundaryResult", "CaseResult", "PolicyCase", "boundary_results", "case_results", "rules_never_met"]
+__all__ = [
+    "Backtest",
+    "BoundaryResult",
+    "CaseResult",
+    "ChangedDecision",
+    "PolicyCase",
+    "RecordedDecision",
+    "backtest",
+    "boundary_results",
+    "case_results",
+    "rules_never_met",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,3 +113,68 @@ def boundary_results(gate: PolicyGate) -> tuple[BoundaryResult, ...]:
             expected = threshold.holds(score)
             results.append(BoundaryResult(rule.id, str(threshold), score, expected, held, whole.effect))
     return tuple(results)
+
+
+_EXAMPLES_PER_KIND = 3
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedDecision:
+    """A recorded context, its place, and what was decided on it; None where that was not recorded."""
+
+    place: str
+    context: Mapping[str, object]
+    effect: Effect | None
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedDecision:
+    """One record that would have been decided otherwise."""
+
+    place: str
+    before: Effect
+    after: Decision
+
+
+@dataclass(frozen=True, slots=True)
+class Backtest:
+    """How many records there were, how each decision would have moved, examples, and rules by how often they fired."""
+
+    total: int
+    unchanged: int
+    undecided: int
+    after: Mapping[Effect, int]
+    changes: Mapping[tuple[Effect, Effect], int]
+    examples: tuple[ChangedDecision, ...]
+    fired: Mapping[str, int]
+    errors: int
+
+    @property
+    def changed(self) -> int:
+        """How many records would have been decided otherwise."""
+        return sum(self.changes.values())
+
+
+def backtest(gate: PolicyGate, records: Iterable[RecordedDecision], *, baseline: PolicyGate | None = None) -> Backtest:
+    """Return what the gate would have decided, compared with the baseline if there is one, else with the record."""
+    after: Counter[Effect] = Counter()
+    changes: Counter[tuple[Effect, Effect]] = Counter()
+    fired: Counter[str] = Counter()
+    examples: list[ChangedDecision] = []
+    unchanged = undecided = errors = 0
+    for record in records:
+        decision = gate.replay(record.context)
+        before = baseline.replay(record.context).effect if baseline else record.effect
+        after[decision.effect] += 1
+        fired.update(rule.id for rule in decision.rules)
+        errors += bool(decision.errors)
+        # Counted and not left out: otherwise a set would look tested on records that say nothing.
+        if before is None:
+            undecided += 1
+        elif before is decision.effect:
+            unchanged += 1
+        else:
+            changes[before, decision.effect] += 1
+            if changes[before, decision.effect] <= _EXAMPLES_PER_KIND:
+                examples.append(ChangedDecision(record.place, before, decision))
+    return Backtest(sum(after.values()), unchanged, undecided, after, changes, tuple(examples), fired, errors)

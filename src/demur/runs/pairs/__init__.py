@@ -1,1 +1,0 @@
-"""Exchanges of two runs, paired for the axes."""
