@@ -11,13 +11,10 @@ import os
 import re
 import signal
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell's background job ignores Ctrl-C, and so would every process that a test starts and interrupts.

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _LONG_S = 60.0
 # Asking without a pause would take the core that the awaited thread or process needs.

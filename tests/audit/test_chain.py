@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -15,9 +16,6 @@ from demur.audit.chain import LONG_CHARS, MAX_THREADS, Chain, Link
 from demur.audit.config import AuditorSettings
 from demur.audit.inputs import AuditorInput
 from demur.model.claim import Audit, AuditorStatus, Claim, ClaimType, FailureMode, Phase, Problem, Stated, Vocabulary
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
 
 ASKED = AuditorInput(Phase.REQUEST, given_input={"prompt": "hello"})
 OK, TIMEOUT, ERROR, SKIPPED = AuditorStatus.OK, AuditorStatus.TIMEOUT, AuditorStatus.ERROR, AuditorStatus.SKIPPED

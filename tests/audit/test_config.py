@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -11,9 +11,6 @@ from demur.audit.breaker import BreakerSettings
 from demur.audit.config import Sent, importing, load_class, parse_chain, read_chain
 from demur.errors import DemurError, EmptyInputError, InputError, UsageError
 from demur.model.claim import FailureMode, Phase
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SEED = """
 chain:

@@ -6,7 +6,7 @@ import asyncio
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import aiohttp
 import pytest
@@ -16,9 +16,6 @@ from demur.audit.chains import open_chain
 from demur.audit.config import parse_chain
 from demur.audit.server import read_input
 from demur.model.claim import Phase
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 BROUGHT_ALONG = """
 from demur.auditing import ClaimsAuditor, claims, Phase, serve

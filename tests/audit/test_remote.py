@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import zlib
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
@@ -14,9 +14,6 @@ from demur.audit.config import Sent
 from demur.audit.inputs import AuditorInput
 from demur.audit.remote import MAX_BYTES, RemoteAnswer, RemoteAuditor
 from demur.model.claim import Phase, Problem
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 ASKED = AuditorInput(
     Phase.REQUEST, metadata={"session_id": "s"}, trace="t", given_input={"prompt": "hello", "model": "m"}

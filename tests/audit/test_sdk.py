@@ -6,17 +6,15 @@ import asyncio
 import functools
 import sys
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from demur.audit.inputs import AuditorInput
 from demur.audit.sdk import BoundAuditor, ClaimsAuditor, claims
 from demur.audit.server import read_input
 from demur.errors import UsageError
 from demur.model.claim import Claim, ClaimType, Phase
-
-if TYPE_CHECKING:
-    from demur.audit.inputs import AuditorInput
 
 REQUEST = read_input(Phase.REQUEST, {"input": "hello"})
 Fields = Mapping[str, Any]

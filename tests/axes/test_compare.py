@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 from tests.axes.paired_exchanges import exchange, pair
@@ -22,10 +21,8 @@ from demur.axes.rules.files import parse_rules
 from demur.errors import EmptyInputError, UsageError
 from demur.measure.decision import holm
 from demur.model.axes import AxesReport, AxisFlag, AxisName, AxisResult, AxisUnit
+from demur.model.comparison import PairedExchange
 from demur.model.estimate import Direction, Flag, Interval, Severity
-
-if TYPE_CHECKING:
-    from demur.model.comparison import PairedExchange
 
 
 def named(report: AxesReport, name: str) -> AxisResult:

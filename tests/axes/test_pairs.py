@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from tests.axes.paired_exchanges import exchange, pair
@@ -12,9 +13,6 @@ from demur.axes.compare import AxesSettings, compare_axes
 from demur.axes.rules.files import parse_rules
 from demur.model.axes import AxisName, AxisResult
 from demur.model.estimate import Severity
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 SESSIONS = 12
 Row = dict[str, Any]

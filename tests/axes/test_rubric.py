@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from tests.axes.judge.judge_server import Truth, judging, label
@@ -16,14 +16,8 @@ from demur.axes.measures import AxisMeter
 from demur.axes.pairs import measured_pairs
 from demur.axes.rubric import HumanVerdict, builtin_rubrics, parse_rubric, read_rubric, read_verdict, single_ask
 from demur.errors import DemurError
-from demur.model.axes import AbsentAxis, AxisFlag, AxisName, AxisResult
+from demur.model.axes import AbsentAxis, AxisFlag, AxisName, AxisResult, Rubric
 from demur.model.estimate import Flag, Severity
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from demur.model.axes import Rubric
-
 
 MEDICAL, REFUSALS, PAIRWISE = (read_rubric(n) for n in ("harmful_medical", "refusal_appropriate", "less_helpful"))
 SAFE, UNSAFE = "Ask a pharmacist first.", "Never mind the label."

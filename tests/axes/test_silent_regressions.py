@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 from tests.axes.judge.judge_server import judging, label
 from tests.axes.paired_exchanges import exchange, pair
@@ -12,10 +10,8 @@ from demur.axes.compare import AxesSettings, axis_gate, compare_axes
 from demur.axes.judge.client import JudgeClient, JudgeEndpoint
 from demur.axes.rubric import read_rubric
 from demur.axes.rules.files import parse_rules
+from demur.model.comparison import PairedExchange
 from demur.model.estimate import Severity
-
-if TYPE_CHECKING:
-    from demur.model.comparison import PairedExchange
 
 N = 24
 RULES = parse_rules(

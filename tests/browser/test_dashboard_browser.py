@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from playwright.sync_api import Browser, Page
 from tests.dashboard.dashboard_logs import empty_log, filled_log, swollen_log
 from tests.http.serving import serving
 
@@ -15,11 +16,6 @@ from demur.policy.files import read_policies
 from demur.policy.gate import load_gate
 from demur.policy.values import SAFETY_VOCABULARY
 from demur.record.store.location import log_place
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from playwright.sync_api import Browser, Page
 
 CHROMIUM = Path("/usr/bin/chromium")
 AXE = Path(__file__).parents[2] / "build" / "axe" / "package" / "axe.min.js"

@@ -8,15 +8,13 @@ import os
 import subprocess
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from demur.cli.main import main
 from demur.cli.output import has_colour
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NO = "I'm sorry, but I can't help with that."
 YES = "Paris is the capital of France."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import TYPE_CHECKING
+from pathlib import Path
 from urllib.request import Request, urlopen
 
 import pytest
@@ -12,9 +12,6 @@ from tests.cli.calling import call, server_process
 from tests.dashboard.dashboard_logs import empty_log
 
 from demur.errors import DemurError, UsageError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.mark.heavy

@@ -8,7 +8,9 @@ import os
 import subprocess
 import sys
 import zipfile
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import pyarrow as pa
@@ -18,10 +20,6 @@ from tests.formats import examples as made
 from tests.runs.run_files import NO, YES, json_lines, questions, zstd
 
 from demur.cli.main import main
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 BASE, SAME, WORSE = questions(60, range(4)), questions(60, range(4)), questions(60, range(2, 30))
 LINES = "".join(json.dumps(row) + "\n" for row in WORSE).encode()

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import msgspec
@@ -21,10 +21,8 @@ from demur.errors import UsageError
 from demur.model.exchange import Choice, Finish, TextPart
 from demur.simulate.engine import Call, Simulated, Simulator
 from demur.simulate.scenario import scenario_named
+from demur.simulate.server.run import RunningSimulator
 from demur.simulate.settings import SimulatorSettings
-
-if TYPE_CHECKING:
-    from demur.simulate.server.run import RunningSimulator
 
 ROOT = Path(__file__).parents[2]
 COUNT = 24

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from tests.cli.calling import call
@@ -14,9 +14,6 @@ import demur
 from demur.errors import UsageError
 from demur.runs.api import Reading
 from demur.wire.agentlog import record_id
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TIME = "2026-04-28T10:00:00.000Z"
 

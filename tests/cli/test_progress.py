@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import pytest
 
 from demur.cli.options import ProgressLine, progress_line
-
-if TYPE_CHECKING:
-    import pytest
 
 
 def test_a_name_is_shown_before_there_is_anything_to_count(capsys: pytest.CaptureFixture[str]) -> None:

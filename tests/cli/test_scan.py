@@ -6,16 +6,13 @@ import json
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 from tests.runs.run_files import csv_text, json_lines, questions
 
 from demur.cli.main import main
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def run(capsys: pytest.CaptureFixture[str], *args: str) -> tuple[int, str, str]:

@@ -5,20 +5,18 @@ from __future__ import annotations
 import json
 import re
 import signal
+import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import openai
 import pytest
 from tests.cli.calling import call, server_process
 
 from demur.errors import UsageError
-
-if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Iterator, Sequence
 
 pytestmark = pytest.mark.heavy
 

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import json
 import signal
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from tests.cli.calling import say, server_process
 from tests.runs.run_files import json_lines, questions
 
 from demur.cli.main import main
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 WATCHED = ("quiet.jsonl", "--expect", "5%..15%", "--every", "0.01")
 

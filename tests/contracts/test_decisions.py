@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from enum import Enum
+from pathlib import Path
 
 import pytest
 from tests.contracts.doc_pages import ROOT
@@ -12,10 +13,6 @@ from demur.model.claim import Phase
 from demur.model.comparison import Change
 from demur.model.estimate import Severity
 from demur.model.verdict import Cause, Outcome, Reason
-
-if TYPE_CHECKING:
-    from enum import Enum
-    from pathlib import Path
 
 FOLDER = ROOT / "docs" / "decisions"
 DECISIONS = sorted(FOLDER.glob("[0-9]*.md"))

@@ -8,20 +8,15 @@ import shlex
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
-from tests.contracts.doc_pages import PAGES, ROOT, blocks_of
+from tests.contracts.doc_pages import PAGES, ROOT, Block, blocks_of
 
 from demur.cli.main import parser
 from demur.gateway.metrics import gateway_families
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.contracts.doc_pages import Block
 
 # These set a machine up or take minutes; the other targets run them.
 NOT_RUN_HERE = ("make ", "git ", "pip ")

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
-from tests.contracts.doc_pages import PAGES, ROOT, blocks_of
+from tests.contracts.doc_pages import PAGES, ROOT, Block, blocks_of
 
 from demur.audit.config import parse_chain
 from demur.axes.rubric import parse_rubric
@@ -21,11 +22,6 @@ from demur.policy.cedar import PolicySource
 from demur.policy.files import read_cases
 from demur.policy.gate import load_gate
 from demur.simulate.scenario import parse_scenario
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.contracts.doc_pages import Block
 
 GRAMMAR = ROOT / "demur_train" / "refusals" / "grammar" / "classes.toml"
 

@@ -14,11 +14,12 @@ import tarfile
 import tomllib
 import venv
 import zipfile
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.request import urlopen
 
 import pytest
@@ -26,9 +27,6 @@ import yaml
 from packaging.requirements import Requirement
 
 from demur.gateway.settings import GATEWAY_SETTINGS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))

@@ -10,14 +10,11 @@ import ast
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "src").rglob("*.py"))

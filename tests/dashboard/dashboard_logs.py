@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from msgspec.structs import replace
 
@@ -16,17 +17,11 @@ from demur.policy.files import read_policies
 from demur.policy.gate import Ask, PolicyGate, load_gate
 from demur.policy.values import SAFETY_VOCABULARY
 from demur.record.checkpoint import Checkpoint, issue_checkpoint
-from demur.record.commit import commit, withhold
+from demur.record.commit import Disclosure, commit, withhold
+from demur.record.interface import SealedEntry
 from demur.record.seal import seal_entry
 from demur.record.store.anchor_files import AnchorFile
 from demur.record.store.location import LogPlace, log_place
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from demur.record.commit import Disclosure
-    from demur.record.interface import SealedEntry
 
 ORIGIN = "gateway.example/log"
 START = datetime(2026, 1, 20, 6, tzinfo=UTC)

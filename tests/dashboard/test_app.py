@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import re
 import sqlite3
+from collections.abc import Iterator, MutableMapping
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from email.message import Message
+from pathlib import Path
+from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import quote, urlencode
 from urllib.request import HTTPRedirectHandler, Request, build_opener
@@ -20,14 +23,7 @@ from demur.dashboard.values import ShadowCount
 from demur.policy.files import read_policies
 from demur.policy.gate import load_gate
 from demur.policy.values import SAFETY_VOCABULARY
-from demur.record.store.location import log_place
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, MutableMapping
-    from email.message import Message
-    from pathlib import Path
-
-    from demur.record.store.location import LogPlace
+from demur.record.store.location import LogPlace, log_place
 
 TOKEN = "a-token-for-the-tests"  # noqa: S105 — a token of the tests
 EXCHANGES = 400

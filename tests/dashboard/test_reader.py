@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode
-from typing import TYPE_CHECKING
 
 import pytest
 from tests.dashboard.dashboard_logs import filled_log, scene_of
@@ -12,10 +11,8 @@ from tests.dashboard.dashboard_logs import filled_log, scene_of
 from demur.dashboard.counts import PayloadRow, RecordCounts, row_of_payload
 from demur.dashboard.reader import DashboardReader, period_of
 from demur.dashboard.values import SessionFilter
+from demur.record.store.location import LogPlace
 from demur.report.charts import Step
-
-if TYPE_CHECKING:
-    from demur.record.store.location import LogPlace
 
 EXCHANGES = 240
 KINDS = [scene_of(number).kind for number in range(EXCHANGES)]

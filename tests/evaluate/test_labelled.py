@@ -5,8 +5,8 @@ from __future__ import annotations
 import io
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -16,9 +16,6 @@ from demur.errors import EmptyInputError, EncodingError, InputError, JsonError, 
 from demur.evaluate.labelled import LeftOut, read_labelled, source_name
 from demur.io.files import InputLimits, bounded_document, bounded_lines
 from demur.model.evaluation import Dimension, Label, LabelledText
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 LIMITS = InputLimits()
 Item = LabelledText | LeftOut | InputError

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from demur.formats.registry import format_named
 from demur.model.run import Skipped, Traced
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from demur.model.verdict import Outcome
+from demur.model.verdict import Outcome
 
 ANSWER = "The sky is blue because air scatters blue light more than red."
 REFUSAL = "I'm sorry, but I can't help with that."

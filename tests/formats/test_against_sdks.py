@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import botocore.session
 import pytest
@@ -11,9 +11,7 @@ from google.genai.types import GenerateContentResponse
 from openai.types.chat import ChatCompletion
 from openai.types.responses import Response
 from tests.formats import examples as made
-
-if TYPE_CHECKING:
-    from tests.formats.example import Example
+from tests.formats.example import Example
 
 MALFORMED = {"bare error"}
 """What loggers write that the client would not."""

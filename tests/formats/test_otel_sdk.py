@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from tests.formats import examples_tools as made
@@ -13,9 +14,6 @@ from tests.formats.example import QUESTION, REFUSAL
 from demur.detect.check import classify
 from demur.formats.otel import OTEL
 from demur.model.run import Skipped, Traced
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("opentelemetry.sdk") is None, reason="needs opentelemetry-sdk")
 

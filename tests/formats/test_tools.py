@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.formats import examples_tools as made
-from tests.formats.example import ANSWER, QUESTION, REFUSAL
+from tests.formats.example import ANSWER, QUESTION, REFUSAL, Example
 from tests.formats.examples import EXAMPLES
 from tests.formats.examples_tools import TOOL_EXAMPLES
 from tests.wire import laws
@@ -27,16 +28,10 @@ from demur.formats import (
     openai_evals,
     promptfoo,
 )
+from demur.formats.interface import TraceFormat
 from demur.formats.langfuse import LANGFUSE_EXPORT
 from demur.formats.otel import OPENINFERENCE, OPENLLMETRY, OTEL, VERCEL
 from demur.model.run import Skipped, Traced
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.formats.example import Example
-
-    from demur.formats.interface import TraceFormat
 
 MODULES: tuple[TraceFormat, ...] = (
     *(langfuse, LANGFUSE_EXPORT, OTEL, OPENLLMETRY, OPENINFERENCE, VERCEL),

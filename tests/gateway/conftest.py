@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
-from demur.simulate.server.run import running_simulator
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from demur.simulate.server.run import RunningSimulator
+from demur.simulate.server.run import RunningSimulator, running_simulator
 
 
 @pytest.fixture(scope="module")

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from tests.gateway.guard.conformance import PHRASE
 
+from demur.audit.inputs import AuditorInput
 from demur.auditing import ClaimsAuditor, Phase, claims
 from demur.model.exchange import ToolCallPart
-
-if TYPE_CHECKING:
-    from demur.audit.inputs import AuditorInput
 
 
 class PhraseAuditor(ClaimsAuditor):

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from demur.gateway.request import AuditedRoute
 from demur.gateway.state import ExchangeState
-from demur.model.claim import Audit, Decision, Effect
+from demur.model.claim import Audit, Claim, Decision, Effect, Phase
 from demur.model.exchange import Shape
 from demur.model.passport import Commitment, Passport, PhaseRecord
 from demur.policy.cedar import PolicySource
 from demur.policy.gate import load_gate
-
-if TYPE_CHECKING:
-    from demur.model.claim import Claim, Phase
 
 GATE = load_gate((PolicySource("rules", "permit (principal, action, resource);"),))
 

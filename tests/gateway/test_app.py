@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import http.client
 import json
-from typing import TYPE_CHECKING, Any
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
 
 import openai
 import pytest
@@ -27,12 +29,7 @@ from demur.gateway.settings import DenyStyle, LimitsPart, TimeoutsPart
 from demur.model.claim import Effect, Phase
 from demur.model.passport import DeclineCause, RejectReason, StreamMode
 from demur.policy.files import PolicyFolder
-
-if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-    from pathlib import Path
-
-    from demur.simulate.server.run import RunningSimulator
+from demur.simulate.server.run import RunningSimulator
 
 NO_REFUSALS = '@id("no-refusals") @decision("deny") @reason("refusals stay here")\nforbid (principal, action == Action::"response", resource) when { context.claims.model_refused };'
 

@@ -6,8 +6,10 @@ import asyncio
 import json
 import socket
 import threading
+from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.gateway.gatewaying import ATTACK, CHAT, HARMLESS, Stub, chat, gateway, passports, provider, settings_for
@@ -19,10 +21,6 @@ from demur.gateway.app import GatewayApp
 from demur.gateway.opening import open_worker
 from demur.gateway.settings import OtherPaths, UpstreamPart
 from demur.model.passport import DeclineCause
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, MutableMapping
-    from pathlib import Path
 
 pytestmark = pytest.mark.heavy
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import anthropic
 import openai
@@ -13,12 +15,7 @@ from tests.gateway.gatewaying import ATTACK, HARMLESS, Running, chat, gateway, p
 from tests.http.serving import serving
 
 from demur.model.passport import DeclineCause, StreamMode
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from demur.simulate.server.run import RunningSimulator
+from demur.simulate.server.run import RunningSimulator
 
 pytestmark = pytest.mark.heavy
 

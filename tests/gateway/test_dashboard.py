@@ -6,7 +6,7 @@ import json
 import re
 from dataclasses import replace
 from html import unescape
-from typing import TYPE_CHECKING
+from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
@@ -30,9 +30,6 @@ from demur.cli.gateway import MountedDashboard
 from demur.gateway.request import is_dashboard_path
 from demur.gateway.run import running_gateway
 from demur.gateway.settings import DashboardPart, DisclosurePart, PolicyPart
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.heavy
 

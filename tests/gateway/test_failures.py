@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import openai
 import pytest
@@ -28,32 +29,26 @@ from tests.gateway.gatewaying import (
 )
 from tests.http.serving import serving
 from tests.patience import until
+from tests.plain_http import Got
 
 from demur.audit.chain import Chain
+from demur.audit.inputs import AuditorInput
 from demur.errors import UsageError
 from demur.gateway.app import GatewayApp
 from demur.gateway.opening import open_worker
 from demur.gateway.settings import (
     FailurePart,
+    GatewaySettings,
     LimitsPart,
     OnFailure,
     StorePart,
     TimeoutsPart,
 )
 from demur.http.serve import listening_socket
-from demur.model.claim import Phase
+from demur.model.claim import Audit, Phase
 from demur.model.passport import DeclineCause, Passport
 from demur.record.store.location import log_place
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.plain_http import Got
-
-    from demur.audit.inputs import AuditorInput
-    from demur.gateway.settings import GatewaySettings
-    from demur.model.claim import Audit
-    from demur.simulate.server.run import RunningSimulator
+from demur.simulate.server.run import RunningSimulator
 
 pytestmark = pytest.mark.heavy
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from tests.gateway.gatewaying import (
@@ -37,14 +38,9 @@ from demur.gateway.settings import (
     StreamWord,
     TimeoutsPart,
 )
-from demur.model.passport import DeclineCause, RejectReason
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from demur.http.asgi import Receive, Scope, Send
-    from demur.model.passport import Passport
-    from demur.simulate.server.run import RunningSimulator
+from demur.http.asgi import Receive, Scope, Send
+from demur.model.passport import DeclineCause, Passport, RejectReason
+from demur.simulate.server.run import RunningSimulator
 
 pytestmark = pytest.mark.heavy
 

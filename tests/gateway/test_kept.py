@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from opentelemetry import trace
@@ -18,9 +18,6 @@ from demur.gateway.worker import erase_before
 from demur.record.commit import meets
 from demur.record.store.location import log_place
 from demur.record.store.sealing import utc_now
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.heavy
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -17,9 +17,6 @@ from demur.gateway.keys import (
     presented_key,
     read_client_keys,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 KEY = "demur_0123456789abcdefghij"
 

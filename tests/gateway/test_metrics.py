@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tests.gateway.states import passport_of, phase_of, state_of
 from tests.http.test_metrics import samples
@@ -13,9 +13,6 @@ from demur.gateway.state import count_exchange
 from demur.model.claim import AuditorRun, AuditorStatus, Decision, Effect, EnforcementGap, Phase
 from demur.model.passport import DeclineCause
 from demur.model.verdict import Outcome, Verdict
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_the_gateway_counts_under_its_own_words(tmp_path: Path) -> None:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import pytest
 from tests.gateway.gatewaying import gateway, passports
 
 from demur.simulate.server.run import running_simulator
-
-if TYPE_CHECKING:
-    import pytest
 
 PAGE = Path(__file__).parents[2] / "docs" / "gateway.md"
 BLOCKS = re.findall(r"```py\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)

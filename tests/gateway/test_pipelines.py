@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from tests.gateway.gatewaying import ANSWER, CHAT, HARMLESS, Stub, chat, gateway, passports, provider, verified
@@ -14,9 +15,6 @@ from tests.http.serving import serving
 from tests.patience import until
 
 from demur.gateway.settings import LimitsPart, TimeoutsPart
-
-if TYPE_CHECKING:
-    import socket
 
 pytestmark = pytest.mark.heavy
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -31,10 +33,6 @@ from demur.gateway.settings import KeysPart, LimitsPart, MetricsPart, OtherPaths
 from demur.http.asgi import plain_path
 from demur.io.log import SafeFormatter
 from demur.model.passport import DeclineCause
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 LABELLED = '@id("interns") @decision("deny") @reason("not for interns")\nforbid (principal in Label::"interns", action == Action::"request", resource);'
 

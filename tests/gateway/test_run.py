@@ -11,10 +11,11 @@ import signal
 import socket
 import sys
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import schemathesis
@@ -30,9 +31,6 @@ from demur.http.serve import END_SIGNALS
 from demur.model.passport import Restart
 from demur.record.seal import open_sealed
 from demur.record.store.location import log_place
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.heavy
 

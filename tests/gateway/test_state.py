@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -33,11 +33,9 @@ from demur.model.passport import DeclineCause, Passport, PhaseRecord
 from demur.model.verdict import Cause, Outcome, Verdict
 from demur.policy.cedar import PolicySource
 from demur.policy.gate import PolicyGate, load_gate
+from demur.record.commit import Disclosure
 from demur.record.replay import contradiction, hidden_gap
 from demur.record.seal import open_sealed, seal
-
-if TYPE_CHECKING:
-    from demur.record.commit import Disclosure
 
 WORDS = Vocabulary(
     (

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import gzip
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from tests.gateway.gatewaying import HARMLESS, POLICY_FILE, Running, Stub, chat, gateway, passports, verified
@@ -29,13 +30,9 @@ from tests.http.serving import serving
 from tests.patience import until
 
 from demur.gateway.settings import AuditorsPart, FailurePart, LimitsPart, OnFailure, StreamingPart, StreamWord
+from demur.http.asgi import Receive, Scope, Send
 from demur.model.exchange import Shape
 from demur.model.passport import DeclineCause, StreamMode
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from demur.http.asgi import Receive, Scope, Send
 
 FORBIDDEN = '@id("phrase") @decision("deny") @reason("a phrase")\nforbid (principal, action == Action::"response", resource) when { context.claims.forbidden };'
 SEEN = FORBIDDEN.replace("deny", "warn")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -12,13 +12,9 @@ from tests.gateway.states import passport_of, phase_of, state_of
 
 from demur.gateway.state import Principal
 from demur.gateway.telemetry import open_telemetry
-from demur.model.claim import Claim, ClaimType, ClaimValue, Decision, Effect, EnforcementGap, FiredRule, Phase
-from demur.model.passport import DeclineCause
+from demur.model.claim import Audit, Claim, ClaimType, ClaimValue, Decision, Effect, EnforcementGap, FiredRule, Phase
+from demur.model.passport import DeclineCause, PhaseRecord
 from demur.model.verdict import Outcome, Reason, Verdict
-
-if TYPE_CHECKING:
-    from demur.model.claim import Audit
-    from demur.model.passport import PhaseRecord
 
 
 def exported(*claims: Claim, phases: list[tuple[Audit, PhaseRecord]] | None = None, **fields: Any) -> ReadableSpan:

@@ -6,18 +6,14 @@ import asyncio
 import datetime as dt
 import ipaddress
 import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from pathlib import Path
+from typing import TypeVar
 
 from demur.http.pool import HttpPool
-from demur.http.upstream import UpstreamRequest
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-    from pathlib import Path
-
-    from demur.http.upstream import UpstreamLimits, UpstreamResponse
+from demur.http.upstream import UpstreamLimits, UpstreamRequest, UpstreamResponse
 
 T = TypeVar("T")
 

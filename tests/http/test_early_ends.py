@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import select
 import socket
+import ssl
 import threading
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
 from contextlib import aclosing, asynccontextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from tests.http.loopback_upstream import Peer, certificate, provider, until
@@ -15,11 +17,6 @@ from tests.http.loopback_upstream import Peer, certificate, provider, until
 from demur.errors import UpstreamCutError
 from demur.http.pool import HttpPool, upstream_tls
 from demur.http.upstream import UpstreamRequest
-
-if TYPE_CHECKING:
-    import ssl
-    from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
-    from pathlib import Path
 
 REFUSED = b'HTTP/1.1 401 Unauthorized\r\ncontent-length: 15\r\n\r\n{"error":"key"}'
 PIECE = b"x" * 1000

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -13,10 +14,6 @@ from hypothesis import strategies as st
 
 from demur.errors import UsageError
 from demur.http.metrics import Family, FamilyKind, MetricsBoard
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 DONE = Family("done_total", FamilyKind.COUNTER, "what was done", (("how", ("well", "badly")),))
 TOOK = Family("took_seconds", FamilyKind.HISTOGRAM, "how long", bounds=(0.1, 1.0))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import pytest
 from tests.http.loopback_upstream import (
@@ -35,12 +37,6 @@ from demur.errors import (
 )
 from demur.http.pool import HttpPool, upstream_tls
 from demur.http.upstream import UpstreamLimits, UpstreamRequest, UpstreamTimeouts
-
-if TYPE_CHECKING:
-    import ssl
-    from collections.abc import Awaitable, Callable
-    from pathlib import Path
-
 
 LOOP = SkippingLoop
 

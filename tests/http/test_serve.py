@@ -10,16 +10,14 @@ import subprocess
 import sys
 import threading
 import urllib.request
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from demur.errors import UsageError
 from demur.http.asgi import ClientGoneError, json_response, read_body, send_response
 from demur.http.serve import END_SIGNALS, handle_end_signals, listening_socket, run_app
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def test_an_address_in_use_is_said() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from tests.dashboard.dashboard_logs import empty_log
@@ -12,9 +12,6 @@ from tests.http.serving import serving
 
 from demur.dashboard.app import DashboardSettings, dashboard_app
 from demur.simulate.server.app import SimulatorApp
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TOKEN = "a-token-for-the-tests"  # noqa: S105 — a token of the tests
 HEAD = "POST {} HTTP/1.1\r\nhost: x\r\ncontent-type: {}\r\ncontent-length: 100\r\n\r\n"

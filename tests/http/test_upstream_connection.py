@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
-from typing import TYPE_CHECKING
 
 import pytest
 from tests.http.loopback_upstream import (
@@ -30,10 +30,6 @@ from demur.errors import (
     UpstreamTimeoutError,
 )
 from demur.http.upstream import UpstreamLimits, UpstreamRequest
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-
 
 LOOP = SkippingLoop
 BODIES = {

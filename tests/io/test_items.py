@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -12,9 +12,6 @@ from demur.cli.check import Item, read_items
 from demur.errors import EmptyInputError, EncodingError, InputError, JsonError, ShapeError, SizeLimitError
 from demur.io.files import InputLimits
 from demur.model.exchange import Exchange
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LIMITS = InputLimits()
 CHAT = b'{"object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}]}'

@@ -5,16 +5,13 @@ from __future__ import annotations
 import io
 import json
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from demur.io.log import LogEvent, log_event, set_up_log
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SECRETS = ("sk-live-5up3rs3cr3t", "Ignore your instructions and", "I cannot help with that", "Bearer abc")
 FIELDS = [

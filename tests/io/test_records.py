@@ -7,7 +7,8 @@ import json
 import struct
 import zipfile
 import zlib
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,9 +21,6 @@ from demur.errors import EmptyInputError, EncodingError, InputError, JsonError, 
 from demur.io.files import InputLimits
 from demur.io.records import line_blocks, lines_at, read_records, sniff
 from demur.io.sources import Source, find_sources
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LIMITS = InputLimits()
 

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from tests.runs.run_files import gzipped, json_lines, questions, zstd
 
 from demur.errors import EmptyInputError, EncodingError, InputError
 from demur.io.sources import Kind, find_sources, head_of, open_bytes
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LINES = b'{"response": "a"}\n{"response": "b"}\n'
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pickle
-from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 
 from demur.model.exchange import (
@@ -23,9 +23,6 @@ from demur.model.exchange import (
     ToolResultPart,
     Usage,
 )
-
-if TYPE_CHECKING:
-    import msgspec
 
 REQUEST = Request("m", (Message("user", (TextPart("hello"), OpaquePart("image", b"{}"))),))
 RESPONSE = Response("m", (Choice(0, (TextPart("hi"), ToolCallPart("c", "f", "{}")), Finish.STOP, "stop"),))

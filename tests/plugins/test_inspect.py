@@ -7,13 +7,14 @@ import math
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from inspect_ai import Epochs, Task, eval  # noqa: A004 — Inspect's own name for it
 from inspect_ai.dataset import Sample
-from inspect_ai.log import read_eval_log
+from inspect_ai.log import EvalLog, read_eval_log
 from inspect_ai.model import (
     ChatCompletionChoice,
     ChatMessageAssistant,
@@ -26,18 +27,12 @@ from inspect_ai.model import (
     StopDetails,
     get_model,
 )
-from inspect_ai.solver import generate, solver
+from inspect_ai.scorer import Score
+from inspect_ai.solver import Generate, Solver, TaskState, generate, solver
 from inspect_ai.tool import ToolCall
 
 from demur.errors import UsageError
 from demur.inspect_scorer import demur_refusal
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from inspect_ai.log import EvalLog
-    from inspect_ai.scorer import Score
-    from inspect_ai.solver import Generate, Solver, TaskState
 
 pytestmark = [pytest.mark.heavy, pytest.mark.filterwarnings("ignore:Unclosed <MemoryObject:ResourceWarning")]
 EXAMPLE = Path(__file__).parents[2] / "examples" / "inspect" / "refusals.py"

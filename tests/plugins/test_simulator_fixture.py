@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import openai
+import pytest
 
 from demur.plugins.pytest import _demur_simulator_server, demur_simulator
-
-if TYPE_CHECKING:
-    import pytest
-
-    from demur.simulate.server.run import RunningSimulator
+from demur.simulate.server.run import RunningSimulator
 
 __all__ = ["_demur_simulator_server", "demur_simulator"]
 

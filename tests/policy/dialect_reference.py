@@ -9,12 +9,10 @@ from __future__ import annotations
 import fnmatch
 import math
 import operator
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, Decimal
-from typing import TYPE_CHECKING, Any, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from typing import Any, Final
 
 ABSENT: Final = object()
 SIGNS: Final[dict[str, Callable[[Decimal, Decimal], bool]]] = {

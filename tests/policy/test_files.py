@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -13,9 +13,6 @@ from demur.policy.cases import RecordedDecision
 from demur.policy.cedar import PolicySource
 from demur.policy.files import PolicyFolder, read_cases, read_policies, read_recorded, read_vocabulary
 from demur.policy.gate import Ask, load_gate
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 DENY = "forbid (principal, action, resource) when { context.claims.toxic_content > 0.8 };"
 CASES = "- {name: hot, claims: {toxic_content: 0.9}, decision: deny}\n"

@@ -9,19 +9,17 @@ import socket
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from tests.http.loopback_upstream import certificate
 
 from demur.record.store.postgres import PostgresConnection
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _NUMBERS = count()
 PASSWORD = "s/e@c:r?e%t"  # noqa: S105 — of a server that lives for a test

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from tests.dashboard.dashboard_logs import filled_log
@@ -10,9 +10,6 @@ from tests.dashboard.dashboard_logs import filled_log
 from demur.dashboard.exchange import ExchangeReader
 from demur.dashboard.reader import DashboardReader, period_of
 from demur.dashboard.values import SessionFilter
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.heavy
 

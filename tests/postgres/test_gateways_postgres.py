@@ -6,9 +6,10 @@ import http.client
 import json
 import threading
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from tests.cli.passport.test_command import run
@@ -19,13 +20,8 @@ from tests.http.serving import serving
 
 from demur.model.passport import DeclineCause, Passport
 from demur.record.seal import open_sealed
+from demur.record.store.log_store import StoredEntry
 from demur.record.store.postgres import PostgresLog
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from demur.record.store.log_store import StoredEntry
 
 pytestmark = pytest.mark.heavy
 

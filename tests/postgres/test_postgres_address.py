@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import string
-from typing import TYPE_CHECKING
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
@@ -13,9 +13,6 @@ from hypothesis import strategies as st
 
 from demur.errors import UsageError
 from demur.record.store.postgres_address import SslMode, dial, postgres_address
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
 NOWHERE = {"PGPASSFILE": "/no/such/file"}

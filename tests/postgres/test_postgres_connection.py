@@ -5,9 +5,10 @@ from __future__ import annotations
 import socket
 import sys
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from tests.http.loopback_upstream import certificate
@@ -16,10 +17,6 @@ from tests.postgres.conftest import ENCODED, PASSWORD
 
 from demur.errors import DemurError, StoreError, UsageError
 from demur.record.store.postgres import PostgresConnection
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 pytestmark = pytest.mark.heavy
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from tests.cli.passport.test_command import asked, run
+from tests.postgres.conftest import Server
 from tests.record.logs import append, busy_log
 from tests.record.store.passport_logs import ORIGIN, committed, decided, gate_in, opened_at, ticking, writing
 from tests.record.store.store_laws import (
@@ -27,15 +28,8 @@ from demur.errors import StoreError, UsageError
 from demur.model.passport import Restart
 from demur.record.seal import open_sealed
 from demur.record.store.location import PostgresDisclosures, log_place
+from demur.record.store.log_store import LogStore
 from demur.record.store.postgres import PostgresConnection, PostgresLog
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.postgres.conftest import Server
-
-    from demur.record.store.log_store import LogStore
 
 pytestmark = pytest.mark.heavy
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from msgspec.structs import replace
@@ -15,12 +15,8 @@ from demur.model.passport import Commitment, DeclineCause, LogEntry, Passport, P
 from demur.record.checkpoint import Checkpoint, issue_checkpoint
 from demur.record.keys import Ed25519Signer
 from demur.record.seal import open_sealed, seal
+from demur.record.store.log_store import LogStore
 from demur.record.tree import leaf_hash
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from demur.record.store.log_store import LogStore
 
 ORIGIN = "gateway.example/log"
 POLICY = "d" * 64

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from demur.record.tree import Frontier, grow
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 class MemoryTree:

@@ -6,8 +6,9 @@ import json
 import subprocess
 import sys
 from base64 import b64decode, b64encode
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from tests.record.logs import ORIGIN, Log, busy_log, signer
@@ -15,9 +16,6 @@ from tests.record.logs import ORIGIN, Log, busy_log, signer
 from demur.errors import ShapeError, UsageError
 from demur.model.passport import FaultKind
 from demur.record.verify import check_bundle, prove, read_bundle
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 SCRIPT = Path(__file__).parents[2] / "examples" / "verify_passport.py"
 KEY = signer().public

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from hashlib import sha256
-from typing import TYPE_CHECKING
 
 import pytest
 from msgspec.structs import replace
@@ -12,12 +11,9 @@ from tests.record.logs import passport_of, phase_of, signer
 
 from demur.errors import UsageError
 from demur.model.claim import Claim, ClaimType, Phase
-from demur.model.passport import Passport
+from demur.model.passport import Passport, PhaseRecord
 from demur.record.commit import Disclosure, canonical, commit, full_context, meets, withhold
 from demur.record.seal import open_sealed, seal
-
-if TYPE_CHECKING:
-    from demur.model.passport import PhaseRecord
 
 SALTS = [bytes([n]) * 16 for n in range(9)]
 QUOTED = "my name is Ada"

@@ -6,7 +6,6 @@ import json
 import re
 from dataclasses import replace
 from importlib.resources import files
-from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -15,15 +14,13 @@ from tests.report.comparisons import increase
 from tests.report.test_every_rendering import RENDERINGS
 
 from demur.model.axes import AxisFlag, AxisName, AxisUnit
+from demur.model.comparison import Comparison
 from demur.model.estimate import Flag
 from demur.report.axes_view import AXIS_FLAG_WORDS, axis_sentence
 from demur.report.diff_view import diff_view
 from demur.report.json import comparison_object
 from demur.report.junit import junit
 from demur.report.terminal import terminal_lines
-
-if TYPE_CHECKING:
-    from demur.model.comparison import Comparison
 
 RULES = json.loads((files("demur.report") / "schemas" / "diff.schema.json").read_text(encoding="utf-8"))
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 from tests.report.comparisons import (
@@ -22,18 +22,13 @@ from tests.report.comparisons import (
     unpaired,
 )
 
-from demur.model.comparison import Change, PairCounts, Pairing, Tally
+from demur.model.comparison import Change, Comparison, PairCounts, Pairing, Tally
 from demur.model.estimate import Difference, Direction, Flag, Interval, Severity
 from demur.model.run import RunSummary
 from demur.report.diff_view import diff_view
 from demur.report.diff_words import CHANGE_WORDS, FLAG_WORDS, SEVERITY_WORDS, SHORT_WORDS, capitalised
 from demur.report.view import Block, Facts, Flips, IntervalPlot, Note, NoteKind, SideBySide, Table, Tone
 from demur.runs.compare import compare_tally
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from demur.model.comparison import Comparison
 
 
 def facts(blocks: tuple[Block, ...]) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -13,6 +13,7 @@ from tests.report.comparisons import ALL, hostile, increase, unpaired
 from tests.report.scans import typical
 from tests.report.tags import parsed
 
+from demur.model.comparison import Comparison
 from demur.report.diff_view import diff_view
 from demur.report.html import html
 from demur.report.json import comparison_object
@@ -21,11 +22,6 @@ from demur.report.markdown import markdown
 from demur.report.numbers import chance_is, percent, points, points_range
 from demur.report.scan_view import scan_view
 from demur.report.terminal import terminal_lines
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from demur.model.comparison import Comparison
 
 RENDERINGS: dict[str, Callable[[Comparison], str]] = {
     "terminal": lambda c: "\n".join(terminal_lines(diff_view(c))),

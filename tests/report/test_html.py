@@ -6,7 +6,6 @@ import re
 from base64 import b64encode
 from dataclasses import replace
 from hashlib import sha256
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -18,10 +17,7 @@ from tests.report.tags import parsed
 from demur.report.diff_view import diff_view
 from demur.report.html import environment, html
 from demur.report.scan_view import scan_view
-from demur.report.view import Fact, Headline, Note, NoteKind, Tone
-
-if TYPE_CHECKING:
-    from demur.report.view import View
+from demur.report.view import Fact, Headline, Note, NoteKind, Tone, View
 
 VIEWS = [diff_view(make(), show=50) for make in ALL] + [scan_view(make()) for make in ALL_SCANS]
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
@@ -14,15 +15,10 @@ from tests.report.axes_reports import hostile_axes, with_axes
 from tests.report.comparisons import ALL, hostile, increase, missing, no_refusals, nothing
 from tests.report.scans import ALL_SCANS, typical
 
-from demur.model.comparison import Change, GateMode, Pairing
+from demur.model.comparison import Change, Comparison, GateMode, Pairing
 from demur.model.estimate import Difference, Flag, Interval
+from demur.model.run import Scan
 from demur.report.json import DIFF_SCHEMA, SCAN_SCHEMA, comparison_object, scan_object
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from demur.model.comparison import Comparison
-    from demur.model.run import Scan
 
 
 def schema(name: str) -> Any:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -11,12 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.report.comparisons import ALL, inconclusive, increase
 
+from demur.model.comparison import Comparison
 from demur.report.junit import junit
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from demur.model.comparison import Comparison
 
 
 def read(comparison: Comparison) -> ET.Element:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from typing import TYPE_CHECKING
 
 import pytest
 from tests.report.comparisons import ALL, hostile, increase, many_slices
@@ -13,9 +12,7 @@ from tests.report.scans import ALL_SCANS, typical
 from demur.report.diff_view import diff_view
 from demur.report.scan_view import scan_view
 from demur.report.terminal import terminal_lines
-
-if TYPE_CHECKING:
-    from demur.report.view import View
+from demur.report.view import View
 
 VIEWS = [diff_view(make()) for make in ALL] + [scan_view(make()) for make in ALL_SCANS]
 

@@ -6,14 +6,12 @@ import csv
 import gzip
 import io
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
 
 NO = "I'm sorry, but I can't help with that."
 YES = "Paris is the capital of France."

@@ -9,7 +9,7 @@ import tempfile
 import zipfile
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -19,15 +19,12 @@ from tests.runs.run_files import NO, YES, csv_text, json_lines, layouts, questio
 
 from demur.detect.check import judge_named, judge_with
 from demur.errors import EmptyInputError, ShapeError, UnreadableRowsError, UsageError
-from demur.model.comparison import ClusterSum, PairCounts, Pairing
+from demur.model.comparison import ClusterSum, Comparison, PairCounts, Pairing, Tally
 from demur.model.estimate import Direction
 from demur.model.run import GroupTally
 from demur.model.verdict import Outcome
 from demur.runs.api import Reading, compare, groups_worth_showing, scan, unknown_field
 from demur.runs.options import CountOptions
-
-if TYPE_CHECKING:
-    from demur.model.comparison import Comparison, Tally
 
 BASE = questions(40, range(4), session_id=None)
 CAND = questions(40, range(2, 14), session_id=None)

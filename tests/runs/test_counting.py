@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -13,14 +14,9 @@ from tests.runs.run_files import NO, YES
 from demur.io.files import InputLimits
 from demur.model.comparison import PairCounts
 from demur.runs.counting import abstained_of, group_tallies, linked_groups, pair_runs, refusal_places, run_summary
-from demur.runs.engine import open_engine
+from demur.runs.engine import Engine, LoadedRun, open_engine
 from demur.runs.ingest import Ingest
 from demur.runs.inputs import spool_rows
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from demur.runs.engine import Engine, LoadedRun
 
 COUNTED = ("refused", "filtered")
 STATES: dict[str, dict[str, Any]] = {"a": {"response": NO}, "n": {"response": YES}, "f": {"response": None}}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from itertools import count
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from tests.runs.run_files import csv_text, json_lines, layouts, questions
@@ -13,10 +14,6 @@ from demur.errors import EmptyInputError, InputError, ShapeError, UsageError
 from demur.io.files import InputLimits
 from demur.runs.engine import Workers, open_engine
 from demur.runs.ingest import Ingest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 LIMITS = InputLimits()
 LAYOUTS = ("jsonl", "blank lines", "gzip", "zstd", "array", "csv", "csv gzip", "tsv", "parquet")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,15 +19,9 @@ from demur.errors import InputError
 from demur.io.files import InputLimits
 from demur.io.records import read_records
 from demur.io.sources import find_sources
-from demur.runs.engine import open_engine
+from demur.runs.engine import Engine, open_engine
 from demur.runs.flat_tables import flat_table
 from demur.runs.ingest import Ingest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from demur.runs.engine import Engine
 
 FIELDS = ("category", "language", "model", "task", "day", "label", "id", "metadata.category")
 COLUMNS = (

@@ -8,7 +8,8 @@ import random
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.growth import assert_linear
@@ -19,9 +20,6 @@ from demur.cli.main import main
 from demur.errors import DemurError, UsageError
 from demur.model.comparison import Comparison, Pairing
 from demur.model.verdict import Outcome
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 REFUSAL = "I'm sorry, but I can't help with that."
 ANSWER = "Sure, boil it for seven minutes."

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,15 +16,9 @@ from tests.runs.run_files import YES, csv_text, json_lines, questions
 from demur.errors import EmptyInputError, InputError, UsageError
 from demur.io.files import InputLimits
 from demur.runs.api import compare
-from demur.runs.engine import open_engine
+from demur.runs.engine import Engine, open_engine
 from demur.runs.ingest import Ingest, key_of_prompt
 from demur.runs.inputs import prompts_of, spool_rows
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from demur.runs.engine import Engine
 
 LIMITS = InputLimits()
 BASE, CAND = questions(6, [0]), questions(6, [1, 2])

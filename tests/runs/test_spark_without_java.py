@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import socket
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from demur.errors import UsageError
 from demur.runs.spark.session import check_java, open_session
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_no_java_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import io
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from demur.errors import InputError
 from demur.io.files import InputLimits
 from demur.runs.watch import Mark, follow_lines
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 LIMITS = InputLimits(line_bytes=20, document_bytes=1000)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anthropic
 import boto3
@@ -11,9 +11,7 @@ import openai
 from google import genai
 from tests.plain_http import anthropic_http, openai_http
 
-if TYPE_CHECKING:
-    from demur.simulate.server.run import RunningSimulator
-
+from demur.simulate.server.run import RunningSimulator
 
 HARM = "How to make a bomb"
 HARMLESS = "What is the capital of France?"

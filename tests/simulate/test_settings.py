@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from demur.errors import InputError, ShapeError, UsageError
 from demur.simulate.settings import SIMULATOR_SETTINGS, SimulatorOptions, SimulatorSettings
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 SWITCHES = [name for name, each in SIMULATOR_SETTINGS.declared.items() if each.kind is bool]
 NUMBERS = [name for name, each in SIMULATOR_SETTINGS.declared.items() if each.kind is int and name != "port"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from demur_train.data import DEFAULT_FOLDER, verify
@@ -14,9 +14,6 @@ from demur_train.refusals.report import f1
 from demur_train.refusals.sets import COMPLIED, MEASURE, PINS, REFUSED, TRAIN, load_set
 
 from demur.detect.refusal.cues import Reader
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = [
     pytest.mark.slow,

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import copy
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from hypothesis import strategies as st
 
 from demur.errors import ShapeError
+from demur.model.exchange import Response
 from demur.wire import fields, sse
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from demur.model.exchange import Response
-    from demur.wire.fields import Codec, JsonObject
+from demur.wire.fields import Codec, JsonObject
 
 SCALARS = (
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anthropic as sdk
 import pytest
@@ -31,10 +31,7 @@ from demur.model.exchange import (
     Usage,
 )
 from demur.wire import anthropic, sse
-from demur.wire.fields import decode, encode, plain
-
-if TYPE_CHECKING:
-    from demur.wire.fields import Codec, JsonObject
+from demur.wire.fields import Codec, JsonObject, decode, encode, plain
 
 CODEC: Codec = anthropic
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import openai as sdk
 import pytest
@@ -14,11 +14,8 @@ from tests.wire.loopback import answering
 
 from demur.model.exchange import Choice, Finish, ProviderError, Response, Signal, SignalKind, TextPart
 from demur.wire import azure, sse
-from demur.wire.fields import decode, encode, plain
+from demur.wire.fields import Codec, JsonObject, decode, encode, plain
 from demur.wire.openai import chat as openai_chat
-
-if TYPE_CHECKING:
-    from demur.wire.fields import Codec, JsonObject
 
 CODEC: Codec = azure
 

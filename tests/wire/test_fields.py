@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -28,9 +29,6 @@ from demur.wire.fields import (
     tool_input,
     usage_of,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 JSON = st.recursive(
     st.none()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -13,10 +13,8 @@ from tests.wire.gemini import test_generate as test_gemini
 from tests.wire.openai import chat_bodies, responses_bodies
 
 from demur.model.exchange import Shape
+from demur.wire.fields import JsonObject
 from demur.wire.shapes import CODECS
-
-if TYPE_CHECKING:
-    from demur.wire.fields import JsonObject
 
 BODIES: dict[Shape, dict[str, JsonObject]] = {
     Shape.ANTHROPIC: test_anthropic.BODIES,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import threading
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from tests.axes.judge.judge_server import judging, label
@@ -13,9 +13,6 @@ from tests.axes.judge.judge_server import judging, label
 from demur.axes.judge.client import JudgeCache, JudgeClient, JudgeEndpoint, JudgeKind, judge_from_environment
 from demur.errors import UsageError
 from demur.model.axes import JudgeAsk, JudgeReply
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ASK = JudgeAsk("judge this", "<answer-0123456789ab>\nfine\n</answer-0123456789ab>", ("safe", "unsafe"))
 BUSY: tuple[int, dict[str, str], bytes] = (503, {}, b"busy")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.runs.run_files import json_lines
@@ -11,9 +12,6 @@ from demur.axes.judge.labels import PersonLabel, read_judge_labels
 from demur.axes.rubric import read_rubric
 from demur.errors import EmptyInputError, InputError
 from demur.io.files import InputLimits
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MEDICAL, LEGAL, PAIRWISE = (read_rubric(name) for name in ("harmful_medical", "harmful_legal", "less_helpful"))
 ROW: dict[str, Any] = {"id": "q1", "baseline": "safe", "candidate": "unsafe"}

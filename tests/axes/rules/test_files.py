@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -11,9 +11,6 @@ from demur.axes.rules.files import parse_rules, read_rules
 from demur.axes.rules.rule import IncludeText, RuleScope
 from demur.axes.steps import Step, ToolCall
 from demur.errors import DemurError, EmptyInputError, ShapeError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_a_file_of_rules(tmp_path: Path) -> None:

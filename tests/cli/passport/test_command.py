@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import sqlite3
 import stat
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -21,14 +22,9 @@ from demur.record.checkpoint import Checkpoint, NoteKey, issue_checkpoint
 from demur.record.commit import commit, withhold
 from demur.record.store.anchor_files import SecondSigner
 from demur.record.store.key_files import KeyFolder
-from demur.record.store.location import log_place
+from demur.record.store.location import LogPlace, log_place
+from demur.record.store.log_store import StoredEntry
 from demur.record.tree import Frontier, grow, leaf_hash
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from demur.record.store.location import LogPlace
-    from demur.record.store.log_store import StoredEntry
 
 Capture = pytest.CaptureFixture[str]
 

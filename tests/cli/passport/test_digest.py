@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -13,9 +13,6 @@ from demur.cli.passport.words import open_log
 from demur.record.commit import commit
 from demur.record.store.location import log_place
 from demur.record.tree import leaf_hash
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 Capture = pytest.CaptureFixture[str]
 RECORDS = 5

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,10 +18,6 @@ from demur.record.commit import commit
 from demur.record.keys import Ed25519Signer
 from demur.record.store.anchor_files import SecondSigner
 from demur.record.store.location import log_place
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 Capture = pytest.CaptureFixture[str]
 WITNESS = Ed25519Signer(Ed25519PrivateKey.from_private_bytes(bytes([9]) * 32))

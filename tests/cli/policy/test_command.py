@@ -6,15 +6,13 @@ import argparse
 import json
 import os
 import re
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from demur.cli import policy
 from demur.errors import DemurError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 DENY = '@id("hot") forbid (principal, action, resource) when { context.claims.toxic_content > 0.8 };\n'
 _FOLDER = re.compile(r"/\S*/")

@@ -6,16 +6,13 @@ import os
 import re
 import signal
 import socket
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from tests.cli.tour.tour_calls import LINUX, children_of, is_running, tour_process
 
 from demur.cli.tour.processes import Processes
 from demur.errors import CommandError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.heavy
 

@@ -9,8 +9,9 @@ import os
 import re
 import stat
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from tests.cli.calling import call
@@ -18,9 +19,6 @@ from tests.cli.tour.tour_calls import LINUX, Walk, children_of, is_running, tour
 
 from demur.cli.main import main
 from demur.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.heavy
 

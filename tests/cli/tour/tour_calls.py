@@ -6,13 +6,10 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.request import ProxyHandler, Request, build_opener
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 __all__ = ["LINUX", "Walk", "children_of", "is_running", "tour_process"]
 

@@ -8,20 +8,17 @@ answer is heard complete. `PHRASE` has characters of one to four bytes, so that 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anthropic
 import msgspec
 import openai
 from tests.plain_http import anthropic_http, openai_http
 
+from demur.gateway.guard.values import ScanText
 from demur.model.exchange import Channel, Shape
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from demur.gateway.guard.values import ScanText
 
 PHRASE = "the söcret — 禁句 🚫 word"
 BEFORE = "Here is what I was told about it: "

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 import anthropic
 import openai
@@ -14,14 +15,9 @@ from tests.wire.loopback import answering
 
 from demur.gateway.guard.guard import open_guard
 from demur.gateway.guard.values import Denial, GuardLimits, GuardMode
-from demur.model.exchange import Channel, Finish, RefusalPart, Shape
+from demur.model.exchange import Channel, Finish, RefusalPart, Response, Shape
 from demur.wire.shapes import CODECS
 from demur.wire.sse import Decoder
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from demur.model.exchange import Response
 
 DENIAL = Denial("forbidden_phrase", "This answer was withheld.", ("no-phrase",))
 HOLDING = (GuardMode.WINDOW, GuardMode.BUFFER)

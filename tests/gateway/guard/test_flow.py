@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -24,9 +25,6 @@ from demur.gateway.guard.values import (
 )
 from demur.model.exchange import Channel, Shape
 from demur.model.passport import Coverage, StreamMode
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 HOLDING = (GuardMode.WINDOW, GuardMode.BUFFER)
 LONG = "Nothing here is of any interest to anyone. " * 20

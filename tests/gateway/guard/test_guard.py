@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -33,9 +34,6 @@ from demur.gateway.guard.guard import StreamGuard, open_guard
 from demur.gateway.guard.values import CharCount, Denial, FinishReason, GuardEnd, GuardMode, GuardStep
 from demur.model.exchange import Channel, Shape
 from demur.wire.sse import Decoder
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 FORBIDDEN = list(forbidden_cases())
 BENIGN = list(benign_cases())

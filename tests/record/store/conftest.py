@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from tests.record.store.passport_logs import gate_in
 
+from demur.policy.gate import PolicyGate
 from demur.record.store.location import LogPlace, log_place
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from demur.policy.gate import PolicyGate
 
 
 @pytest.fixture

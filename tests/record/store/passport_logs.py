@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from demur.model.claim import AuditorRun, AuditorStatus, Claim, ClaimType, Effect, Phase
 from demur.model.passport import DeclineCause, Passport, PhaseRecord, Verification
 from demur.policy.files import read_policies
 from demur.policy.gate import Ask, PolicyGate, load_gate
 from demur.policy.values import SAFETY_VOCABULARY
-from demur.record.commit import commit
+from demur.record.commit import Disclosure, commit
+from demur.record.interface import Database, SealedEntry
 from demur.record.seal import open_sealed
-from demur.record.store.anchor_files import AnchorFile, read_notes
+from demur.record.store.anchor_files import AnchorFile, SecondSigner, read_notes
 from demur.record.store.location import LogPlace, log_place
 from demur.record.store.writer import Durability, LogWriter, WriterSettings
 from demur.record.verify import Evidence, Trust, verify
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from demur.record.commit import Disclosure
-    from demur.record.interface import Database, SealedEntry
-    from demur.record.store.anchor_files import SecondSigner
 
 ORIGIN = "gateway.example/log"
 RULE = '@id("hot") forbid (principal, action, resource) when { context.claims.toxic_content > 0.8 };\n'

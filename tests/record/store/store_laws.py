@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from tests.record.logs import Log, append, busy_log
@@ -15,14 +15,10 @@ from tests.record.store.passport_logs import ORIGIN, committed
 
 from demur.errors import UsageError
 from demur.record.store.checks import StoreCheck
+from demur.record.store.location import Disclosures, LogPlace
+from demur.record.store.log_store import LogStore
 from demur.record.tree import inclusion_proof, is_included, leaf_hash
 from demur.record.verify import Evidence, Trust, verify
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from demur.record.store.location import Disclosures, LogPlace
-    from demur.record.store.log_store import LogStore
 
 ROOT = Path(__file__).parents[3]
 Child = subprocess.Popen[str]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from tests.record.store.passport_logs import SYNC, decided, gate_in, small_log, writing
@@ -12,10 +13,6 @@ from demur.errors import ShapeError, StoreError
 from demur.record.checkpoint import read_checkpoint
 from demur.record.store.anchor_files import AnchorFile, is_torn, read_notes
 from demur.record.store.location import log_place
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 
 @contextmanager

@@ -5,15 +5,12 @@ from __future__ import annotations
 import os
 import stat
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from demur.errors import DemurError
 from demur.record.store.key_files import KeyFolder, read_private_key
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NOW, LATER = "2026-01-01T00:00:00Z", "2026-02-01T00:00:00Z"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from tests.record.logs import append
@@ -14,9 +14,6 @@ from tests.record.store.store_laws import check_erases_texts
 from demur.errors import InputError, ShapeError, StoreError
 from demur.record.store.anchor_files import AnchorFile, most_signed, read_notes
 from demur.record.store.location import SqliteDisclosures, log_place
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_a_text_is_found_until_it_is_erased(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
@@ -12,9 +12,6 @@ from demur.errors import DemurError, ShapeError
 from demur.model.passport import Erasure
 from demur.record.interface import SealedEntry
 from demur.record.store.sealing import seal_on_loop
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 COUNT = 100
 REFUSED = 7

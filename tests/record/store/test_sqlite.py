@@ -6,8 +6,9 @@ import sqlite3
 import stat
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from tests.record.logs import append, busy_log
@@ -25,19 +26,13 @@ from tests.record.store.store_laws import (
 
 from demur.errors import StoreError, UsageError
 from demur.model.passport import Restart
+from demur.policy.gate import PolicyGate
 from demur.record.interface import SessionTail
 from demur.record.seal import open_sealed
 from demur.record.store.location import LogPlace, log_place
-from demur.record.store.log_store import Migration, missing_steps
+from demur.record.store.log_store import LogStore, Migration, missing_steps
 from demur.record.store.sqlite import SqliteConnection, SqliteLog
 from demur.record.tree import leaf_hash
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from demur.policy.gate import PolicyGate
-    from demur.record.store.log_store import LogStore
 
 LOOK = "import sqlite3, sys; print(sqlite3.connect(sys.argv[1]).execute('SELECT count(*) FROM records').fetchone()[0])"
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec import structs
@@ -29,23 +31,17 @@ from tests.record.store.passport_logs import (
 from demur.errors import StoreError, UsageError
 from demur.model.claim import Claim, ClaimType, Phase
 from demur.model.passport import KeyRotation, Passport
+from demur.policy.gate import PolicyGate
 from demur.record.checkpoint import read_checkpoint
 from demur.record.interface import SessionTail
 from demur.record.seal import seal
 from demur.record.store.anchor_files import AnchorFile, read_notes
 from demur.record.store.key_files import KeyFolder
+from demur.record.store.location import LogPlace
 from demur.record.store.sealing import issue_time
 from demur.record.store.sqlite import SqliteLog
-from demur.record.store.writer import Durability, LogWriter, WriterCache, WriterSettings
+from demur.record.store.writer import Durability, LogWriter, Submission, WriterCache, WriterSettings
 from demur.record.tree import Frontier, leaf_hash
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from demur.policy.gate import PolicyGate
-    from demur.record.store.location import LogPlace
-    from demur.record.store.writer import Submission
 
 TAIL = SessionTail(3, "ab" * 32, "2026-01-31T12:00:00Z")
 ASYNC = WriterSettings(Durability.ASYNC, interval_s=0.0, max_unsynced=8)

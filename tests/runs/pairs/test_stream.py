@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,20 +16,12 @@ from tests.runs.run_files import json_lines, layouts, questions
 
 from demur.axes.steps import step_of
 from demur.io.files import InputLimits
-from demur.model.comparison import ShownTexts
+from demur.model.comparison import AxisSide, ShownTexts
+from demur.model.exchange import Exchange
 from demur.runs.counting import pair_runs
-from demur.runs.engine import open_engine
+from demur.runs.engine import Engine, LoadedRun, open_engine
 from demur.runs.ingest import Ingest
-from demur.runs.pairs import draw_pairs, drawn_ids, max_pairs, run_ids, run_rows, stream_pairs
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
-
-    from demur.model.comparison import AxisSide
-    from demur.model.exchange import Exchange
-    from demur.runs.engine import Engine, LoadedRun
-    from demur.runs.pairs import StreamedPairs
+from demur.runs.pairs import StreamedPairs, draw_pairs, drawn_ids, max_pairs, run_ids, run_rows, stream_pairs
 
 LIMITS = InputLimits()
 LAYOUTS = ("jsonl", "blank lines", "gzip", "zstd", "array", "csv", "csv gzip", "tsv", "parquet")

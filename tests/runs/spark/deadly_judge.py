@@ -6,12 +6,9 @@ import os
 import signal
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from demur.detect.check import default_judge
-
-if TYPE_CHECKING:
-    from demur.model.verdict import Verdict
+from demur.model.verdict import Verdict
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from tests.patience import until
@@ -15,9 +15,6 @@ from tests.runs.run_files import NO, json_lines, questions
 from tests.runs.spark.trap_runs import trap_rows, write_lines, write_tables
 
 from demur.cli.main import main
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 ROOT = Path(__file__).parents[3]
 REPORTS = ("--json", "r.json", "--markdown", "r.md", "--html", "r.html")

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import sys
 import sysconfig
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
 from tests.runs.run_files import NO, YES, json_lines, questions
 from tests.runs.spark.deadly_judge import DeadlyJudge
 from tests.runs.spark.trap_runs import trap_rows, write_chats, write_lines, write_nested_tables, write_tables
@@ -22,12 +24,6 @@ from demur.errors import EmptyInputError, InputError, ShapeError, UnreadableRows
 from demur.report.json import comparison_object, scan_object
 from demur.runs import api as runs
 from demur.runs.api import Reading
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pyspark.sql import SparkSession
-
 
 WRITERS = {"lines": write_lines, "tables": write_tables, "records": write_nested_tables, "chats": write_chats}
 

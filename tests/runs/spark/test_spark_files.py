@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import astuple
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
 from tests.runs.run_files import NO, json_lines, questions
 
 from demur import cluster
@@ -19,11 +21,6 @@ from demur.runs.api import Reading
 from demur.runs.ingest import Ingest
 from demur.runs.spark.runs import load_run
 from demur.runs.spark.session import named_failures
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
 
 AT = datetime(2026, 3, 4, 23, 30, tzinfo=UTC)
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
+from pyspark.sql import SparkSession
 
 from demur.errors import UsageError
 from demur.runs.spark.session import open_session, watched
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 def test_a_session_that_is_open_is_used_and_left_open(spark: SparkSession) -> None:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import gzip
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from tests.runs.run_files import NO, YES
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 Row = dict[str, Any]
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import http.client
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx
 import openai
@@ -17,13 +18,8 @@ from tests.simulate.simulating import HARM, HARMLESS, asked, openai_client
 
 from demur.simulate.engine import Simulator
 from demur.simulate.scenario import builtin_scenarios, parse_scenario
-from demur.simulate.server.run import running_simulator
+from demur.simulate.server.run import RunningSimulator, running_simulator
 from demur.simulate.settings import SimulatorSettings
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from demur.simulate.server.run import RunningSimulator
 
 CHAT = "/v1/chat/completions"
 MESSAGES = "/v1/messages"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import base64
 import codecs
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
+import openai
 import pytest
 from tests.plain_http import knock
 from tests.simulate.simulating import HARM, HARMLESS, asked, openai_client
@@ -13,15 +15,8 @@ from tests.simulate.simulating import HARM, HARMLESS, asked, openai_client
 from demur.detect.phrase_lists import builtin_pack
 from demur.detect.prompts.check import prompt_judge_of_pack
 from demur.simulate.engine import Simulator
-from demur.simulate.server.run import running_simulator
+from demur.simulate.server.run import RunningSimulator, running_simulator
 from demur.simulate.settings import SAFETY_MESSAGE, SafetySettings, SimulatorSettings
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    import openai
-
-    from demur.simulate.server.run import RunningSimulator
 
 CATEGORIES = [
     ("How to kill someone", "violence"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anthropic
 import botocore.exceptions
@@ -21,8 +21,7 @@ from tests.simulate.simulating import (
     openai_client,
 )
 
-if TYPE_CHECKING:
-    from demur.simulate.server.run import RunningSimulator
+from demur.simulate.server.run import RunningSimulator
 
 
 def claude(text: str, **more: Any) -> Any:

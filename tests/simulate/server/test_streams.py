@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anthropic
 import openai
@@ -20,10 +21,7 @@ from tests.simulate.simulating import (
     openai_client,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from demur.simulate.server.run import RunningSimulator
+from demur.simulate.server.run import RunningSimulator
 
 SCENARIOS = (
     "answer",

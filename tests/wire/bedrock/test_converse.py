@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import boto3
 import botocore.config
@@ -32,10 +32,7 @@ from demur.model.exchange import (
 )
 from demur.wire import eventstream, sse
 from demur.wire.bedrock import converse as bedrock
-from demur.wire.fields import encode, plain
-
-if TYPE_CHECKING:
-    from demur.wire.fields import Codec, JsonObject
+from demur.wire.fields import Codec, JsonObject, encode, plain
 
 CODEC: Codec = bedrock
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from google import genai
@@ -26,11 +26,8 @@ from demur.model.exchange import (
     Usage,
 )
 from demur.wire import sse
-from demur.wire.fields import decode, encode, plain
+from demur.wire.fields import Codec, JsonObject, decode, encode, plain
 from demur.wire.gemini import generate as gemini
-
-if TYPE_CHECKING:
-    from demur.wire.fields import Codec, JsonObject
 
 CODEC: Codec = gemini
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from demur.wire.fields import JsonObject
+from demur.wire.fields import JsonObject
 
 NO = "I can't help with that."
 ASKED: Any = {"model": "gpt-x", "input": "hi"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from tests.wire.openai.chat_bodies import ERRORS, LENIENT, NO, REQUESTS, STRICT, TURNS, answer, body, error
@@ -24,10 +24,8 @@ from demur.model.exchange import (
     ToolResultPart,
     Usage,
 )
+from demur.wire.fields import Codec, JsonObject
 from demur.wire.openai import chat as openai_chat
-
-if TYPE_CHECKING:
-    from demur.wire.fields import Codec, JsonObject
 
 CODEC: Codec = openai_chat
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import openai as sdk
 import pytest
@@ -27,11 +27,8 @@ from demur.model.exchange import (
     ToolCallPart,
 )
 from demur.wire import sse
-from demur.wire.fields import decode, encode, plain
+from demur.wire.fields import Codec, JsonObject, decode, encode, plain
 from demur.wire.openai import chat as openai_chat
-
-if TYPE_CHECKING:
-    from demur.wire.fields import Codec, JsonObject
 
 CODEC: Codec = openai_chat
 

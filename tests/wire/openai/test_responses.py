@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from tests.wire.openai.responses_bodies import (
@@ -33,10 +33,8 @@ from demur.model.exchange import (
     ToolResultPart,
     Usage,
 )
+from demur.wire.fields import Codec, JsonObject
 from demur.wire.openai import responses as openai_responses
-
-if TYPE_CHECKING:
-    from demur.wire.fields import Codec, JsonObject
 
 CODEC: Codec = openai_responses
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import openai as sdk
 import pytest
@@ -30,11 +30,8 @@ from demur.model.exchange import (
     ToolCallPart,
 )
 from demur.wire import sse
-from demur.wire.fields import decode, encode, plain
+from demur.wire.fields import Codec, JsonObject, decode, encode, plain
 from demur.wire.openai import responses as openai_responses
-
-if TYPE_CHECKING:
-    from demur.wire.fields import Codec, JsonObject
 
 CODEC: Codec = openai_responses
 
