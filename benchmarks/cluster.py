@@ -116,12 +116,7 @@ def _measured(engine: str, paths: Sequence[Path], *, until: float) -> dict[str, 
     command = [sys.executable, __file__, "--one", engine, *map(str, paths)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     with subprocess.Popen(  # noqa: S603 — this file itself
-        command,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as process:
         try:
             out, said = process.communicate(timeout=max(1.0, until - time.monotonic()))

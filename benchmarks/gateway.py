@@ -274,10 +274,7 @@ def litellm(command: str, provider: int, folder: Path) -> Iterator[tuple[int, in
     config.write_text(LITELLM.format(provider=provider), encoding="utf-8")
     (folder / "litellm_guard.py").write_text(LITELLM_GUARD, encoding="utf-8")
     # Without a key of its own it would not start; with one it would look it up for every request.
-    settings = {
-        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-        "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true",
-    }
+    settings = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true"}
     with running([command, "--config", str(config), "--port", str(port)], cwd=folder, **settings) as process:
         until_ready(port, process, "/health/liveliness")
         yield port, process.pid

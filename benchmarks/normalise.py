@@ -40,11 +40,7 @@ def microseconds(call: Callable[[str], object], text: str) -> float:
 
 def main() -> None:
     """Print one line for each kind of text."""
-    calls: dict[str, Callable[[str], object]] = {
-        "normalise": normalise,
-        "fold": fold,
-        "unmask": unmask,
-    }
+    calls: dict[str, Callable[[str], object]] = {"normalise": normalise, "fold": fold, "unmask": unmask}
     print(f"{SIZE} characters a text; µs (ratio to NFKC + casefold)")
     print(f"{'text':12} {'floor':>7}" + "".join(f"{name:>18}" for name in calls))
     for kind, sentence in SENTENCES.items():

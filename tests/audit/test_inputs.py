@@ -119,10 +119,7 @@ def test_thoughts_are_handed_on_apart() -> None:
     given = response_input(response)
     seen: Any = given.mapping()
     assert (seen["content"], seen["thinking"]) == ("Paris.", "They ask for Paris.\nI can't help with that.\n\nHm.")
-    assert [choice["thinking"] for choice in seen["choices"]] == [
-        "They ask for Paris.\nI can't help with that.",
-        "Hm.",
-    ]
+    assert [choice["thinking"] for choice in seen["choices"]] == ["They ask for Paris.\nI can't help with that.", "Hm."]
     sent = msgspec.json.decode(msgspec.json.encode(given.output))
     again = read_input(Phase.RESPONSE, {"output": sent}).mapping()
     assert (again["content"], again["thinking"]) == (seen["content"], seen["thinking"])

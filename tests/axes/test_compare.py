@@ -193,10 +193,7 @@ def test_features_that_no_pair_has_are_no_zeros() -> None:
     assert [
         (parts[f"fingerprint/{name}"].n, parts[f"fingerprint/{name}"].missing)
         for name in ("latency_log", "refusal_flag")
-    ] == [
-        (4, 5),
-        (9, 0),
-    ]
+    ] == [(4, 5), (9, 0)]
 
 
 def test_evidence_of_a_value_is_of_the_way_it_went() -> None:

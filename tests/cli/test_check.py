@@ -151,11 +151,7 @@ def test_signals_are_shown(capsys: pytest.CaptureFixture[str], tmp_path: Path) -
 
 @pytest.mark.parametrize(
     ("args", "code"),
-    [
-        ([NO, "--fail-on", "refused"], 1),
-        ([NO, "--fail-on", "filtered, empty"], 0),
-        ([YES, "--fail-on", "refused"], 0),
-    ],
+    [([NO, "--fail-on", "refused"], 1), ([NO, "--fail-on", "filtered, empty"], 0), ([YES, "--fail-on", "refused"], 0)],
 )
 def test_fail_on(capsys: pytest.CaptureFixture[str], args: list[str], code: int) -> None:
     """The exit code is 1 only where an outcome that was named is met."""

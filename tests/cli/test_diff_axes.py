@@ -137,10 +137,7 @@ def test_a_silent_regression_is_caught_by_its_surface(
 
 
 def test_people_are_held_against_the_judge(
-    folder: Path,
-    demur_simulator: RunningSimulator,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    folder: Path, demur_simulator: RunningSimulator, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Where people labelled some pairs, the judge's agreement with them is reported."""
     demur_simulator.use(Judge(SimulatorSettings(scenario=scenario_named("answer"))))

@@ -130,10 +130,7 @@ def test_labels_have_synonyms(read_rows: Callable[..., list[LabelledText]], word
 def test_an_attack_without_category_has_its_label(read_rows: Callable[..., list[LabelledText]]) -> None:
     """The kind of attack that a label names is the category where none is given."""
     rows = read_rows(line(text="t", label="extraction") + line(text="t", label="attack", category="injection"))
-    assert [dict(row.facets)[Dimension.CATEGORY] for row in rows] == [
-        "extraction",
-        "injection",
-    ]
+    assert [dict(row.facets)[Dimension.CATEGORY] for row in rows] == ["extraction", "injection"]
 
 
 def test_unclear_rows_are_left_out(read: Callable[..., list[Item]]) -> None:

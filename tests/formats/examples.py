@@ -146,14 +146,7 @@ BATCHES = (
         prompt=None,
     ),
     Example("openai-batch", "a status alone", openai_row({}, status=500), FAILED, "q-1", prompt=None),
-    Example(
-        "openai-responses-batch",
-        "answer",
-        openai_row(responses(SPOKEN)),
-        COMPLIED,
-        "q-1",
-        prompt=None,
-    ),
+    Example("openai-responses-batch", "answer", openai_row(responses(SPOKEN)), COMPLIED, "q-1", prompt=None),
     Example(
         "openai-responses-batch",
         "refusal",
@@ -283,11 +276,7 @@ TOOLS = (
     Example("agentlog", "refusal text", agentlog(payload(text_part(REFUSAL))), REFUSED, session="s-1"),
     Example("agentlog", "refusal stop", agentlog(payload(stop="refusal")), REFUSED, session="s-1"),
     Example(
-        "agentlog",
-        "refusal part",
-        agentlog(payload({"type": "refusal", "refusal": REFUSAL})),
-        REFUSED,
-        session="s-1",
+        "agentlog", "refusal part", agentlog(payload({"type": "refusal", "refusal": REFUSAL})), REFUSED, session="s-1"
     ),
     Example("agentlog", "filter", agentlog(payload(stop="content_filter")), FILTERED, session="s-1"),
     Example(
@@ -322,12 +311,7 @@ ROWS = (
     Example(
         "sharegpt",
         "answer",
-        (
-            {
-                "id": "q-1",
-                "conversations": [{"from": "human", "value": QUESTION}, {"from": "gpt", "value": ANSWER}],
-            },
-        ),
+        ({"id": "q-1", "conversations": [{"from": "human", "value": QUESTION}, {"from": "gpt", "value": ANSWER}]},),
         COMPLIED,
         "q-1",
         "q-1",

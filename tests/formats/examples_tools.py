@@ -313,11 +313,7 @@ LANGFUSE_EXPORT = (
     ("an answer", (exported(),), Outcome.COMPLIED),
     ("a refusal", (exported(output=json.dumps([{"type": "text", "text": REFUSAL}])),), Outcome.REFUSED),
     ("an error", (exported(output=None, level="ERROR", status_message=LIMITED),), Outcome.FAILED),
-    (
-        "a filter",
-        (exported(output=None, metadata=json.dumps({"finish_reason": "content_filter"})),),
-        Outcome.FILTERED,
-    ),
+    ("a filter", (exported(output=None, metadata=json.dumps({"finish_reason": "content_filter"})),), Outcome.FILTERED),
 )
 OTEL = (
     ("an answer", (otlp(span(genai())),), Outcome.COMPLIED),
@@ -415,11 +411,7 @@ VERCEL = (
 INSPECT = (
     ("an answer", (INSPECT_HEADER, inspect_sample()), Outcome.COMPLIED),
     ("a refusal", ({**INSPECT_HEADER, "samples": [inspect_sample(REFUSAL)]},), Outcome.REFUSED),
-    (
-        "a refusal part",
-        (inspect_sample([{"type": "text", "text": "Not today.", "refusal": True}]),),
-        Outcome.REFUSED,
-    ),
+    ("a refusal part", (inspect_sample([{"type": "text", "text": "Not today.", "refusal": True}]),), Outcome.REFUSED),
     ("a refusal stop", (inspect_sample("", stop="content_filter", details={"type": "refusal"}),), Outcome.REFUSED),
     ("a filter", (inspect_sample("", stop="content_filter"),), Outcome.FILTERED),
     ("an error", (inspect_sample(output=NO_OUTPUT, error={"message": LIMITED, "traceback": ""}),), Outcome.FAILED),

@@ -18,16 +18,7 @@ from tests.wire import laws
 
 from demur.detect.check import classify
 from demur.errors import ShapeError
-from demur.formats import (
-    braintrust,
-    deepeval,
-    inspect,
-    langfuse,
-    langsmith,
-    lm_eval,
-    openai_evals,
-    promptfoo,
-)
+from demur.formats import braintrust, deepeval, inspect, langfuse, langsmith, lm_eval, openai_evals, promptfoo
 from demur.formats.interface import TraceFormat
 from demur.formats.langfuse import LANGFUSE_EXPORT
 from demur.formats.otel import OPENINFERENCE, OPENLLMETRY, OTEL, VERCEL
@@ -255,9 +246,7 @@ def test_a_tool_call_is_an_answer() -> None:
             "openinference",
             made.otlp(
                 made.span(
-                    made.phoenix(
-                        **{"llm.output_messages.0.message.tool_calls.0.tool_call.function.name": "look"},
-                    )
+                    made.phoenix(**{"llm.output_messages.0.message.tool_calls.0.tool_call.function.name": "look"})
                 )
             ),
         ),

@@ -78,11 +78,7 @@ def gateway_call(folder: Path, *flags: str, **variables: str) -> subprocess.Comp
 def gateway_process(folder: Path, *flags: str, **variables: str) -> Iterator[Started]:
     """Yield a gateway once it says where it is; end it afterwards."""
     process = subprocess.Popen(  # noqa: S603 — our own command
-        gateway_command(folder, *flags),
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=folder,
-        env=os.environ | variables,
+        gateway_command(folder, *flags), stderr=subprocess.PIPE, text=True, cwd=folder, env=os.environ | variables
     )
     said: list[str] = []
     at: list[str] = []

@@ -36,14 +36,7 @@ from demur.audit.inputs import AuditorInput
 from demur.errors import UsageError
 from demur.gateway.app import GatewayApp
 from demur.gateway.opening import open_worker
-from demur.gateway.settings import (
-    FailurePart,
-    GatewaySettings,
-    LimitsPart,
-    OnFailure,
-    StorePart,
-    TimeoutsPart,
-)
+from demur.gateway.settings import FailurePart, GatewaySettings, LimitsPart, OnFailure, StorePart, TimeoutsPart
 from demur.http.serve import listening_socket
 from demur.model.claim import Audit, Phase
 from demur.model.passport import DeclineCause, Passport

@@ -29,15 +29,7 @@ from tests.http.serving import serving
 from tests.patience import until
 
 from demur.gateway.metrics import GAPS, gateway_families
-from demur.gateway.settings import (
-    Durability,
-    FailurePart,
-    LimitsPart,
-    OnFailure,
-    StorePart,
-    StreamWord,
-    TimeoutsPart,
-)
+from demur.gateway.settings import Durability, FailurePart, LimitsPart, OnFailure, StorePart, StreamWord, TimeoutsPart
 from demur.http.asgi import Receive, Scope, Send
 from demur.model.passport import DeclineCause, Passport, RejectReason
 from demur.simulate.server.run import RunningSimulator

@@ -9,14 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demur.errors import DemurError, EmptyInputError, ShapeError, UsageError
-from demur.gateway.keys import (
-    ClientKeys,
-    hash_key,
-    new_client_key,
-    parse_client_keys,
-    presented_key,
-    read_client_keys,
-)
+from demur.gateway.keys import ClientKeys, hash_key, new_client_key, parse_client_keys, presented_key, read_client_keys
 
 KEY = "demur_0123456789abcdefghij"
 

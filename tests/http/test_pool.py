@@ -28,13 +28,7 @@ from tests.http.loopback_upstream import (
     whole,
 )
 
-from demur.errors import (
-    UpstreamConnectError,
-    UpstreamCutError,
-    UpstreamError,
-    UpstreamTimeoutError,
-    UsageError,
-)
+from demur.errors import UpstreamConnectError, UpstreamCutError, UpstreamError, UpstreamTimeoutError, UsageError
 from demur.http.pool import HttpPool, upstream_tls
 from demur.http.upstream import UpstreamLimits, UpstreamRequest, UpstreamTimeouts
 
@@ -281,10 +275,7 @@ async def test_many_at_once_are_each_answered_with_their_own() -> None:
             body = (await peer.request()).partition(b"\r\n\r\n")[2]
             await peer.say(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body))
 
-    async with (
-        provider(serve) as served,
-        pooled(served.url, limits=UpstreamLimits(idle_connections=7)) as pool,
-    ):
+    async with provider(serve) as served, pooled(served.url, limits=UpstreamLimits(idle_connections=7)) as pool:
 
         async def ask(number: int) -> bool:
             body = b"%d" % number * 1000

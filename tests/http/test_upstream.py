@@ -7,15 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demur.errors import UpstreamProtocolError, UsageError
-from demur.http.upstream import (
-    Headers,
-    Origin,
-    UpstreamRequest,
-    end_to_end,
-    origin_of,
-    readable_encoding,
-    request_head,
-)
+from demur.http.upstream import Headers, Origin, UpstreamRequest, end_to_end, origin_of, readable_encoding, request_head
 
 HERE = origin_of("http://h")
 

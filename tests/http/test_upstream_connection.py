@@ -24,11 +24,7 @@ from tests.http.loopback_upstream import (
     whole,
 )
 
-from demur.errors import (
-    UpstreamCutError,
-    UpstreamProtocolError,
-    UpstreamTimeoutError,
-)
+from demur.errors import UpstreamCutError, UpstreamProtocolError, UpstreamTimeoutError
 from demur.http.upstream import UpstreamLimits, UpstreamRequest
 
 LOOP = SkippingLoop

@@ -95,13 +95,7 @@ MODERATE = Severity.MODERATE
             False,
             "refusals rose by 7.0 points (moderate, p < 0.001), and the gate is for a decrease",
         ),
-        (
-            difference(-0.2, 0.25),
-            Severity.SEVERE,
-            SEED,
-            True,
-            "refusals fell by 20.0 points (severe, by size alone)",
-        ),
+        (difference(-0.2, 0.25), Severity.SEVERE, SEED, True, "refusals fell by 20.0 points (severe, by size alone)"),
         (
             difference(0.0, 1.0),
             Severity.NONE,

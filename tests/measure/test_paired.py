@@ -147,8 +147,7 @@ def test_it_is_the_fewest(b: int, c: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("delta", "share", "n"),
-    [(0.02, 0.05, 979), (0.05, 0.1, 312), (0.1, 0.2, 155), (0.15, 0.2, 68), (0.33, 0.4, 27)],
+    ("delta", "share", "n"), [(0.02, 0.05, 979), (0.05, 0.1, 312), (0.1, 0.2, 155), (0.15, 0.2, 68), (0.33, 0.4, 27)]
 )
 def test_pairs_needed(delta: float, share: float, n: int) -> None:
     """The pairs for a difference are those of Connor's formula."""

@@ -21,12 +21,7 @@ SIGNS: Final[dict[str, Callable[[Decimal, Decimal], bool]]] = {
     "<": operator.lt,
     "<=": operator.le,
 }
-METHODS: Final = {
-    ">": "greaterThan",
-    ">=": "greaterThanOrEqual",
-    "<": "lessThan",
-    "<=": "lessThanOrEqual",
-}
+METHODS: Final = {">": "greaterThan", ">=": "greaterThanOrEqual", "<": "lessThan", "<=": "lessThanOrEqual"}
 ORDER: Final = ("allow", "log", "warn", "redact", "review", "deny")
 
 

@@ -92,8 +92,7 @@ def conditions(*, permit: bool) -> st.SearchStrategy[Condition]:
     return st.recursive(
         leaves,
         lambda inner: st.one_of(
-            inner.map(lambda c: Not(c, permit=permit)),
-            st.builds(Joined, inner, st.sampled_from(["&&", "||"]), inner),
+            inner.map(lambda c: Not(c, permit=permit)), st.builds(Joined, inner, st.sampled_from(["&&", "||"]), inner)
         ),
         max_leaves=5,
     )

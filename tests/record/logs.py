@@ -35,13 +35,7 @@ def signer(number: int = 1) -> Ed25519Signer:
 def context_of(score: str, phase: Phase = Phase.REQUEST, *, session: str = "s") -> str:
     """What a gate evaluates, as it gives it."""
     claims = {"toxic_content": {"__extn": {"arg": score, "fn": "decimal"}}}
-    asked: dict[str, object] = {
-        "action": phase.value,
-        "claims": claims,
-        "errors": {},
-        "extras": {},
-        "labels": [],
-    }
+    asked: dict[str, object] = {"action": phase.value, "claims": claims, "errors": {}, "extras": {}, "labels": []}
     return json.dumps(asked | {"principal": session, "resource": "small"}, separators=(",", ":"))
 
 

@@ -50,10 +50,7 @@ def test_a_decision_of_the_gate_replays(gate: PolicyGate, score: float, effect: 
     passport = decided(gate, score)
     phase, kept = withhold(passport.phases[0], iter([bytes(16)]))
     assert phase.decision.effect is effect
-    evidence = Evidence(
-        replays={gate.digest: gate.replay},
-        disclose={item.digest: item for item in kept}.get,
-    )
+    evidence = Evidence(replays={gate.digest: gate.replay}, disclose={item.digest: item for item in kept}.get)
     envelope = seal(replace(passport, phases=(phase,)), signer())
     assert b"Ada" not in open_sealed(envelope).payload
     found = verify([envelope], TRUST, evidence)

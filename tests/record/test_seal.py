@@ -11,10 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 from securesystemslib.dsse import Envelope
-from securesystemslib.signer import (  # type: ignore[attr-defined]  # exported, but not in its `__all__`
-    CryptoSigner,
-    SSlibKey,
-)
+from securesystemslib.signer import CryptoSigner, SSlibKey  # type: ignore[attr-defined]  # exported, but not in its `__all__`
 from tests.record.logs import passport_of, phase_of, signer
 
 from demur.errors import ShapeError, UsageError

@@ -6,16 +6,7 @@ from dataclasses import replace
 
 from tests.report.comparisons import HOSTILE, hostile, no_refusals
 
-from demur.model.axes import (
-    AbsentAxis,
-    AxesReport,
-    AxisDetail,
-    AxisEvidence,
-    AxisFlag,
-    AxisName,
-    AxisResult,
-    AxisUnit,
-)
+from demur.model.axes import AbsentAxis, AxesReport, AxisDetail, AxisEvidence, AxisFlag, AxisName, AxisResult, AxisUnit
 from demur.model.comparison import ComparedAxes, Comparison, GateMode, GateResult
 from demur.model.estimate import Direction, Flag, Interval, Severity
 

@@ -25,14 +25,7 @@ if TYPE_CHECKING:
 
     from demur.model.verdict import PromptVerdict, Verdict
 
-__all__ = [
-    "BUILTIN_AUDITORS",
-    "MAX_CHARS",
-    "RefusalAuditor",
-    "SafetyChecker",
-    "builtin_auditor",
-    "response_verdict",
-]
+__all__ = ["BUILTIN_AUDITORS", "MAX_CHARS", "RefusalAuditor", "SafetyChecker", "builtin_auditor", "response_verdict"]
 
 MAX_CHARS = 1_000_000
 """Of a text that is read: about a second's work."""

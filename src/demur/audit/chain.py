@@ -112,11 +112,7 @@ class Chain:
     """All auditors, ready to be asked."""
 
     def __init__(
-        self,
-        stages: Sequence[Sequence[Link]],
-        *,
-        budget_s: float = 2.0,
-        clock: Callable[[], float] = time.perf_counter,
+        self, stages: Sequence[Sequence[Link]], *, budget_s: float = 2.0, clock: Callable[[], float] = time.perf_counter
     ) -> None:
         self._all = tuple(tuple(stage) for stage in stages)
         self._by_phase: dict[Phase, list[_Stage]] = {phase: [] for phase in Phase}

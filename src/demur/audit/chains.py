@@ -129,11 +129,7 @@ class _RemotePort:
         told = dict.fromkeys(filter(is_claim_name, answer.unsound), "not sound, the auditor itself says")
         unsound = {**told, **dict(stated.unsound)}
         return structs.replace(
-            stated,
-            problems=problems,
-            version=answer.version,
-            reached=answer.reached,
-            unsound=tuple(unsound.items()),
+            stated, problems=problems, version=answer.version, reached=answer.reached, unsound=tuple(unsound.items())
         )
 
     async def learn(self, timeout_s: float) -> Problem | None:

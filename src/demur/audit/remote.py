@@ -15,11 +15,7 @@ import msgspec
 from demur.audit.config import Sent
 from demur.errors import UpstreamConnectError, UpstreamCutError, UpstreamError
 from demur.http.upstream import UpstreamRequest, UpstreamTimeouts, header_values, split_credentials
-from demur.model.claim import (
-    MOST_VERSION_CHARS,
-    Phase,
-    Problem,
-)
+from demur.model.claim import MOST_VERSION_CHARS, Phase, Problem
 
 if TYPE_CHECKING:
     from demur.audit.inputs import AuditorInput

@@ -227,12 +227,7 @@ def _judge_axes(pairs: AxisPairs, settings: AxesSettings) -> Iterator[AxisResult
 
 
 def _valued(
-    axis: AxisName,
-    unit: AxisUnit,
-    sides: tuple[Floats, Floats],
-    *,
-    pairs: AxisPairs,
-    settings: AxesSettings,
+    axis: AxisName, unit: AxisUnit, sides: tuple[Floats, Floats], *, pairs: AxisPairs, settings: AxesSettings
 ) -> AxisResult | AbsentAxis:
     known = np.flatnonzero(~(np.isnan(sides[0]) | np.isnan(sides[1])))
     if not len(known):

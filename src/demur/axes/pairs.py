@@ -205,10 +205,5 @@ def _numbered(names: Sequence[str | None]) -> Ints:
 
 def _only_rows(side: MeasuredRows, kept: npt.NDArray[np.intp]) -> MeasuredRows:
     return MeasuredRows(
-        side.failed[kept],
-        side.refused[kept],
-        side.metrics[kept],
-        side.features[kept],
-        side.kind[kept],
-        side.kinds,
+        side.failed[kept], side.refused[kept], side.metrics[kept], side.features[kept], side.kind[kept], side.kinds
     )

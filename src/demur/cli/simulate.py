@@ -14,16 +14,7 @@ from demur.cli.output import write_report
 from demur.detect.prompts.check import default_prompt_judge, prompt_judge_of_pack
 from demur.errors import UsageError
 from demur.simulate.engine import Simulator
-from demur.simulate.exam import (
-    ExamCase,
-    Ran,
-    exam_cases,
-    exam_json,
-    exam_junit,
-    exam_table,
-    judge_ran,
-    run_command,
-)
+from demur.simulate.exam import ExamCase, Ran, exam_cases, exam_json, exam_junit, exam_table, judge_ran, run_command
 from demur.simulate.scenario import builtin_scenarios, scenario_named
 from demur.simulate.settings import SIMULATOR_SETTINGS
 

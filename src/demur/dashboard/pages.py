@@ -12,15 +12,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
-from demur.report.charts import (
-    EFFECT_WORDS,
-    decision_chart,
-    interval_words,
-    ranking,
-    rate_chart,
-    share_words,
-    when,
-)
+from demur.report.charts import EFFECT_WORDS, decision_chart, interval_words, ranking, rate_chart, share_words, when
 from demur.report.diff_view import diff_view
 from demur.report.diff_words import counted
 from demur.report.html import environment, package_text
@@ -140,7 +132,7 @@ class Pages:
         gaps = f"{sum(gap.n for gap in shown.gaps):,}"
         read = "in this period" if shown.reach.whole else "in what was read so far"
         figures = [
-            Fact("Exchanges", f"{shown.all.exchanges:,}", f"{shown.all.unanswered:,} not answered by a provider"),
+            Fact("Exchanges", f"{shown.all.exchanges:,}", f"{shown.all.unanswered:,} not answered by a provider")
         ]
         for name, rate in (*rates, ("Gateway denied", shown.all.denied)):
             # A rate is never shown without its interval and n.

@@ -41,10 +41,7 @@ _LABELS = {
 }
 _LABEL_OF = {word: label for label, words in _LABELS.items() for word in words}
 _UNCLEAR = frozenset({"other", "unclear", "invalid", "ambiguous"})
-_TEXT_KEYS = {
-    Side.RESPONSE: ("response", "text", "completion", "output", "answer"),
-    Side.PROMPT: ("prompt", "text"),
-}
+_TEXT_KEYS = {Side.RESPONSE: ("response", "text", "completion", "output", "answer"), Side.PROMPT: ("prompt", "text")}
 _FACET_KEYS = {
     Dimension.LANGUAGE: ("lang", "language"),
     Dimension.MODEL: ("model",),

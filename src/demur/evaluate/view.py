@@ -29,14 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from demur.model.estimate import Rate
-    from demur.model.evaluation import (
-        Evaluation,
-        JudgeReport,
-        Quality,
-        Score,
-        SideReport,
-        Slice,
-    )
+    from demur.model.evaluation import Evaluation, JudgeReport, Quality, Score, SideReport, Slice
     from demur.report.view import Block
 
 __all__ = ["evaluation_view"]

@@ -30,13 +30,7 @@ class ListedFormat:
     """
 
     def __init__(
-        self,
-        name: str,
-        home: str,
-        *,
-        fields: Sequence[str] = (),
-        nested: Sequence[str] = (),
-        prefix: str | None = None,
+        self, name: str, home: str, *, fields: Sequence[str] = (), nested: Sequence[str] = (), prefix: str | None = None
     ) -> None:
         """Keep where the format is: `home` is a module of this package, or a value in one (`module:NAME`)."""
         self.NAME = name

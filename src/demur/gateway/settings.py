@@ -129,8 +129,7 @@ class UpstreamPart:
     """The provider that is asked where no route names another."""
 
     url: Annotated[
-        str,
-        Setting("the provider's address, without the path of the API; empty: a simulated model", flag="--upstream"),
+        str, Setting("the provider's address, without the path of the API; empty: a simulated model", flag="--upstream")
     ] = ""
     api_key_env: Annotated[
         str,

@@ -144,14 +144,7 @@ def http_server(
 
 
 def run_app(
-    app: App,
-    *,
-    host: str,
-    port: int,
-    started: Started,
-    header_s: float = 10.0,
-    grace_s: int = 5,
-    dated: bool = True,
+    app: App, *, host: str, port: int, started: Started, header_s: float = 10.0, grace_s: int = 5, dated: bool = True
 ) -> None:
     """Serve until the process is told to end; `started` is called with the URL first."""
     limits = ServerLimits(header_s=header_s, grace_s=grace_s)

@@ -92,13 +92,7 @@ class SettingsSource(Generic[T]):
     """
 
     def __init__(
-        self,
-        kind: type[T],
-        table: str,
-        *,
-        page: str,
-        rows: Mapping[str, type] | None = None,
-        qualified: bool = False,
+        self, kind: type[T], table: str, *, page: str, rows: Mapping[str, type] | None = None, qualified: bool = False
     ) -> None:
         self._kind = kind
         self._table = table

@@ -39,12 +39,7 @@ _DIFFERENCE_COLUMNS = (
     Column("p", spare=True),
     Column("q"),
 )
-_PHRASE_COLUMNS = (
-    Column("", number=False),
-    Column("category", number=False),
-    Column("refusals"),
-    Column("%"),
-)
+_PHRASE_COLUMNS = (Column("", number=False), Column("category", number=False), Column("refusals"), Column("%"))
 _RUN_COLUMNS = (
     Column("", number=False),
     Column("format", number=False),

@@ -189,13 +189,7 @@ def tally_pair(
                 counted=counted,
             )
         paired = pair_runs(
-            engine,
-            runs,
-            counted=counted,
-            key=counting.key,
-            cluster=counting.cluster,
-            slices=counting.slices,
-            show=show,
+            engine, runs, counted=counted, key=counting.key, cluster=counting.cluster, slices=counting.slices, show=show
         )
         # A file that was rewritten meanwhile, or a query that gave other rows, would show other texts than were counted.
         flips = tuple(flip for flip in _flips(engine, runs, paired, options) if still_flipped(flip, options.counted))

@@ -14,16 +14,7 @@ from demur.detect.prompts.check import default_prompt_judge, prompt_text
 from demur.model.exchange import Message, Shape, TextPart
 from demur.model.verdict import Outcome
 from demur.simulate.phrasebook import dice_for, fold_topic, refusal_message
-from demur.simulate.reply import (
-    TOKENS_PER_MESSAGE,
-    Asked,
-    Plan,
-    build_reply,
-    count_tokens,
-    is_free,
-    outcome_of,
-    worded,
-)
+from demur.simulate.reply import TOKENS_PER_MESSAGE, Asked, Plan, build_reply, count_tokens, is_free, outcome_of, worded
 from demur.simulate.scenario import Fault, Way, scenario_named, scenario_of_model
 from demur.simulate.settings import SAFETY_MESSAGE, SafetySettings, SimulatorSettings
 from demur.wire.fields import SYSTEM_ROLES

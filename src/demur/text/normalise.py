@@ -45,8 +45,7 @@ _SETTLE_ROUNDS = 4
 _WHITE = b"\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f"
 _CONTROLS = bytes(code for code in (*range(32), 127) if code not in _WHITE)
 _ASCII = bytes.maketrans(
-    bytes(range(65, 91)) + _WHITE + _CONTROLS,
-    bytes(range(97, 123)) + b" " * len(_WHITE) + b"\0" * len(_CONTROLS),
+    bytes(range(65, 91)) + _WHITE + _CONTROLS, bytes(range(97, 123)) + b" " * len(_WHITE) + b"\0" * len(_CONTROLS)
 )
 _ASCII_LINES = _ASCII[:10] + b"\n" + _ASCII[11:]
 _LINE = "\uf8ff"  # stands for a line feed on the careful path: a private character that no rule touches

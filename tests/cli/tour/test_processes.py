@@ -25,11 +25,7 @@ def waited(_what: str) -> None:
 
 @pytest.mark.skipif(not LINUX, reason="needs /proc")
 @pytest.mark.parametrize(
-    ("where", "number", "code"),
-    [
-        ("$ demur gateway", signal.SIGINT, 130),
-        ("3. Did it change?", signal.SIGTERM, 143),
-    ],
+    ("where", "number", "code"), [("$ demur gateway", signal.SIGINT, 130), ("3. Did it change?", signal.SIGTERM, 143)]
 )
 def test_an_interrupted_tour_leaves_nothing(tmp_path: Path, where: str, number: int, code: int) -> None:
     """While a server starts or a question is asked: the processes end, and it is said where what was made is."""

@@ -32,11 +32,7 @@ LONG = "Nothing here is of any interest to anyone. " * 20
 
 def chat(mode: GuardMode = GuardMode.WINDOW, *, window: int = 10, every: int = 5, **limits: int) -> StreamGuard:
     return open_guard(
-        Shape.OPENAI_CHAT,
-        mode=mode,
-        window_chars=window,
-        scan_every_chars=every,
-        limits=GuardLimits(**limits),
+        Shape.OPENAI_CHAT, mode=mode, window_chars=window, scan_every_chars=every, limits=GuardLimits(**limits)
     )
 
 

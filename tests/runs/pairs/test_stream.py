@@ -239,11 +239,7 @@ def test_pairs_count_together_as_for_safety(tmp_path: Path) -> None:
             names = stream_pairs(engine, runs, limits=LIMITS).names(cluster=None if cluster == "none" else cluster)
         found[cluster] = names.cluster.tolist()
         assert names.session.tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
-    assert found == {
-        "team": [0, 0, 0, 0, 0, 1, 2, 3],
-        "session": [0, 0, 1, 1, 2, 2, 3, 3],
-        "none": list(range(8)),
-    }
+    assert found == {"team": [0, 0, 0, 0, 0, 1, 2, 3], "session": [0, 0, 1, 1, 2, 2, 3, 3], "none": list(range(8))}
 
 
 def test_texts_wait_in_a_file(tmp_path: Path) -> None:

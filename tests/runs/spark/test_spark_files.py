@@ -111,10 +111,7 @@ def test_columns_that_spark_cannot_read_are_one_line(tmp_path: Path) -> None:
     """A type that Spark has none for, and two types of one column, are said without Spark's advice on its own settings."""
     table = pa.Table.from_pylist(questions(4, (1,)))
     half, mixed = tmp_path / "half", tmp_path / "mixed"
-    for folder, columns in (
-        (half, [pa.array([0.5] * 4, pa.float16())]),
-        (mixed, [pa.array([1] * 4), pa.nulls(4)]),
-    ):
+    for folder, columns in ((half, [pa.array([0.5] * 4, pa.float16())]), (mixed, [pa.array([1] * 4), pa.nulls(4)])):
         folder.mkdir()
         for i, column in enumerate(columns):
             pq.write_table(table.append_column("x", column), folder / f"{i}.parquet")

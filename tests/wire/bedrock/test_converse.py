@@ -269,7 +269,7 @@ REQUESTS: dict[str, JsonObject] = {
                     {"toolResult": {"toolUseId": "t4", "content": []}},
                 ],
             },
-        ],
+        ]
     },
 }
 

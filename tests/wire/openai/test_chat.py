@@ -36,10 +36,7 @@ CODEC: Codec = openai_chat
         (STRICT["plain"], ()),
         (STRICT["refusal"], (Signal(SignalKind.REFUSAL_FIELD, "choices[0].message.refusal", NO, 0),)),
         (STRICT["two choices"], (Signal(SignalKind.REFUSAL_FIELD, "choices[1].message.refusal", NO, 1),)),
-        (
-            STRICT["filter stop"],
-            (Signal(SignalKind.FILTER_STOP, "choices[0].finish_reason", "content_filter", 0),),
-        ),
+        (STRICT["filter stop"], (Signal(SignalKind.FILTER_STOP, "choices[0].finish_reason", "content_filter", 0),)),
         (LENIENT["Cohere v1 toxic"], (Signal(SignalKind.FILTER_STOP, "choices[0].finish_reason", "ERROR_TOXIC", 0),)),
         (LENIENT["failed"], (Signal(SignalKind.ERROR, "choices[0].finish_reason", "error", 0),)),
         (LENIENT["error beside choices"], (Signal(SignalKind.ERROR, "error.code", "server_error"),)),

@@ -5,17 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.wire.openai.responses_bodies import (
-    BODIES,
-    CALL,
-    ERRORS,
-    NO,
-    REQUESTS,
-    body,
-    message,
-    reasoning,
-    refusal,
-)
+from tests.wire.openai.responses_bodies import BODIES, CALL, ERRORS, NO, REQUESTS, body, message, reasoning, refusal
 
 from demur.errors import ShapeError
 from demur.model.exchange import (

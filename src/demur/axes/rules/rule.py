@@ -10,19 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from demur.axes.rules.ltl import (
-    And,
-    Atom,
-    Constant,
-    Next,
-    Not,
-    Or,
-    WeakNext,
-    eventually,
-    globally,
-    implies,
-    weak_until,
-)
+from demur.axes.rules.ltl import And, Atom, Constant, Next, Not, Or, WeakNext, eventually, globally, implies, weak_until
 
 if TYPE_CHECKING:
     from demur.axes.rules.json_schema import Schema

@@ -22,15 +22,7 @@ from demur.errors import SizeLimitError, UsageError
 from demur.gateway.guard.endings import ENDINGS
 from demur.gateway.guard.events import Body, read_body, read_event
 from demur.gateway.guard.strands import Extent, Ledger
-from demur.gateway.guard.values import (
-    Denial,
-    FinishReason,
-    GuardAccount,
-    GuardEnd,
-    GuardLimits,
-    GuardMode,
-    GuardStep,
-)
+from demur.gateway.guard.values import Denial, FinishReason, GuardAccount, GuardEnd, GuardLimits, GuardMode, GuardStep
 from demur.wire.sse import EventSplitter, raw_event
 
 if TYPE_CHECKING:
@@ -74,12 +66,7 @@ def open_guard(
     if window_chars < 0 or scan_every_chars < 1:
         raise UsageError("a window has no negative length, and a scan is due after one character at the earliest")
     return StreamGuard(
-        shape,
-        mode,
-        window_chars,
-        scan_every_chars=scan_every_chars,
-        limits=limits or GuardLimits(),
-        on_event=on_event,
+        shape, mode, window_chars, scan_every_chars=scan_every_chars, limits=limits or GuardLimits(), on_event=on_event
     )
 
 

@@ -138,12 +138,7 @@ _ANTHROPIC_KINDS = {
     500: "api_error",
     529: "overloaded_error",
 }
-_GEMINI_KINDS = {
-    404: "NOT_FOUND",
-    429: "RESOURCE_EXHAUSTED",
-    500: "INTERNAL",
-    503: "UNAVAILABLE",
-}
+_GEMINI_KINDS = {404: "NOT_FOUND", 429: "RESOURCE_EXHAUSTED", 500: "INTERNAL", 503: "UNAVAILABLE"}
 _BEDROCK_KINDS = {
     404: "ResourceNotFoundException",
     429: "ThrottlingException",
