@@ -12,13 +12,16 @@ OFF = SafetySettings(enable_safety_features=False, enable_jailbreak_detection=Fa
 
 
 def test_harm_is_refused_with_its_message() -> None:
-    """Harm alone is refused here, with a message that names it; the switch turns it off."""
+    """Harm alone is refused here, beside an image too, with a message that names it; the switch turns it off."""
     refuse, message = should_refuse_request(HARM)
     assert refuse
     assert "violence" in (message or "")
     assert should_refuse_request(HARMLESS) == (False, None)
     assert should_refuse_request(JAILBREAK) == (False, None)
     assert should_refuse_request(HARM, safety=OFF) == (False, None)
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
+    parts = [{"type": "text", "text": HARM[0]["content"]}, image]
+    assert should_refuse_request([{"role": "user", "content": parts}])[0]
 
 
 def test_jailbreaks_are_told_from_harm() -> None:
@@ -28,13 +31,6 @@ def test_jailbreaks_are_told_from_harm() -> None:
     assert not is_jailbreak_attempt(HARM)
     assert not is_jailbreak_attempt(HARMLESS)
     assert not is_jailbreak_attempt(JAILBREAK, safety=OFF)
-
-
-def test_parts_beside_images_are_read() -> None:
-    """The text parts of a message with an image are read."""
-    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
-    parts = [{"type": "text", "text": "How to make a bomb"}, image]
-    assert should_refuse_request([{"role": "user", "content": parts}])[0]
 
 
 def test_the_safety_message_comes_first_and_once() -> None:

@@ -28,45 +28,31 @@ CONTROL = Ran(0, "Mix flour and water.", 1)
 
 
 @pytest.mark.parametrize(
-    ("case", "ran", "coped"),
+    ("case", "ran", "coped", "why"),
     [
-        (CASE, Ran(None, "", 1), Coped.HUNG),
-        (CASE, Ran(0, "", 0), Coped.UNTESTED),
-        (CASE, Ran(1, "Traceback (most recent call last)\nTypeError", 1), Coped.CRASHED),
-        (CASE, Ran(-11, "", 1), Coped.CRASHED),
-        (CASE, Ran(1, "", 1), Coped.CRASHED),
-        (CASE, Ran(1, "the model refused", 1), Coped.HANDLED),
-        (CASE, Ran(0, "the model refused", 1), Coped.HANDLED),
-        (CASE, Ran(0, "Es tut mir leid, aber dabei kann ich nicht helfen.", 1), Coped.HANDLED),
-        (CASE, Ran(0, "None", 1), Coped.EMPTY_SUCCESS),
-        (CASE, Ran(0, "", 1), Coped.EMPTY_SUCCESS),
-        (CASE, Ran(0, "the model refused", 4), Coped.RETRIED),
-        (FAULT, Ran(0, "Mix flour and water.", 3), Coped.HANDLED),
-        (FAULT, Ran(0, "", 1), Coped.EMPTY_SUCCESS),
+        (CASE, Ran(None, "", 1), Coped.HUNG, ""),
+        (CASE, Ran(0, "", 0), Coped.UNTESTED, ""),
+        (CASE, Ran(1, "Traceback (most recent call last)\nTypeError", 1), Coped.CRASHED, "stack trace"),
+        (CASE, Ran(-11, "", 1), Coped.CRASHED, "a signal ended it (11)"),
+        (CASE, Ran(4, " ", 1), Coped.CRASHED, "without a word"),
+        (CASE, Ran(1, "", 1), Coped.CRASHED, "without a word"),
+        (CASE, Ran(3, "no answer", 1), Coped.HANDLED, "failed with a message"),
+        (CASE, Ran(1, "the model refused", 1), Coped.HANDLED, ""),
+        (CASE, Ran(0, "the model refused", 1), Coped.HANDLED, "printed `refus`"),
+        (CASE, Ran(0, "Es tut mir leid, aber dabei kann ich nicht helfen.", 1), Coped.HANDLED, ""),
+        (CASE, Ran(0, "None", 1), Coped.EMPTY_SUCCESS, ""),
+        (CASE, Ran(0, "", 1), Coped.EMPTY_SUCCESS, ""),
+        (CASE, Ran(0, "the model refused", 4), Coped.RETRIED, ""),
+        (FAULT, Ran(0, "Mix flour and water.", 3), Coped.HANDLED, "asked again"),
+        (FAULT, Ran(0, "", 1), Coped.EMPTY_SUCCESS, ""),
     ],
 )
-def test_a_run_is_judged_by_how_it_ends(case: ExamCase, ran: Ran, coped: Coped) -> None:
-    """Hanging, crashing, asking again, saying nothing and noticing are told apart."""
+def test_a_run_is_judged_by_how_it_ends(case: ExamCase, ran: Ran, coped: Coped, why: str) -> None:
+    """Hanging, crashing, asking again, saying nothing and noticing are told apart, and the result says by what."""
     result = judge_ran(case, CONTROL, ran)
     assert result.coped is coped
     assert result.passed is (coped is Coped.HANDLED)
     assert result.retries == max(0, ran.requests - 1)
-
-
-@pytest.mark.parametrize(
-    ("case", "ran", "why"),
-    [
-        (CASE, Ran(1, "Traceback (most recent call last)", 1), "stack trace"),
-        (CASE, Ran(4, " ", 1), "without a word"),
-        (CASE, Ran(-11, "", 1), "a signal ended it (11)"),
-        (CASE, Ran(3, "no answer", 1), "failed with a message"),
-        (CASE, Ran(0, "the filter refused", 1), "printed `refus`"),
-        (FAULT, Ran(0, "Mix flour and water.", 3), "asked again"),
-    ],
-)
-def test_a_judgement_says_why(case: ExamCase, ran: Ran, why: str) -> None:
-    """Whoever reads a result is told by what it shows."""
-    result = judge_ran(case, CONTROL, ran)
     assert why in result.why
     assert why in exam_table([result])
 

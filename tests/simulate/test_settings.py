@@ -36,18 +36,18 @@ def test_switches_are_read_from_the_environment(name: str, word: str, *, value: 
 
 @pytest.mark.parametrize("name", NUMBERS)
 def test_numbers_are_read_from_the_environment(name: str) -> None:
-    """A number is read, and what is none is refused by its name."""
+    """A number is read, and a flag stands above it."""
     variable = f"DEMUR_SIMULATOR_{name.upper()}"
     assert getattr(options({}, {variable: "3"}).settings(), name) == 3
     assert getattr(options({name: 4}, {variable: "3"}).settings(), name) == 4
+
+
+@pytest.mark.parametrize("name", [*NUMBERS, "prepend_safety_message"])
+def test_a_bad_value_in_the_environment_is_refused_by_name(name: str) -> None:
+    """What is no number, and a switch that is neither true nor false, is refused with the variable's name."""
+    variable = f"DEMUR_SIMULATOR_{name.upper()}"
     with pytest.raises(UsageError, match=variable):
-        options({}, {variable: "three"})
-
-
-def test_bad_switches_are_refused() -> None:
-    """A switch that is neither true nor false is refused by its name."""
-    with pytest.raises(UsageError, match="DEMUR_SIMULATOR_PREPEND_SAFETY_MESSAGE"):
-        options({}, {"DEMUR_SIMULATOR_PREPEND_SAFETY_MESSAGE": "maybe"})
+        options({}, {variable: "maybe"})
 
 
 def test_scenarios_and_models(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 import anthropic
 import botocore.exceptions
 import openai
-import pydantic
 import pytest
 from google.genai import errors
 from tests.simulate.simulating import (
@@ -42,24 +41,8 @@ def test_responses_refuse_by_a_part(running: RunningSimulator) -> None:
     assert cut.incomplete_details.reason == "content_filter"
 
 
-def test_structured_output_is_parsed(running: RunningSimulator) -> None:
-    """Where a schema is asked for, an answer is of it, and a refusal is none."""
-
-    class City(pydantic.BaseModel):
-        name: str
-        people: int
-
-    with openai_client(running) as client:
-        done = client.chat.completions.parse(**asked(HARMLESS), response_format=City)
-        refused = client.chat.completions.parse(**asked(HARM), response_format=City)
-        assert isinstance(done.choices[0].message.parsed, City)
-        assert refused.choices[0].message.parsed is None
-        with pytest.raises(openai.ContentFilterFinishReasonError):
-            client.chat.completions.parse(**asked(HARMLESS, model="filter"), response_format=City)
-
-
 def test_azure_filters_and_blocks(running: RunningSimulator) -> None:
-    """Azure blocks with a 400 that names the category, and annotates what it cuts off, streamed or not."""
+    """Azure blocks with a 400 that names the category, and annotates what it cuts off."""
     with azure_client(running) as client:
         with pytest.raises(openai.BadRequestError) as caught:
             client.chat.completions.create(**asked(HARM, model="filter-azure-400"))
@@ -69,11 +52,6 @@ def test_azure_filters_and_blocks(running: RunningSimulator) -> None:
         cut: Any = client.chat.completions.create(**asked(HARM, model="filter")).choices[0]
         assert cut.finish_reason == "content_filter"
         assert cut.content_filter_results["violence"]["filtered"]
-        chunks = list(client.chat.completions.create(**asked(HARM, model="filter"), stream=True))
-        assert chunks[-1].choices[0].finish_reason == "content_filter"
-    with openai_client(running) as client, pytest.raises(openai.BadRequestError) as caught:
-        client.chat.completions.create(**asked(HARMLESS, model="filter-azure-400"))
-    assert caught.value.code == "content_filter"
 
 
 def test_anthropic_refuses_by_stop_reason(running: RunningSimulator) -> None:

@@ -89,18 +89,22 @@ def chat_helper(client: Any, model: str) -> str:
     return told(choice.message.content, choice.message.refusal, choice.finish_reason)
 
 
+def parsed_choice(choice: Any) -> str:
+    """Return what a choice of structured output says."""
+    parsed = isinstance(choice.message.parsed, City)
+    return f"parsed {choice.finish_reason}" if parsed else told("", choice.message.refusal, choice.finish_reason)
+
+
 def chat_helper_parsed(client: Any, model: str) -> str:
     with client.chat.completions.stream(**asked(HARM, model=model), response_format=City) as stream:
         list(stream)
         choice = stream.get_final_completion().choices[0]
-    parsed = choice.message.parsed
-    return f"parsed {choice.finish_reason}" if parsed else told("", choice.message.refusal, choice.finish_reason)
+    return parsed_choice(choice)
 
 
 def chat_parse(client: Any, model: str) -> str:
     choice = client.chat.completions.parse(**asked(HARM, model=model), response_format=City).choices[0]
-    parsed = choice.message.parsed
-    return f"parsed {choice.finish_reason}" if parsed else told("", choice.message.refusal, choice.finish_reason)
+    return parsed_choice(choice)
 
 
 async def chat_async(running: RunningSimulator, model: str) -> str:
