@@ -19,6 +19,29 @@ YES = "Paris is the capital of France."
 Row = dict[str, Any]
 
 
+class Heard:
+    """Hears how far the reading came."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, int]] = []
+
+    def start(self, name: str, size_bytes: int) -> None:
+        """Take note of another run."""
+        self.told.append((name, size_bytes))
+
+    def read(self, size_bytes: int) -> None:
+        """Take note of bytes read."""
+        self.told.append(("read", size_bytes))
+
+    def rows(self, count: int) -> None:
+        """Take note of rows judged."""
+        self.told.append(("rows", count))
+
+    def total(self, what: str) -> int:
+        """Return the sum of what was told under a name."""
+        return sum(number for name, number in self.told if name == what)
+
+
 def questions(count: int, refused: Iterable[int], **extra: Any) -> list[Row]:
     """Return rows of which some are refused, in two categories."""
     said = set(refused)

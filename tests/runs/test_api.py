@@ -15,6 +15,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.formats import examples_tools as made
+from tests.formats.examples import chat, openai_row
 from tests.runs.run_files import NO, YES, csv_text, json_lines, layouts, questions
 
 from demur.detect.check import judge_named, judge_with
@@ -53,11 +55,8 @@ def counts(comparison: Comparison) -> tuple[int, int, int, int]:
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Path]]:
-    found = {}
-    for name, rows in (("baseline", BASE), ("candidate", CAND)):
-        folder = tmp_path_factory.mktemp(name)
-        found[name] = layouts(folder, rows)
-    return found
+    runs = {"baseline": BASE, "candidate": CAND}
+    return {name: layouts(tmp_path_factory.mktemp(name), rows) for name, rows in runs.items()}
 
 
 @pytest.fixture(scope="module")
@@ -152,11 +151,8 @@ def test_sessions_and_fields_cluster() -> None:
     found = compare(base, cand)
     assert (found.tally.cluster_field, found.tally.clusters) == ("session", (ClusterSum(0, 3, 2), ClusterSum(3, 3, 2)))
     assert found.clustering is not None
-    assert compare(base, cand, cluster="team").tally.clusters == (
-        ClusterSum(0, 1, 6),
-        ClusterSum(1, 1, 2),
-        ClusterSum(4, 4, 1),
-    )
+    by_team = compare(base, cand, cluster="team").tally.clusters
+    assert by_team == (ClusterSum(0, 1, 6), ClusterSum(1, 1, 2), ClusterSum(4, 4, 1))
     with pytest.raises(UsageError, match="no row has a session"):
         compare(questions(2, ()), questions(2, ()), cluster="session")
 
@@ -312,26 +308,16 @@ def test_flips_of_lines_with_several_exchanges(tmp_path: Path) -> None:
 
     def spans(refused: int) -> list[dict[str, Any]]:
         def span(number: int) -> dict[str, Any]:
-            said = {
-                "role": "assistant",
-                "finish_reason": "stop",
-                "parts": [{"type": "text", "content": f"{YES} {number}"}],
-            }
-            if number == refused:
-                said["parts"] = [{"type": "text", "content": NO}]
             asked = [{"role": "user", "parts": [{"type": "text", "content": f"question {number}"}]}]
-            values = {"gen_ai.operation.name": "chat", "gen_ai.input.messages": json.dumps(asked)}
-            values["gen_ai.output.messages"] = json.dumps([said])
-            attributes = [{"key": key, "value": {"stringValue": value}} for key, value in values.items()]
-            return {"traceId": f"{number:032x}", "spanId": f"{number:016x}", "name": "chat", "attributes": attributes}
+            said = made.genai(NO if number == refused else f"{YES} {number}")
+            del said["gen_ai.conversation.id"]
+            ids = {"traceId": f"{number:032x}", "spanId": f"{number:016x}"}
+            return made.span({**said, "gen_ai.input.messages": json.dumps(asked)}, **ids)
 
-        return [
-            {"resourceSpans": [{"scopeSpans": [{"spans": [span(3 * line + k) for k in range(3)]}]}]}
-            for line in range(3)
-        ]
+        return [made.otlp(*(span(3 * line + k) for k in range(3))) for line in range(3)]
 
     b = json_lines(tmp_path / "b.jsonl", spans(-1))
-    c = json_lines(tmp_path / "c.jsonl", [{}, *spans(4)][1:])
+    c = json_lines(tmp_path / "c.jsonl", spans(4))
     found = compare(b, c)
     assert (found.tally.baseline.format, counts(found)) == ("otel", (0, 0, 1, 8))
     assert place(found) == ("c.jsonl", 2, NO, 2, "question 4")
@@ -340,18 +326,9 @@ def test_flips_of_lines_with_several_exchanges(tmp_path: Path) -> None:
 def eval_log(path: Path, refused: int) -> Path:
     """Write an Inspect log by hand: a header and a sample for each question."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        header = {"version": 2, "status": "success", "eval": {"task": "t", "model": "m"}}
-        archive.writestr("header.json", json.dumps(header))
+        archive.writestr("header.json", json.dumps(made.INSPECT_HEADER))
         for i in range(5):
-            said = {"role": "assistant", "content": NO if i == refused else YES}
-            sample = {
-                "id": f"s{i}",
-                "epoch": 1,
-                "input": f"question {i}",
-                "target": "",
-                "messages": [],
-                "output": {"model": "m", "choices": [{"message": said, "stop_reason": "stop"}]},
-            }
+            sample = made.inspect_sample(NO if i == refused else YES, id=f"s{i}", input=f"question {i}")
             archive.writestr(f"samples/s{i}_epoch_1.json", json.dumps(sample))
     return path
 
@@ -377,25 +354,16 @@ def test_the_worst_flips_come_first() -> None:
 
 def batch(rows: list[dict[str, Any]], *, sent: bool) -> list[dict[str, Any]]:
     """Return what was sent to a batch, or what came back."""
-
-    def body(row: dict[str, Any]) -> dict[str, Any]:
-        said = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": row["response"]}}
-        return {"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [said]}
-
     if sent:
         return [
             {
                 "custom_id": row["id"],
-                "method": "POST",
                 "url": "/v1/chat/completions",
                 "body": {"model": "m", "messages": [{"role": "user", "content": row["prompt"]}]},
             }
             for row in rows
         ]
-    return [
-        {"id": "b", "custom_id": row["id"], "response": {"status_code": 200, "body": body(row)}, "error": None}
-        for row in rows
-    ]
+    return [{**openai_row(chat(row["response"]))[0], "custom_id": row["id"]} for row in rows]
 
 
 @pytest.mark.heavy
@@ -426,9 +394,8 @@ def test_labels_correct_the_difference(tmp_path: Path) -> None:
     ]
     path = json_lines(tmp_path / "l.jsonl", [*labels, {**labels[0], "id": "gone"}])
     found = compare(base, cand, labels=str(path))
-    assert len(found.tally.labelled) == 120
-    assert sum(pair.human for pair in found.tally.labelled) == 4
-    assert sum(pair.detector for pair in found.tally.labelled) == 10
+    labelled = found.tally.labelled
+    assert (len(labelled), sum(p.human for p in labelled), sum(p.detector for p in labelled)) == (120, 4, 10)
     assert found.correction is not None
     assert found.correction.labelled == 120
 
@@ -438,10 +405,8 @@ def test_slices_are_those_asked_for() -> None:
     base = [{**row, "metadata": {"tier": "ab"[i % 2]}, "lang": "en"} for i, row in enumerate(questions(12, ()))]
     cand = [{k: v for k, v in row.items() if k != "metadata"} for row in base]
     found = compare(base, cand, by=["metadata.tier", "language"])
-    assert [(s.field, s.value, s.counts.n) for s in found.tally.slices] == [
-        ("metadata.tier", "a", 6),
-        ("metadata.tier", "b", 6),
-    ]
+    found_slices = [(s.field, s.value, s.counts.n) for s in found.tally.slices]
+    assert found_slices == [("metadata.tier", "a", 6), ("metadata.tier", "b", 6)]
 
 
 def test_bad_rows_stop_a_run_or_are_left_out_and_counted(tmp_path: Path) -> None:
@@ -457,21 +422,19 @@ def test_bad_rows_stop_a_run_or_are_left_out_and_counted(tmp_path: Path) -> None
     assert (found.baseline.unreadable, found.baseline.rows, found.counts) == (4, 40, PairCounts(2, 2, 10, 26))
     lost = json_lines(tmp_path / "lost.jsonl", [BASE[0]])
     lost.write_bytes(b"{\n" + lost.read_bytes().replace(b'"response"', b'"nothing"'))
-    for run in (lost,):
-        with pytest.raises(UnreadableRowsError, match="no row of the run can be read"):
-            scan(run, reading=Reading(skip_bad=True, format="flat"))
+    with pytest.raises(UnreadableRowsError, match="no row of the run can be read"):
+        scan(lost, reading=Reading(skip_bad=True, format="flat"))
 
 
 @pytest.mark.heavy
 def test_rows_in_memory_of_every_kind() -> None:
     """Texts pair by their place, data frames are tables, and what is no run is refused."""
     assert counts(compare([YES, NO, YES], [NO, NO, None])) == (1, 0, 1, 0)
-    frame = pd.DataFrame(CAND)
-    assert counts(compare(BASE, frame)) == (2, 2, 10, 26)
+    assert counts(compare(BASE, pd.DataFrame(CAND))) == (2, 2, 10, 26)
     for nothing in (5, None, {"response": YES}, b"x"):
-        with pytest.raises(UsageError, match="neither a path nor rows"):
+        with pytest.raises(UsageError, match="neither a path nor rows; pass a path"):
             compare(BASE, nothing)
-    with pytest.raises(UsageError, match="row 1 is no JSON"):
+    with pytest.raises(UsageError, match=r"row 1 is no JSON \(.*; rows hold texts, numbers"):
         compare([{"response": YES, "x": object()}], BASE)
     flip = compare(BASE, CAND).tally.flips[0]
     assert (flip.baseline.source, flip.candidate.source, flip.candidate.line) == ("baseline", "candidate", 11)
@@ -523,11 +486,8 @@ def test_verification_is_for_logs_with_hashes() -> None:
 def test_what_is_counted_is_told_once_for_every_engine() -> None:
     """Named fields are those of the call that are no words of ours; rows are kept with them and the model, each once."""
     asked = CountOptions(["tier", "model", "tier"], key="ticket", cluster="session")
-    assert (asked.slices, asked.named, asked.kept) == (
-        ("tier", "model"),
-        ("tier", "model", "ticket"),
-        ("tier", "model", "ticket"),
-    )
+    assert asked.slices == ("tier", "model")
+    assert asked.named == asked.kept == ("tier", "model", "ticket")
     assert (CountOptions(key="id", cluster="none").named, CountOptions([]).kept) == ((), ("model",))
     with pytest.raises(UsageError, match="the fields `Tier` and `tier` differ in case alone"):
         assert CountOptions(["Tier"], cluster="tier").kept

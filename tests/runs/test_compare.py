@@ -1,4 +1,4 @@
-"""A tally becomes a comparison, the same whoever counted it."""
+"""A tally becomes a comparison, the same whoever counted it; a scan's becomes rates and differences between groups."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 
 from demur.errors import EmptyInputError
 from demur.measure.paired import percentile_interval, resampled_interval
+from demur.measure.rates import unpaired_difference
 from demur.model.comparison import (
     Change,
     ClusterSum,
@@ -23,8 +24,8 @@ from demur.model.comparison import (
     Tally,
 )
 from demur.model.estimate import Flag
-from demur.model.run import RunSummary
-from demur.runs.compare import compare_tally
+from demur.model.run import GroupTally, RunSummary, ScanTally
+from demur.runs.compare import MAX_COMPARED, REST, compare_tally, scan_tally
 
 WORKED = json.loads((Path(__file__).parents[1] / "measure" / "worked_pairs.json").read_text(encoding="utf-8"))
 RUN = RunSummary("run", "jsonl", 0, ())
@@ -42,9 +43,8 @@ def tally(counts: PairCounts = TYPICAL, **more: Any) -> Tally:
 def test_worked_examples(case: dict[str, Any]) -> None:
     """Rates, seed interval, severity, seed flags, decision, gate and smallest difference are the worked ones."""
     found = compare_tally(tally(PairCounts(*case["counts"])))
-    ends = [(r.interval.low, r.interval.high) for r in (found.baseline, found.candidate)]
-    assert ends[0] == pytest.approx(tuple(case["baseline_wilson"]), abs=1e-9)
-    assert ends[1] == pytest.approx(tuple(case["candidate_wilson"]), abs=1e-9)
+    for side, rate in (("baseline", found.baseline), ("candidate", found.candidate)):
+        assert (rate.interval.low, rate.interval.high) == pytest.approx(tuple(case[f"{side}_wilson"]), abs=1e-9)
     assert (found.seed_interval.low, found.seed_interval.high) == pytest.approx(tuple(case["seed_interval"]), abs=1e-12)
     assert found.severity == case["severity"]
     assert [f for f in found.flags if f in (Flag.LOW_POWER, Flag.CI_CROSSES_ZERO)] == case["seed_flags"]
@@ -128,15 +128,8 @@ def test_slices_are_held_to_false_discovery() -> None:
 
 def test_runs_of_different_questions() -> None:
     """Without pairs the runs are compared as independent, the flag says so, and failed rows bound the difference."""
-    found = compare_tally(
-        tally(
-            NOTHING,
-            pairing=Pairing.NONE,
-            unpaired_baseline=(5, 120),
-            unpaired_candidate=(12, 100),
-            missing=Missing(candidate_failed=10),
-        )
-    )
+    sides: dict[str, Any] = {"unpaired_baseline": (5, 120), "unpaired_candidate": (12, 100)}
+    found = compare_tally(tally(NOTHING, pairing=Pairing.NONE, missing=Missing(candidate_failed=10), **sides))
     assert found.difference.p == pytest.approx(0.030644614881042434)
     assert found.difference.interval == found.seed_interval
     assert found.flags == (Flag.DETECTOR_UNCALIBRATED, Flag.UNPAIRED)
@@ -189,3 +182,76 @@ def test_the_table_has_a_row_for_each_slice() -> None:
     rows = found.to_arrow().to_pylist()
     assert [row["value"] for row in rows] == [None, "law"]
     assert rows[1]["q"] == pytest.approx(0.0390625)
+
+
+def run(**outcomes: int) -> RunSummary:
+    return RunSummary("run", "jsonl", sum(outcomes.values()), tuple(outcomes.items()))
+
+
+def group(field: str, value: str, **outcomes: int) -> GroupTally:
+    return GroupTally(field, value, tuple(outcomes.items()))
+
+
+SCANNED = run(complied=80, refused=15, filtered=3, partial=1, empty=1, failed=20)
+
+
+def test_rates_count_judged_rows() -> None:
+    """Refused and filtered abstain; all but the failed are judged; the whole is the sum of the runs."""
+    scan = scan_tally(ScanTally((SCANNED, run(complied=10, unsure=2, refused=8))))
+    assert [(rate.count, rate.n) for rate in scan.runs] == [(18, 100), (8, 20)]
+    assert (scan.rate.count, scan.rate.n) == (26, 120)
+    assert scan.rate.interval.method == "wilson"
+
+
+def test_two_values_are_compared_once() -> None:
+    """A field of two values gives the first against the second."""
+    groups = (group("model", "a", complied=90, refused=10), group("model", "b", complied=70, refused=30, failed=5))
+    scan = scan_tally(ScanTally((SCANNED,), groups))
+    (found,) = scan.differences
+    assert (found.field, found.value, found.against) == ("model", "a", "b")
+    assert found.difference == unpaired_difference((10, 100), (30, 100))
+    assert found.q == found.difference.p
+    assert scan.groups[1].outcomes == groups[1].outcomes
+
+
+def test_more_values_are_compared_with_the_rest() -> None:
+    """A field of three gives each against the other two, and q is held over all fields."""
+    groups = (
+        group("category", "law", complied=40, refused=60),
+        group("category", "health", complied=90, refused=10),
+        group("category", "code", complied=95, refused=5),
+        group("model", "a", complied=5, refused=5),
+        group("model", "b", complied=5, refused=5),
+    )
+    found = scan_tally(ScanTally((SCANNED,), groups)).differences
+    assert [(d.value, d.against) for d in found] == [("law", REST), ("health", REST), ("code", REST), ("a", "b")]
+    assert found[0].difference == unpaired_difference((60, 100), (15, 200))
+    assert found[3].q == 1.0
+    assert all(d.q >= d.difference.p for d in found)
+
+
+def test_what_cannot_be_compared_is_not() -> None:
+    """A lone value, and one without a judged row, have a rate and no difference."""
+    days = (group("day", "2026-01-01", failed=5), group("day", "2026-01-02", refused=1))
+    scan = scan_tally(ScanTally((SCANNED,), (group("model", "a", refused=5), *days)))
+    assert scan.differences == ()
+    assert scan.groups[1].rate.value is None
+
+
+def test_only_the_largest_values_are_compared() -> None:
+    """Of a field with very many values the hundred largest are compared, in their order."""
+    groups = tuple(group("user", str(i), complied=i + 1, refused=1) for i in range(MAX_COMPARED + 50))
+    found = scan_tally(ScanTally((SCANNED,), groups)).differences
+    assert [d.value for d in found] == [str(i) for i in range(50, MAX_COMPARED + 50)]
+
+
+@pytest.mark.parametrize("runs", [(), (run(),)])
+def test_no_rows_is_an_error(runs: tuple[RunSummary, ...]) -> None:
+    """An empty scan is never a rate of 0."""
+    with pytest.raises(EmptyInputError):
+        scan_tally(ScanTally(runs))
+
+
+def test_rows_that_all_failed_have_no_rate() -> None:
+    """Where every row failed the rate is not known."""
+    assert scan_tally(ScanTally((run(failed=5),))).rate.value is None

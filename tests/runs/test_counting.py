@@ -67,8 +67,7 @@ def test_pairs_add_up(engine: Engine, before: list[Any], after: list[Any]) -> No
     if found.clusters:
         assert sum(c.pairs * c.count for c in found.clusters) == counts.n
         assert sum(c.net * c.count for c in found.clusters) == counts.candidate_only - counts.baseline_only
-    repeats = sum(n - 1 for n in (keys[0] & keys[1]).values())
-    assert found.repeats == repeats
+    assert found.repeats == sum(n - 1 for n in (keys[0] & keys[1]).values())
 
 
 def test_unique_keys_are_counted_by_hand(engine: Engine) -> None:
@@ -98,11 +97,8 @@ def test_what_a_run_held(engine: Engine) -> None:
     assert (summary.models, summary.reasons) == (("m", "n", "o"), (("safety", 2),))
     assert abstained_of(run, COUNTED) == (2, 5)
     groups = group_tallies(engine, [run, run], "model")
-    assert [(g.value, dict(g.outcomes)) for g in groups] == [
-        ("m", {"refused": 4}),
-        ("n", {"complied": 4}),
-        ("o", {"failed": 2}),
-    ]
+    assert [g.value for g in groups] == ["m", "n", "o"]
+    assert [dict(g.outcomes) for g in groups] == [{"refused": 4}, {"complied": 4}, {"failed": 2}]
     assert run.filled == ("model",)
     assert refusal_places(engine, run, most=9) == (0, 1)
     assert len(refusal_places(engine, run, most=1)) == 1
@@ -116,6 +112,5 @@ def test_linked_names_have_one_group(links: list[list[str]]) -> None:
         met = [group for group in groups if group & set(names)]
         groups = [group for group in groups if group not in met] + [set(names).union(*met)]
     found = linked_groups(links)
-    assert {frozenset(name for name in found if found[name] == root) for root in found.values()} == set(
-        map(frozenset, groups)
-    )
+    joined = [{name for name in found if found[name] == root} for root in set(found.values())]
+    assert sorted(joined, key=min) == sorted(groups, key=min)

@@ -8,7 +8,8 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from tests.runs.run_files import csv_text, json_lines, layouts, questions
+from tests.formats.examples import chat
+from tests.runs.run_files import Heard, csv_text, json_lines, layouts, questions
 
 from demur.errors import EmptyInputError, InputError, ShapeError, UsageError
 from demur.io.files import InputLimits
@@ -54,14 +55,10 @@ def test_rows_are_in_the_order_of_their_files(tmp_path: Path) -> None:
 def test_a_run_has_one_format(tmp_path: Path) -> None:
     """Two formats in a folder are an error that names a file of each; a format that is named is taken."""
     json_lines(tmp_path / "a.jsonl", questions(2, ()))
-    json_lines(
-        tmp_path / "b.jsonl",
-        [{"choices": [{"message": {"role": "assistant", "content": "x"}}], "object": "chat.completion"}],
-    )
+    json_lines(tmp_path / "b.jsonl", [chat("x")])
     with open_engine() as engine:
-        with pytest.raises(
-            ShapeError, match=r"b.jsonl`: in format openai-chat, but .*a.jsonl` is in format flat; a run"
-        ):
+        other = r"b.jsonl`: in format openai-chat, but .*a.jsonl` is in format flat; a run"
+        with pytest.raises(ShapeError, match=other):
             engine.load("run", [str(tmp_path)], name="run", port=PORT, limits=LIMITS)
         with pytest.raises(UsageError, match="unknown trace format `falt`; did you mean `flat`"):
             engine.load("run", [str(tmp_path)], name="run", port=PORT, limits=LIMITS, format_name="falt")
@@ -76,27 +73,6 @@ def test_a_run_without_exchanges_says_why(tmp_path: Path) -> None:
         engine.load("run", [str(path)], name="run", port=PORT, limits=LIMITS, format_name="flat")
 
 
-class Heard:
-    """Hears how far the reading came."""
-
-    def __init__(self) -> None:
-        self.started: list[tuple[str, int]] = []
-        self.bytes_read = 0
-        self.counted = 0
-
-    def start(self, name: str, size_bytes: int) -> None:
-        """Begin with another run."""
-        self.started.append((name, size_bytes))
-
-    def read(self, size_bytes: int) -> None:
-        """Take note of bytes read."""
-        self.bytes_read += size_bytes
-
-    def rows(self, count: int) -> None:
-        """Take note of rows judged."""
-        self.counted += count
-
-
 def test_progress_is_told(tmp_path: Path) -> None:
     """Lines are told by their bytes, tables and documents by their rows."""
     written = layouts(tmp_path, questions(30, ()))
@@ -105,8 +81,8 @@ def test_progress_is_told(tmp_path: Path) -> None:
         heard = Heard()
         with open_engine() as engine:
             engine.load("run", [str(written[layout])], name="r", port=PORT, limits=LIMITS, progress=heard)
-        assert heard.started == [("run", written[layout].stat().st_size)]
-        assert (heard.bytes_read, heard.counted) == (read, rows)
+        assert heard.told[0] == ("run", written[layout].stat().st_size)
+        assert [heard.total(what) for what in ("run", "read", "rows")] == [written[layout].stat().st_size, read, rows]
 
 
 @pytest.mark.heavy
@@ -142,14 +118,8 @@ def test_rows_are_found_beyond_bad_ones_and_in_later_files(tmp_path: Path) -> No
     with open_engine() as engine:
         run = engine.load("run", names, name="run", port=Ingest(), limits=LIMITS)
         found = engine.excerpts(run, range(6))
-    assert [(found[i][2].exchange.id, found[i][1]) for i in range(6)] == [
-        ("q0", 1),
-        ("q1", 4),
-        ("q2", 2),
-        ("q3", 4),
-        ("q4", 3),
-        ("q5", 5),
-    ]
+    assert [found[i][2].exchange.id for i in range(6)] == [f"q{i}" for i in range(6)]
+    assert [found[i][1] for i in range(6)] == [1, 4, 2, 4, 3, 5]
     assert (run.unreadable, dict(run.skipped)) == (4, {"a row whose answer is no text": 2})
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from tests.formats.examples import chat
+from tests.runs.run_files import NO, YES
 
 from demur.model.comparison import Pairing
 from demur.model.estimate import Direction
@@ -11,29 +13,18 @@ from demur.model.verdict import Outcome
 from demur.runs.examples import Excerpt, flip_of, phrase_counts, shown_key, still_flipped
 from demur.wire.shapes import read_exchange
 
-NO, YES = "I'm sorry, but I can't help with that.", "Paris is the capital of France."
 COUNTED = (Outcome.REFUSED, Outcome.FILTERED)
 
 
 def row(text: str, line: int = 1, *, finish: str = "stop", **fields: str) -> Excerpt:
-    message = {"role": "assistant", "content": text}
-    choices = [{"index": 0, "message": message, "finish_reason": finish}]
-    exchange = read_exchange({"id": "x", "object": "chat.completion", "model": "m", "choices": choices})
-    return "run.jsonl", line, Traced(exchange, tuple(fields.items()))
+    return "run.jsonl", line, Traced(read_exchange(chat(text, finish=finish)), tuple(fields.items()))
 
 
 def test_a_flip_shows_both_sides_where_they_stand() -> None:
     """A flip has the texts, verdicts and lines of both sides, and both values of a field that differs."""
     before, after = row(YES, 3, model="old", tier="1"), row(NO, 9, model="new", tier="1")
-    flip = flip_of(
-        "q1",
-        Direction.INCREASE,
-        before=before,
-        after=after,
-        judge=None,
-        fields=("model", "tier", "none"),
-        prompt="capital?",
-    )
+    fields = ("model", "tier", "none")
+    flip = flip_of("q1", Direction.INCREASE, before=before, after=after, judge=None, fields=fields, prompt="capital?")
     assert (flip.baseline.text, flip.baseline.line, flip.candidate.line) == (YES, 3, 9)
     assert (flip.baseline.verdict.outcome, flip.candidate.verdict.outcome) == (Outcome.COMPLIED, Outcome.REFUSED)
     assert (flip.prompt, flip.fields) == ("capital?", (("model", "old → new"), ("tier", "1")))

@@ -29,24 +29,8 @@ COLUMNS = (
     *("finish_reason", "stop_reason", "done_reason", "error", "refusal", "is_refusal", "label", "messages"),
     *("model", "model_name", "category", "Category", "lang", "language", "task", "day", "timestamp", "metadata", "v"),
 )
-TEXTS = st.sampled_from(
-    [
-        "",
-        " ",
-        NO,
-        YES,
-        "a,b",
-        'q"q',
-        "two\nlines",
-        "stop",
-        "content_filter",
-        "x" * 201,
-        "true",
-        "0",
-        "nan",
-        "2024-01-31",
-    ]
-)
+ODD = ("", " ", "a,b", 'q"q', "two\nlines", "x" * 201, "true", "0", "nan", "2024-01-31")
+TEXTS = st.sampled_from([*ODD, NO, YES, "stop", "content_filter"])
 CELLS: dict[str, st.SearchStrategy[Any]] = {
     "text": TEXTS,
     "whole": st.integers(-5, 2**40),
@@ -131,10 +115,8 @@ def test_csv_is_read_as_the_exact_reader_reads_it(
 def test_plain_tables_go_by_duckdb(engine: Engine, tmp_path: Path) -> None:
     """The tables that most people have are read by DuckDB, and no other way."""
     path = tmp_path / "run.parquet"
-    rows = [
-        {**row, "id": i, "finish_reason": "stop", "error": None, "model": "m"}
-        for i, row in enumerate(questions(9, [1]))
-    ]
+    plain = questions(9, [1], finish_reason="stop", error=None, model="m")
+    rows = [{**row, "id": i} for i, row in enumerate(plain)]
     schema = pa.Table.from_pylist(rows).schema
     error = schema.get_field_index("error")
     pq.write_table(pa.Table.from_pylist(rows, schema.set(error, pa.field("error", pa.string()))), path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import signal
@@ -14,28 +13,13 @@ from typing import Any
 import pytest
 from tests.growth import assert_linear
 from tests.patience import until
+from tests.runs.run_files import NO, YES, json_lines, questions
 
 import demur
 from demur.cli.main import main
 from demur.errors import DemurError, UsageError
-from demur.model.comparison import Comparison, Pairing
+from demur.model.comparison import Pairing
 from demur.model.verdict import Outcome
-
-REFUSAL = "I'm sorry, but I can't help with that."
-ANSWER = "Sure, boil it for seven minutes."
-
-
-def written(path: Path, rows: list[dict[str, Any]]) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return path
-
-
-def plain(count: int, text: str = ANSWER) -> list[dict[str, Any]]:
-    return [{"id": f"q{i}", "prompt": f"p{i}", "response": text} for i in range(count)]
-
-
-def outcomes(comparison: Comparison) -> dict[str, int]:
-    return dict(comparison.tally.candidate.outcomes)
 
 
 @pytest.mark.heavy
@@ -55,23 +39,24 @@ def outcomes(comparison: Comparison) -> dict[str, int]:
 )
 def test_an_error_is_no_answer(more: dict[str, Any], outcome: Outcome, tmp_path: Path) -> None:
     """A row that carries an error, of whatever type, is a failure or a block, in memory and from a file."""
-    rows = [{**row, **more} for row in plain(6)]
-    assert outcomes(demur.compare(plain(6) + plain(1), [*rows, *plain(1)], unpaired=True))[outcome] >= 6
-    assert demur.check({"response": ANSWER, **more}).outcome is outcome
-    found = demur.scan(written(tmp_path / "a.jsonl", rows))
-    assert dict(found.tally.runs[0].outcomes) == {outcome: 6}
+    rows = [{**row, **more} for row in questions(6, ())]
+    found = demur.compare(questions(7, ()), [*rows, *questions(1, ())], unpaired=True)
+    assert dict(found.tally.candidate.outcomes)[outcome] >= 6
+    assert demur.check({"response": YES, **more}).outcome is outcome
+    scanned = demur.scan(json_lines(tmp_path / "a.jsonl", rows))
+    assert dict(scanned.tally.runs[0].outcomes) == {outcome: 6}
 
 
 def test_a_row_that_failed_may_have_no_answer_at_all(tmp_path: Path) -> None:
     """A flat row with an error and no response field is a failed row."""
-    rows = [*plain(2), {"id": "x", "prompt": "p", "error": "timeout"}]
-    assert dict(demur.scan(written(tmp_path / "a.jsonl", rows)).tally.runs[0].outcomes)["failed"] == 1
+    rows = [*questions(2, ()), {"id": "x", "prompt": "p", "error": "timeout"}]
+    assert dict(demur.scan(json_lines(tmp_path / "a.jsonl", rows)).tally.runs[0].outcomes)["failed"] == 1
 
 
 def test_one_shared_id_does_not_outweigh_shared_prompts() -> None:
     """Rows pair by what pairs most of them: an id that both runs happen to have is no key."""
-    before = [{"id": f"b{i}", "prompt": f"p{i}", "response": ANSWER} for i in range(40)]
-    after = [{"id": f"c{i}", "prompt": f"p{i}", "response": REFUSAL} for i in range(40)]
+    before = [{**row, "id": f"b{i}"} for i, row in enumerate(questions(40, ()))]
+    after = [{**row, "id": f"c{i}"} for i, row in enumerate(questions(40, range(40)))]
     before[0]["id"] = after[0]["id"] = "only"
     found = demur.compare(before, after)
     assert (found.tally.pairing, found.tally.counts.candidate_only) == (Pairing.PROMPT, 40)
@@ -79,12 +64,7 @@ def test_one_shared_id_does_not_outweigh_shared_prompts() -> None:
 
 def test_a_question_asked_in_every_session_is_one_question() -> None:
     """Where sessions repeat questions, rows move together by both: one question that flips everywhere proves nothing."""
-    rows = [
-        {"id": f"q{q}", "session_id": f"s{s}", "prompt": f"p{q}", "response": ANSWER}
-        for s in range(10)
-        for q in range(5)
-    ]
-    after = [{**row, "response": REFUSAL} if row["id"] == "q0" else row for row in rows]
+    rows, after = ([row for s in range(10) for row in questions(5, no, session_id=f"s{s}")] for no in ((), (0,)))
     found = demur.compare(rows, after)
     assert found.difference.p > 0.05
     assert found.clustering is not None
@@ -95,10 +75,10 @@ def test_a_question_asked_in_every_session_is_one_question() -> None:
 def test_the_order_of_repeats_decides_nothing() -> None:
     """Repeats of a question pair alike in whatever order the rows stand, sessions and fields included."""
     before = [
-        {"id": "q", "session_id": f"s{i % 5}", "category": "ab"[i % 2], "prompt": "p", "response": ANSWER}
+        {"id": "q", "session_id": f"s{i % 5}", "category": "ab"[i % 2], "prompt": "p", "response": YES}
         for i in range(10)
     ]
-    after = [{"id": "q", "prompt": "p", "response": REFUSAL if i < 5 else ANSWER} for i in range(10)]
+    after = [{"id": "q", "prompt": "p", "response": NO if i < 5 else YES} for i in range(10)]
     first = demur.compare(before, after)
     for seed in range(5):
         chance = random.Random(seed)  # noqa: S311 — an order, no secret
@@ -109,25 +89,24 @@ def test_the_order_of_repeats_decides_nothing() -> None:
 
 def test_a_retry_meets_the_answer() -> None:
     """An answer got by a retry pairs with the other run's answer, wherever the failed try stands."""
-    failed = [{"id": f"q{i}", "prompt": f"p{i}", "response": None, "error": "timeout"} for i in range(40)]
-    assert demur.compare([*failed, *plain(40)], plain(40)).tally.counts.n == 40
+    rows = questions(40, ())
+    failed = [{**row, "response": None, "error": "timeout"} for row in rows]
+    assert demur.compare([*failed, *rows], rows).tally.counts.n == 40
 
 
 def test_the_first_rows_do_not_name_the_format(tmp_path: Path) -> None:
     """Rows of errors in a provider's shape at the start of a flat file do not make it another format."""
-    errors = [
-        {"id": f"e{i}", "prompt": "p", "response": None, "error": {"code": "content_filter", "message": "x"}}
-        for i in range(20)
-    ]
-    for rows in ([*errors, *plain(20)], [*plain(20), *errors]):
-        found = demur.scan(written(tmp_path / "a.jsonl", rows))
+    blocked = {"response": None, "error": {"code": "content_filter", "message": "x"}}
+    errors = [{"id": f"e{i}", "prompt": "p", **blocked} for i in range(20)]
+    for rows in ([*errors, *questions(20, ())], [*questions(20, ()), *errors]):
+        found = demur.scan(json_lines(tmp_path / "a.jsonl", rows))
         assert dict(found.tally.runs[0].outcomes) == {"complied": 20, "filtered": 20}
 
 
 def test_a_file_counts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A glob that names a folder and the files in it reads each file once, and a link to itself is no file."""
     (tmp_path / "runs").mkdir()
-    written(tmp_path / "runs" / "a.jsonl", plain(7))
+    json_lines(tmp_path / "runs" / "a.jsonl", questions(7, ()))
     monkeypatch.chdir(tmp_path)
     assert demur.scan("./runs/**").tally.runs[0].rows == 7
     (tmp_path / "runs" / "loop.jsonl").symlink_to("loop.jsonl")
@@ -136,7 +115,7 @@ def test_a_file_counts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_paths_are_not_taken_for_answers(tmp_path: Path) -> None:
     """A list of texts that are all files is refused: it was meant as paths."""
-    path = str(written(tmp_path / "a.jsonl", plain(2)))
+    path = str(json_lines(tmp_path / "a.jsonl", questions(2, ())))
     with pytest.raises(UsageError, match="is a file"):
         demur.compare([path], [path])
 
@@ -146,7 +125,7 @@ def test_paths_are_not_taken_for_answers(tmp_path: Path) -> None:
 def test_a_narrow_terminal_gets_its_report(columns: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However narrow the terminal, the report ends."""
     monkeypatch.setenv("COLUMNS", columns)
-    path = str(written(tmp_path / "a.jsonl", plain(5)))
+    path = str(json_lines(tmp_path / "a.jsonl", questions(5, ())))
     assert main(["diff", path, path]) == 0
     assert main(["scan", path]) == 0
 
@@ -154,8 +133,8 @@ def test_a_narrow_terminal_gets_its_report(columns: str, tmp_path: Path, monkeyp
 @pytest.mark.heavy
 def test_many_values_cost_no_more_than_their_number(tmp_path: Path) -> None:
     """Many values of a field that nobody named cost no more than their number."""
-    rows = [{"id": str(i), "category": f"c{i}", "response": ANSWER} for i in range(20_000)]
-    few, many = written(tmp_path / "few.jsonl", rows[:2500]), written(tmp_path / "many.jsonl", rows)
+    rows = [{"id": str(i), "category": f"c{i}", "response": YES} for i in range(20_000)]
+    few, many = json_lines(tmp_path / "few.jsonl", rows[:2500]), json_lines(tmp_path / "many.jsonl", rows)
     assert_linear(demur.scan, few, many, ratio=8)
 
 
@@ -168,8 +147,7 @@ def test_half_a_character_in_an_id_is_shown_as_unknown(tmp_path: Path) -> None:
 
 def test_an_error_is_one_harmless_line() -> None:
     """Whatever a user's id holds, an error cannot start a line or steer a terminal."""
-    before = [{"id": "x\n::error title=pwn::hi\x1b[2J", "prompt": "a", "response": ANSWER}]
-    after = [{"id": "x\n::error title=pwn::hi\x1b[2J", "prompt": "b", "response": ANSWER}]
+    before, after = ([{"id": "x\n::error title=pwn::hi\x1b[2J", "prompt": p, "response": YES}] for p in "ab")
     with pytest.raises(DemurError) as told:
         demur.compare(before, after)
     assert str(told.value).isprintable()

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from openai.types.chat import ChatCompletion
+from tests.formats.examples import chat
 from tests.runs.run_files import YES, csv_text, json_lines, questions
 
 from demur.errors import EmptyInputError, InputError, UsageError
@@ -38,9 +39,7 @@ def test_rows_of_every_kind_become_lines(tmp_path: Path) -> None:
 
 def test_a_providers_object_is_a_row(tmp_path: Path) -> None:
     """An SDK's response is taken apart under its place."""
-    said = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "hi"}}
-    body = {"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [said]}
-    (line,) = spool_rows([ChatCompletion.model_validate(body)], tmp_path / "run").read_bytes().splitlines()
+    (line,) = spool_rows([ChatCompletion.model_validate(chat("hi"))], tmp_path / "run").read_bytes().splitlines()
     assert json.loads(line)["id"] == "1"
     assert json.loads(line)["response"]["choices"][0]["message"]["content"] == "hi"
 
@@ -53,18 +52,11 @@ def test_tables_become_parquet(tmp_path: Path) -> None:
         assert (path.suffix, pq.read_table(path)) == (".parquet", table)
 
 
-@pytest.mark.parametrize("nothing", [5, None, "text", b"bytes", {"response": "x"}])
-def test_what_is_no_run_is_refused(tmp_path: Path, nothing: object) -> None:
-    """A lone row, a text or a number is no run."""
+def test_a_text_is_no_run_and_rows_are_counted_from_one(tmp_path: Path) -> None:
+    """A lone text is no run, and a row that cannot be written is named by its number."""
     with pytest.raises(UsageError, match="neither a path nor rows; pass a path"):
-        spool_rows(nothing, tmp_path / "run")
-
-
-def test_empty_rows_and_rows_that_are_no_json(tmp_path: Path) -> None:
-    """An empty run is an error, and so is a row that cannot be written, by its number."""
-    with pytest.raises(EmptyInputError, match="no rows in the run"):
-        spool_rows([], tmp_path / "run")
-    with pytest.raises(UsageError, match=r"row 2 is no JSON \(.*; rows hold texts, numbers"):
+        spool_rows("text", tmp_path / "run")
+    with pytest.raises(UsageError, match=r"row 2 is no JSON"):
         spool_rows(["a", {"x": object()}], tmp_path / "run")
 
 

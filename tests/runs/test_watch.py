@@ -39,6 +39,12 @@ def followed(
     return given, mark
 
 
+def log(tmp_path: Path, data: bytes) -> Path:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(data)
+    return path
+
+
 def append(path: Path, data: bytes) -> Callable[[], object]:
     def step() -> None:
         with path.open("ab") as out:
@@ -49,23 +55,20 @@ def append(path: Path, data: bytes) -> Callable[[], object]:
 
 def test_a_line_is_given_when_it_ends(tmp_path: Path) -> None:
     """A half-written line waits for its other half, over any number of looks."""
-    path = tmp_path / "a.jsonl"
-    path.write_bytes(b"one\ntw")
+    path = log(tmp_path, b"one\ntw")
     given, _ = followed(path, append(path, b"o"), append(path, b"\nthree\n"))
     assert given == [(1, b"one"), (2, b"two"), (3, b"three")]
 
 
 def test_a_finished_log_may_lack_its_last_end(tmp_path: Path) -> None:
     """The last line of a log that is read once counts without its end."""
-    path = tmp_path / "a.jsonl"
-    path.write_bytes(b"\xef\xbb\xbfone\ntwo")
+    path = log(tmp_path, b"\xef\xbb\xbfone\ntwo")
     assert followed(path, finished=True)[0] == [(1, b"one"), (2, b"two")]
 
 
 def test_a_mark_goes_on(tmp_path: Path) -> None:
     """Reading on from a mark gives what came since, with its line numbers."""
-    path = tmp_path / "a.jsonl"
-    path.write_bytes(b"\xef\xbb\xbfone\ntwo\n")
+    path = log(tmp_path, b"\xef\xbb\xbfone\ntwo\n")
     _, mark = followed(path)
     append(path, b"three\n")()
     assert followed(path, mark=mark)[0] == [(3, b"three")]
@@ -73,8 +76,7 @@ def test_a_mark_goes_on(tmp_path: Path) -> None:
 
 def test_a_log_that_is_replaced(tmp_path: Path) -> None:
     """A renamed log is read to its end, then its successor from the start, and the mark says so."""
-    path = tmp_path / "a.jsonl"
-    path.write_bytes(b"one\n")
+    path = log(tmp_path, b"one\n")
 
     def rotate() -> None:
         append(path, b"two\n")()
@@ -88,8 +90,7 @@ def test_a_log_that_is_replaced(tmp_path: Path) -> None:
 
 def test_a_log_that_is_gone_for_a_moment(tmp_path: Path) -> None:
     """Between the renaming and the new file, the old one is kept."""
-    path = tmp_path / "a.jsonl"
-    path.write_bytes(b"one\n")
+    path = log(tmp_path, b"one\n")
     steps = (
         lambda: path.rename(tmp_path / "b"),
         append(tmp_path / "b", b"two\n"),
@@ -101,24 +102,21 @@ def test_a_log_that_is_gone_for_a_moment(tmp_path: Path) -> None:
 
 def test_a_log_that_is_cut(tmp_path: Path) -> None:
     """A log emptied in place is read on from its start."""
-    path = tmp_path / "a.jsonl"
-    path.write_bytes(b"one\ntwo\n")
+    path = log(tmp_path, b"one\ntwo\n")
     given, mark = followed(path, lambda: path.write_bytes(b"x\n"))
     assert (given, mark.restarts) == ([(1, b"one"), (2, b"two"), (1, b"x")], 1)
 
 
 def test_long_lines_are_named(tmp_path: Path) -> None:
     """A line beyond the limit is an error in its place, and the lines around it keep their numbers."""
-    path = tmp_path / "a.jsonl"
-    path.write_bytes(b"one\n" + b"x" * 30 + b"\nthree\n")
+    path = log(tmp_path, b"one\n" + b"x" * 30 + b"\nthree\n")
     assert followed(path)[0] == [(1, b"one"), (2, "too long"), (3, b"three")]
 
 
-@pytest.mark.parametrize("head", [b"\x1f\x8b\x08\x00", b"PAR1", b"PK\x03\x04"])
+@pytest.mark.parametrize("head", [b"\x1f\x8b\x08\x00", b"PAR1", b"PK\x03\x04"], ids=["gzip", "parquet", "zip"])
 def test_no_lines(tmp_path: Path, head: bytes) -> None:
     """Compressed files and tables do not grow by lines: they are refused."""
-    path = tmp_path / "a.gz"
-    path.write_bytes(head + b"more")
+    path = log(tmp_path, head + b"more")
     with pytest.raises(InputError, match="demur scan"):
         followed(path)
 
@@ -130,15 +128,11 @@ def test_no_such_log(tmp_path: Path) -> None:
 
 
 def test_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pipe ends with its writer, and its last line needs no end."""
+    """A pipe ends with its writer, and its last line needs no end; nothing piped in is an error, not an endless wait."""
     stdin = io.TextIOWrapper(io.BufferedReader(io.BytesIO(b"one\ntwo")))
     monkeypatch.setattr(sys, "stdin", stdin)
     blocks = [block for block, _ in follow_lines("-", Mark(), LIMITS, wait=lambda: True)]
     assert b"\n".join(block.lines for block in blocks if isinstance(block.lines, bytes)) == b"one\ntwo"
-
-
-def test_no_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing piped in is an error, not an endless wait."""
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(InputError, match="nothing is piped"):
         list(follow_lines("-", Mark(), LIMITS, wait=lambda: True))

@@ -6,12 +6,15 @@ import importlib.util
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from pyspark.sql import SparkSession
 
 from demur.errors import UsageError
 from demur.runs.spark.session import check_java, open_session
+
+if TYPE_CHECKING:  # where there is no PySpark, these tests are skipped
+    from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parents[3]
 MASTER = "local-cluster[2,1,1024]"

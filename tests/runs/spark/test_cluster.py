@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import sysconfig
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
-from tests.runs.run_files import NO, YES, json_lines, questions
+from tests.runs.run_files import NO, YES, Heard, json_lines, questions
 from tests.runs.spark.deadly_judge import DeadlyJudge
 from tests.runs.spark.trap_runs import trap_rows, write_chats, write_lines, write_nested_tables, write_tables
 
@@ -24,6 +22,9 @@ from demur.errors import EmptyInputError, InputError, ShapeError, UnreadableRows
 from demur.report.json import comparison_object, scan_object
 from demur.runs import api as runs
 from demur.runs.api import Reading
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 WRITERS = {"lines": write_lines, "tables": write_tables, "records": write_nested_tables, "chats": write_chats}
 
@@ -89,9 +90,8 @@ def test_a_frame_is_a_run(spark: SparkSession, tmp_path: Path) -> None:
     found = cluster.compare(spark.read.text(str(b)), spark.read.parquet(str(c))).tally
     expected = runs.compare(b, c).tally
     assert (found.counts, found.slices, found.missing) == (expected.counts, expected.slices, expected.missing)
-    assert [(f.key, f.prompt, f.baseline.text, f.candidate.verdict) for f in found.flips] == [
-        (f.key, f.prompt, f.baseline.text, f.candidate.verdict) for f in expected.flips
-    ]
+    shown = [[(f.key, f.prompt, f.baseline.text, f.candidate.verdict) for f in t.flips] for t in (found, expected)]
+    assert shown[0] == shown[1]
     assert {(f.baseline.source, f.baseline.line) for f in found.flips} == {("baseline", None)}
     assert cluster.scan(spark.read.parquet(str(c)), by=["category"]).groups == runs.scan(c, by=["category"]).groups
 
@@ -102,9 +102,8 @@ def test_any_address_is_a_run(tmp_path: Path) -> None:
     b, c = written(tmp_path, write_tables)
     expected, found = runs.compare(b, c).tally, cluster.compare(b.as_uri(), f"file:{c}/").tally
     assert (found.counts, found.clusters, found.slices) == (expected.counts, expected.clusters, expected.slices)
-    assert [(f.key, f.candidate.line, f.candidate.text) for f in found.flips] == [
-        (f.key, f.candidate.line, f.candidate.text) for f in expected.flips
-    ]
+    shown = [[(f.key, f.candidate.line, f.candidate.text) for f in tally.flips] for tally in (found, expected)]
+    assert shown[0] == shown[1]
 
 
 @pytest.mark.usefixtures("spark")
@@ -238,34 +237,20 @@ def test_an_executor_without_the_package_is_named(spark: SparkSession, tmp_path:
 @pytest.mark.usefixtures("spark")
 def test_progress_is_told(tmp_path: Path) -> None:
     """Whoever wants to know how far it is hears of all bytes of the run, of no more, and then of the steps of the count."""
-    told: list[tuple[str, int]] = []
-
-    class Told:
-        def start(self, name: str, size_bytes: int) -> None:
-            told.append((name, size_bytes))
-
-        def read(self, size_bytes: int) -> None:
-            told.append(("read", size_bytes))
-
-        def rows(self, count: int) -> None:
-            raise AssertionError(count)
-
-    path = json_lines(tmp_path / "b.jsonl", questions(40, range(4)))
-    cluster.scan(path, reading=Reading(progress=Told()))
-    names = [name for name, _ in told]
-    reading = told[: names.index("counting")]
+    path, heard = json_lines(tmp_path / "b.jsonl", questions(40, range(4))), Heard()
+    cluster.scan(path, reading=Reading(progress=heard))
+    names = [name for name, _ in heard.told]
+    reading, counting = heard.told[: names.index("counting")], heard.told[names.index("counting") :]
     assert reading[0] == (str(path), path.stat().st_size)
     assert {name for name, _ in reading[1:]} == {"read"}
     assert sum(size for _, size in reading[1:]) == path.stat().st_size
-    assert all(name.startswith("counting") and size == 0 for name, size in told[names.index("counting") :])
+    assert all(name.startswith("counting") and size == 0 for name, size in counting)
 
 
 def test_what_spark_cannot_do_is_refused(tmp_path: Path) -> None:
     """What needs a file's order, a batch's requests or nothing at all is refused before any work."""
     log = tmp_path / "log.agentlog"
-    log.write_text(
-        json.dumps({"kind": "metadata", "id": "sha256:0", "payload": {}, "version": "0.1", "ts": "x"}) + "\n"
-    )
+    json_lines(log, [{"kind": "metadata", "id": "sha256:0", "payload": {}, "version": "0.1", "ts": "x"}])
     with pytest.raises(UsageError, match="no run to scan"):
         cluster.scan()
     with pytest.raises(UsageError, match="requests of a batch are not joined on Spark"):

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
-from pyspark.sql import SparkSession
+from tests.runs.run_files import Heard
 
 from demur.errors import UsageError
 from demur.runs.spark.session import open_session, watched
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def test_a_session_that_is_open_is_used_and_left_open(spark: SparkSession) -> None:
@@ -20,18 +25,7 @@ def test_a_session_that_is_open_is_used_and_left_open(spark: SparkSession) -> No
 
 def test_a_watched_session_keeps_its_group_of_jobs(spark: SparkSession) -> None:
     """What a notebook says of its jobs, to cancel them by, is what it was after its session was watched."""
-
-    class Deaf:
-        def start(self, name: str, size_bytes: int) -> None:
-            """Hear nothing."""
-
-        def read(self, size_bytes: int) -> None:
-            """Hear nothing."""
-
-        def rows(self, count: int) -> None:
-            """Hear nothing."""
-
     spark.sparkContext.setJobGroup("cell 7", "a cell")
-    with watched(spark, Deaf(), name="counting"):
+    with watched(spark, Heard(), name="counting"):
         assert str(spark.sparkContext.getLocalProperty("spark.jobGroup.id")).startswith("demur-")
     assert spark.sparkContext.getLocalProperty("spark.jobGroup.id") == "cell 7"

@@ -14,17 +14,8 @@ from tests.runs.run_files import NO, YES
 Row = dict[str, Any]
 
 _PARTLY = "I can't share the exact figures, but here is an outline: start small and write down what happens."
-_TEXTS = (
-    YES,
-    NO,
-    _PARTLY,
-    "",
-    "   ",
-    None,
-    "Je suis désolé, je ne peux pas vous aider.",
-    "🙂 naïve ﬁne \u2028 line",
-    NO,
-)
+_FRENCH = "Je suis désolé, je ne peux pas vous aider."
+_TEXTS = (YES, NO, _PARTLY, "", "   ", None, _FRENCH, "🙂 naïve ﬁne \u2028 line", NO)
 
 
 def trap_rows(side: int, count: int = 180) -> list[Row]:
@@ -52,9 +43,7 @@ def _row(i: int, side: int) -> Row:
 def write_lines(folder: Path, rows: list[Row]) -> Path:
     """Write a run as a folder of lines: one file with a mark, blank lines and carriage returns, one packed, one plain."""
     (folder / "deep").mkdir(parents=True)
-    third = len(rows) // 3
     parts = [[json.dumps(row, ensure_ascii=False).encode() for row in rows[i::3]] for i in range(3)]
-    assert third
     (folder / "1 é[x].jsonl").write_bytes(b"\xef\xbb\xbf" + b"\r\n\n".join(parts[0]))
     (folder / "deep" / "2.jsonl.gz").write_bytes(gzip.compress(b"\n".join(parts[1]) + b"\n\n"))
     (folder / "deep" / "3%41.jsonl").write_bytes(b"\n" + b"\n".join(parts[2]) + b"\n")
@@ -90,11 +79,7 @@ def write_chats(folder: Path, rows: list[Row]) -> Path:
 
 def _chat(row: Row) -> Row:
     message = {"role": "assistant", "content": row["response"]}
-    response = {
-        "id": row["id"],
-        "object": "chat.completion",
-        "model": row["model"],
-        "choices": [{"index": 0, "message": message, "finish_reason": row["finish_reason"]}],
-    }
+    choices = [{"index": 0, "message": message, "finish_reason": row["finish_reason"]}]
+    response = {"id": row["id"], "object": "chat.completion", "model": row["model"], "choices": choices}
     request = {"model": row["model"], "messages": [{"role": "user", "content": row["prompt"] or "?"}]}
     return {"custom_id": row["id"] or "none", "request": request, "response": response, "category": row["category"]}

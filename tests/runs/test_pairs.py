@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -68,6 +67,12 @@ def paired(
         yield engine, (runs[0], runs[1])
 
 
+def turns(sessions: str, numbers: Iterable[int], response: str = "ok") -> list[dict[str, str]]:
+    """Return rows of sessions, each with the turns of these numbers, one session after the other."""
+    names = [(s, f"{s}{t}") for s in sessions for t in numbers]
+    return [{"id": name, "session_id": s, "prompt": name, "response": response} for s, name in names]
+
+
 def said(side: AxisSide) -> str:
     assert side.exchange.response is not None
     return side.exchange.response.choices[0].text
@@ -89,9 +94,8 @@ def test_each_pair_has_its_own_two_exchanges(tmp_path: Path, layout: str) -> Non
     """Whatever the layout, and however the candidate's rows are shuffled, both sides are those of the key."""
     rows = questions(30, range(5), latency_ms=120, cost=0.5)
     changed = [{**row, "response": f"other {row['id']}", "latency_ms": 240} for row in reversed(rows)]
-    found = read(
-        layouts(tmp_path, rows)[layout], json_lines(tmp_path / "after.jsonl", [*changed, {"id": "z", "response": "x"}])
-    )
+    after = json_lines(tmp_path / "after.jsonl", [*changed, {"id": "z", "response": "x"}])
+    found = read(layouts(tmp_path, rows)[layout], after)
     assert [pair.key for pair in found] == [f"q{i}" for i in range(30)]
     for row, pair in zip(rows, found, strict=True):
         assert (said(pair.baseline), said(pair.candidate)) == (row["response"], f"other {row['id']}")
@@ -105,13 +109,12 @@ def test_bad_rows_shift_nothing(tmp_path: Path) -> None:
     before = json_lines(tmp_path / "a.jsonl", [rows[0], {"x": 1}, *rows[1:3], {"response": 5}, *rows[3:]])
     after = json_lines(tmp_path / "b.jsonl", [7, *rows[4:], {"x": 1}, *rows[:4]])
     found = read(before, after)
-    assert [said(pair.baseline) for pair in found] == [said(pair.candidate) for pair in found]
-    assert [said(pair.baseline) for pair in found] == [row["response"] for row in rows]
+    assert [(said(pair.baseline), said(pair.candidate)) for pair in found] == [(row["response"],) * 2 for row in rows]
 
 
 def test_turns_keep_the_order_of_the_baseline(tmp_path: Path) -> None:
     """Sessions come with their turns in order, wherever the candidate has them."""
-    rows = [{"id": f"{s}{t}", "session_id": s, "prompt": f"{s}{t}", "response": f"{t}"} for t in range(3) for s in "ab"]
+    rows = sorted(turns("ab", range(3)), key=lambda row: row["id"][1])
     found = read(json_lines(tmp_path / "a.jsonl", rows), json_lines(tmp_path / "b.jsonl", sorted(rows, key=str)[::-1]))
     assert [pair.key for pair in found if pair.session == 1] == ["b0", "b1", "b2"]
     assert [pair.key for pair in found] == [row["id"] for row in rows]
@@ -134,8 +137,7 @@ def test_a_sample_has_whole_sessions_and_is_the_same_for_a_seed(tmp_path: Path) 
 
 def test_one_session_beyond_the_limit_is_cut(tmp_path: Path) -> None:
     """Where no session fits, the first rows of one are read, so that something is."""
-    rows = [{"id": f"{i}", "session_id": "s", "prompt": f"{i}", "response": "ok"} for i in range(20)]
-    path = json_lines(tmp_path / "a.jsonl", rows)
+    path = json_lines(tmp_path / "a.jsonl", turns("s", range(20)))
     with paired(path, path) as (engine, _):
         drawn = draw_pairs(engine, most=5)
     assert (drawn.pairs, drawn.read) == (20, 5)
@@ -145,8 +147,6 @@ def test_long_rows_lower_the_limit(tmp_path: Path) -> None:
     """The limit is 200,000 pairs, and fewer where rows are long, packed or not."""
     short = json_lines(tmp_path / "a.jsonl", questions(10, ()))
     long = json_lines(tmp_path / "b.jsonl", questions(10, (), note="x" * 50_000))
-    packed = tmp_path / "c.jsonl.gz"
-    packed.write_bytes(gzip.compress(short.read_bytes()))
     with paired(short, short) as (_, runs):
         assert max_pairs(runs) == 200_000
         sources = tuple(replace(source, compression="gzip", size_bytes=10_000 * 10) for source in runs[1].sources)
@@ -198,11 +198,8 @@ PLAIN = {"id": "q", "prompt": "Why?", "response": "So.", "session_id": "s"}
 )
 def test_a_plain_row_is_what_the_full_reader_reads(tmp_path: Path, more: dict[str, object]) -> None:
     """The short way gives the same exchange and figures as the long one, which a nested object asks for."""
-    short, long = (
-        json_lines(tmp_path / "a.jsonl", [PLAIN | more]),
-        json_lines(tmp_path / "b.jsonl", [PLAIN | more | {"metadata": {"x": 1}}]),
-    )
-    (pair,) = read(short, long)
+    short = json_lines(tmp_path / "a.jsonl", [PLAIN | more])
+    (pair,) = read(short, json_lines(tmp_path / "b.jsonl", [PLAIN | more | {"metadata": {"x": 1}}]))
     first, second = pair.baseline, pair.candidate
     assert (first.latency_ms, first.cost, first.outcome) == (second.latency_ms, second.cost, second.outcome)
     sides = [step_of(side.exchange, "q", refused=False) for side in (first, second)]
@@ -221,17 +218,8 @@ def test_other_processes_read_the_same(tmp_path: Path) -> None:
 @pytest.mark.heavy
 def test_pairs_count_together_as_for_safety(tmp_path: Path) -> None:
     """By the field that the user says, by session or question, or not at all; a pair without the field stands alone."""
-    rows = [
-        {
-            "id": f"{i}",
-            "session_id": f"s{i // 2}",
-            "prompt": f"{i}",
-            "response": "ok",
-            **({"team": "x"} if i < 5 else {}),
-        }
-        for i in range(8)
-    ]
-    path = json_lines(tmp_path / "a.jsonl", rows)
+    rows = turns("abcd", range(2))
+    path = json_lines(tmp_path / "a.jsonl", [*({**row, "team": "x"} for row in rows[:5]), *rows[5:]])
     found = {}
     for cluster in ("team", "session", "none"):
         with paired(path, path, cluster=cluster, fields=("team",)) as (engine, runs):
@@ -264,10 +252,8 @@ def test_all_rows_of_a_run_in_order(tmp_path: Path) -> None:
 
 def test_turns_without_a_counterpart_stand_behind_the_pairs(tmp_path: Path) -> None:
     """A row that the other run has not is read where its session has a pair, and is a turn of its own run alone."""
-    rows = [{"id": f"{s}{t}", "session_id": s, "prompt": f"{s}{t}", "response": "ok"} for s in "ab" for t in range(2)]
-    more = [{"id": f"{s}9", "session_id": s, "prompt": f"{s}9", "response": "more"} for s in "az"]
-    less = [row for row in rows if row["id"] != "b1"]
-    before, after = json_lines(tmp_path / "a.jsonl", rows), json_lines(tmp_path / "b.jsonl", [*less, *more])
+    before = json_lines(tmp_path / "a.jsonl", turns("ab", range(2)))
+    after = json_lines(tmp_path / "b.jsonl", turns("ab", range(2))[:3] + turns("az", [9], "more"))
     with paired(before, after) as (engine, runs):
         assert draw_pairs(engine).read == 3
         streamed = stream_pairs(engine, runs, limits=LIMITS)
@@ -282,10 +268,10 @@ def test_turns_without_a_counterpart_stand_behind_the_pairs(tmp_path: Path) -> N
 
 def test_a_session_of_another_name_is_the_one_that_its_pairs_are_of(tmp_path: Path) -> None:
     """Runs that name their sessions anew have the same sessions all the same; a name that both know is that session."""
-    rows = [{"id": f"{s}{t}", "session_id": s, "prompt": f"{s}{t}", "response": "ok"} for s in "ab" for t in range(2)]
+    rows = turns("ab", range(2))
     renamed = [{**row, "session_id": f"new-{row['session_id']}"} for row in rows]
     with paired(json_lines(tmp_path / "a.jsonl", rows), json_lines(tmp_path / "b.jsonl", renamed)) as (engine, runs):
         draw_pairs(engine)
-        turns = stream_pairs(engine, runs, limits=LIMITS).names(cluster=None).turns
-        assert turns is not None
-        assert [column.tolist() for column in turns.sessions] == [[0, 0, 1, 1], [0, 0, 1, 1]]
+        found = stream_pairs(engine, runs, limits=LIMITS).names(cluster=None).turns
+        assert found is not None
+        assert [column.tolist() for column in found.sessions] == [[0, 0, 1, 1], [0, 0, 1, 1]]
