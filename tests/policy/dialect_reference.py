@@ -56,113 +56,47 @@ def sound(value: Any, kind: str) -> Any:
 
 @dataclass(frozen=True)
 class Condition:
-    """Something that holds or does not."""
+    """Something that holds or does not: its policy text, the claims that it reads, and whether it holds over them.
 
-    def text(self) -> str:
-        """Return it as policy text."""
-        raise NotImplementedError
+    `holds` takes the claims and the answer of a predicate over an absent one.
+    """
 
-    def reads(self) -> set[str]:
-        """Return the claims that it reads."""
-        raise NotImplementedError
-
-    def holds(self, claims: dict[str, Any], *, absent: bool) -> bool:
-        """Return whether it holds; a predicate over an absent claim is `absent`."""
-        raise NotImplementedError
+    text: str
+    reads: frozenset[str]
+    holds: Callable[[dict[str, Any], bool], bool]
 
 
-@dataclass(frozen=True)
-class Predicate(Condition):
-    """One claim, put into a form with `{}` for it, and what that form means for a value."""
+def predicate(claim: str, form: str, meaning: Callable[[Any], bool]) -> Condition:
+    """Put one claim into a form with `{}` for it; `meaning` is what that form says about a value."""
 
-    claim: str
-    form: str
-    meaning: Callable[[Any], bool]
+    def holds(claims: dict[str, Any], absent: bool) -> bool:  # noqa: FBT001 — as `Condition.holds` is called
+        value = claims.get(claim, ABSENT)
+        return absent if value is ABSENT else meaning(value)
 
-    def text(self) -> str:
-        """Return it as policy text."""
-        return self.form.format(f"context.claims.{self.claim}")
-
-    def reads(self) -> set[str]:
-        """Return the claims that it reads."""
-        return {self.claim}
-
-    def holds(self, claims: dict[str, Any], *, absent: bool) -> bool:
-        """Return whether it holds."""
-        value = claims.get(self.claim, ABSENT)
-        return absent if value is ABSENT else self.meaning(value)
+    return Condition(form.format(f"context.claims.{claim}"), frozenset({claim}), holds)
 
 
-@dataclass(frozen=True)
-class Has(Condition):
-    """Whether a claim is there."""
-
-    claim: str
-
-    def text(self) -> str:
-        """Return it as policy text."""
-        return f"context.claims has {self.claim}"
-
-    def reads(self) -> set[str]:
-        """Return the claims that it reads."""
-        return {self.claim}
-
-    def holds(self, claims: dict[str, Any], *, absent: bool) -> bool:  # noqa: ARG002 — it has an answer either way
-        """Return whether it holds."""
-        return claims.get(self.claim, ABSENT) is not ABSENT
+def has(claim: str) -> Condition:
+    """Ask whether a claim is there, which has an answer either way."""
+    there = f"context.claims has {claim}"
+    return Condition(there, frozenset({claim}), lambda claims, _: claims.get(claim, ABSENT) is not ABSENT)
 
 
-@dataclass(frozen=True)
-class Not(Condition):
-    """The contrary; in a permit an absent claim must not help, so its side turns."""
-
-    inner: Condition
-    permit: bool = False
-
-    def text(self) -> str:
-        """Return it as policy text."""
-        return f"!({self.inner.text()})"
-
-    def reads(self) -> set[str]:
-        """Return the claims that it reads."""
-        return self.inner.reads()
-
-    def holds(self, claims: dict[str, Any], *, absent: bool) -> bool:
-        """Return whether it holds."""
-        return not self.inner.holds(claims, absent=not absent if self.permit else absent)
+def negated(inner: Condition, *, permit: bool = False) -> Condition:
+    """Say the contrary; in a permit an absent claim must not help, so its side turns."""
+    return Condition(
+        f"!({inner.text})", inner.reads, lambda claims, absent: not inner.holds(claims, absent is not permit)
+    )
 
 
-@dataclass(frozen=True)
-class Joined(Condition):
-    """Two conditions with && or ||, the second asked only where the first leaves it open."""
+def joined(left: Condition, sign: str, right: Condition) -> Condition:
+    """Join two conditions with && or ||, the second asked only where the first leaves it open."""
 
-    left: Condition
-    sign: str
-    right: Condition
+    def holds(claims: dict[str, Any], absent: bool) -> bool:  # noqa: FBT001 — as `Condition.holds` is called
+        first = left.holds(claims, absent)
+        return first if first is (sign == "||") else right.holds(claims, absent)
 
-    def text(self) -> str:
-        """Return it as policy text."""
-        return f"({self.left.text()}) {self.sign} ({self.right.text()})"
-
-    def reads(self) -> set[str]:
-        """Return the claims that it reads."""
-        return self.left.reads() | self.right.reads()
-
-    def holds(self, claims: dict[str, Any], *, absent: bool) -> bool:
-        """Return whether it holds."""
-        first = self.left.holds(claims, absent=absent)
-        if first is (self.sign == "||"):
-            return first
-        return self.right.holds(claims, absent=absent)
-
-
-def _ordered(sign: str, number: str) -> Callable[[Any], bool]:
-    def meaning(value: Any) -> bool:
-        if not isinstance(value, Decimal):
-            raise BrokenError
-        return SIGNS[sign](value, Decimal(number))
-
-    return meaning
+    return Condition(f"({left.text}) {sign} ({right.text})", left.reads | right.reads, holds)
 
 
 def _of(kind: type, meaning: Callable[[Any], bool]) -> Callable[[Any], bool]:
@@ -172,6 +106,10 @@ def _of(kind: type, meaning: Callable[[Any], bool]) -> Callable[[Any], bool]:
         return meaning(value)
 
     return checked
+
+
+def _ordered(sign: str, number: str) -> Callable[[Any], bool]:
+    return _of(Decimal, lambda value: SIGNS[sign](value, Decimal(number)))
 
 
 def _equal(wanted: Any) -> Callable[[Any], bool]:
@@ -187,27 +125,27 @@ def operators(claim: str) -> list[Condition]:
     found: list[Condition] = []
     for number in ("0.8", "1"):
         for sign in SIGNS:
-            found.append(Predicate(claim, f"{{}} {sign} {number}", _ordered(sign, number)))
-            mirrored = {">": "<", ">=": "<=", "<": ">", "<=": ">="}[sign]
-            found.append(Predicate(claim, f"{number} {mirrored} {{}}", _ordered(sign, number)))
-        found.append(Predicate(claim, f"{{}} == {number}", _equal(Decimal(number))))
-        found.append(Predicate(claim, f"{{}} != {number}", _other(Decimal(number))))
+            found.append(predicate(claim, f"{{}} {sign} {number}", _ordered(sign, number)))
+            mirrored = sign.translate(str.maketrans("<>", "><"))
+            found.append(predicate(claim, f"{number} {mirrored} {{}}", _ordered(sign, number)))
+        found.append(predicate(claim, f"{{}} == {number}", _equal(Decimal(number))))
+        found.append(predicate(claim, f"{{}} != {number}", _other(Decimal(number))))
     for sign, method in METHODS.items():
-        found.append(Predicate(claim, f'{{}}.{method}(decimal("0.8"))', _ordered(sign, "0.8")))
+        found.append(predicate(claim, f'{{}}.{method}(decimal("0.8"))', _ordered(sign, "0.8")))
     found += [
-        Predicate(claim, "{}", _of(bool, bool)),
-        Predicate(claim, "{} == true", _equal(wanted=True)),
-        Predicate(claim, "{} != false", _other(wanted=False)),
-        Predicate(claim, '{} == "text"', _equal("text")),
-        Predicate(claim, '{} != "text"', _other("text")),
-        Predicate(claim, '{} like "te*"', _of(str, lambda v: fnmatch.fnmatchcase(v, "te*"))),
-        Predicate(claim, '{}.contains("a")', _of(frozenset, lambda v: "a" in v)),
-        Predicate(claim, '{}.containsAny(["a", "b"])', _of(frozenset, lambda v: bool(v & {"a", "b"}))),
-        Predicate(claim, '{}.containsAll(["a", "b"])', _of(frozenset, lambda v: v >= {"a", "b"})),
-        Predicate(claim, "{}.isEmpty()", _of(frozenset, lambda v: not v)),
-        Predicate(claim, '["text", "b"].contains({})', lambda v: isinstance(v, str) and v in ("text", "b")),
-        Predicate(claim, "[0.8, 1].contains({})", lambda v: isinstance(v, Decimal) and v in (Decimal("0.8"), 1)),
-        Has(claim),
+        predicate(claim, "{}", _of(bool, bool)),
+        predicate(claim, "{} == true", _equal(wanted=True)),
+        predicate(claim, "{} != false", _other(wanted=False)),
+        predicate(claim, '{} == "text"', _equal("text")),
+        predicate(claim, '{} != "text"', _other("text")),
+        predicate(claim, '{} like "te*"', _of(str, lambda v: fnmatch.fnmatchcase(v, "te*"))),
+        predicate(claim, '{}.contains("a")', _of(frozenset, lambda v: "a" in v)),
+        predicate(claim, '{}.containsAny(["a", "b"])', _of(frozenset, lambda v: bool(v & {"a", "b"}))),
+        predicate(claim, '{}.containsAll(["a", "b"])', _of(frozenset, lambda v: v >= {"a", "b"})),
+        predicate(claim, "{}.isEmpty()", _of(frozenset, lambda v: not v)),
+        predicate(claim, '["text", "b"].contains({})', lambda v: isinstance(v, str) and v in ("text", "b")),
+        predicate(claim, "[0.8, 1].contains({})", lambda v: isinstance(v, Decimal) and v in (Decimal("0.8"), 1)),
+        has(claim),
     ]
     return found
 
@@ -224,17 +162,17 @@ class ReferenceRule:
         """Return it as policy text."""
         scope = f'action == Action::"{self.phase}"' if self.phase else "action"
         head = "permit" if self.effect == "allow" else f'@decision("{self.effect}")\nforbid'
-        return f"{head} (principal, {scope}, resource)\nwhen {{ {self.condition.text()} }};\n"
+        return f"{head} (principal, {scope}, resource)\nwhen {{ {self.condition.text} }};\n"
 
     def fires(self, claims: dict[str, Any], unsound: set[str], phase: str) -> bool:
         """Return whether the rule fires."""
         if self.phase not in (None, phase):
             return False
         permit = self.effect == "allow"
-        if unsound & self.condition.reads():
+        if unsound & self.condition.reads:
             return not permit
         try:
-            return self.condition.holds(claims, absent=False)
+            return self.condition.holds(claims, False)  # noqa: FBT003 — as above
         except BrokenError:
             return not permit
 

@@ -3,44 +3,22 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 from typing import Any
 
 import cedarpy
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.policy.dialect_reference import ABSENT, Condition, Joined, Not, ReferenceRule, decide, operators
+from tests.policy.dialect_reference import ABSENT, Condition, ReferenceRule, decide, joined, negated, operators
 
 from demur.model.claim import Claim, ClaimType, Effect, Phase
 from demur.policy.cedar import PolicySource, cedar_text
 from demur.policy.gate import Ask, PolicyGate, load_gate
 
-VALUES: list[Any] = [
-    ABSENT,
-    None,
-    0,
-    1,
-    0.8,
-    0.8001,
-    0.79995,
-    -0.1,
-    1.5,
-    math.nan,
-    math.inf,
-    1e300,
-    10**400,
-    "text",
-    "0.9",
-    "",
-    "\ud800",
-    [],
-    ["a"],
-    ["a", "b", "a"],
-    ["a", 1],
-    True,
-    False,
-    {"a": 1},
-]
+NUMBERS = [0, 1, 0.8, 0.8001, 0.79995, -0.1, 1.5, math.nan, math.inf, 1e300, 10**400]
+LISTS = [[], ["a"], ["a", "b", "a"], ["a", 1]]
+VALUES: list[Any] = [ABSENT, None, *NUMBERS, "text", "0.9", "", "\ud800", *LISTS, True, False, {"a": 1}]
 TYPES = ["score_normalized", "boolean", "category", "category_list"]
 PHASES = [Phase.REQUEST, Phase.RESPONSE]
 
@@ -73,27 +51,24 @@ def test_every_value_under_every_operator_in_both_phases(effect: str, scope: str
     default = "deny" if effect == "allow" else "allow"
     wrong = []
     for operator in operators("x"):
-        condition: Condition = Not(operator, permit=effect == "allow") if turned else operator
+        condition = negated(operator, permit=effect == "allow") if turned else operator
         rules = [ReferenceRule(effect, condition, scope)]
         gate = gate_of(rules, default)
-        for kind in TYPES:
-            for value in VALUES:
-                values = {"x": (kind, value)}
-                for phase in PHASES:
-                    got = gate.decide(asked(phase, values)).effect.word
-                    want = expected(rules, values, phase=phase, default=default)
-                    if got != want:
-                        wrong.append((rules[0].text(), kind, value, phase, got, want))
+        for kind, value, phase in product(TYPES, VALUES, PHASES):
+            values = {"x": (kind, value)}
+            got = gate.decide(asked(phase, values)).effect.word
+            want = expected(rules, values, phase=phase, default=default)
+            if got != want:
+                wrong.append((rules[0].text(), kind, value, phase, got, want))
     assert not wrong
 
 
 def conditions(*, permit: bool) -> st.SearchStrategy[Condition]:
-    leaves: st.SearchStrategy[Condition] = st.sampled_from([*operators("x"), *operators("y")])
+    leaves = st.sampled_from([*operators("x"), *operators("y")])
+    signs = st.sampled_from(["&&", "||"])
     return st.recursive(
         leaves,
-        lambda inner: st.one_of(
-            inner.map(lambda c: Not(c, permit=permit)), st.builds(Joined, inner, st.sampled_from(["&&", "||"]), inner)
-        ),
+        lambda inner: inner.map(lambda c: negated(c, permit=permit)) | st.builds(joined, inner, signs, inner),
         max_leaves=5,
     )
 
