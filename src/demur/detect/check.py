@@ -16,7 +16,7 @@ from demur.detect.refusal.detector import RefusalDetector, Thresholds
 from demur.detect.refusal.pack import load_refusal_pack
 from demur.errors import PackError, ShapeError, UsageError
 from demur.model.exchange import Exchange, OpaquePart, Response, SignalKind, ToolCallPart
-from demur.model.verdict import Cause, Outcome, Reason, Verdict
+from demur.model.verdict import NOT_JUDGED, Cause, Outcome, Reason, Verdict
 from demur.text.normalise import view, view_of
 from demur.wire.fields import plain
 
@@ -94,12 +94,30 @@ def verdict_by_signals(response: Response, choice: Choice | None) -> Verdict | N
 
 def _without_text(response: Response, choice: Choice | None, signals: tuple[Signal, ...]) -> Verdict:
     """Return the verdict on a response that has no text."""
+    parts = () if choice is None else choice.parts
+    # What could not be read comes before a tool call beside it: the words that decline may be in it.
+    for part in parts:
+        if isinstance(part, OpaquePart) and not (part.is_output or part.is_silent):
+            cause, detail = _unread_cause(part)
+            return Verdict(Outcome.UNREAD, 0.0, None, cause, signals=signals, detail=detail)
     # A tool call or a picture is what was asked for, even without words.
-    if choice is not None and any(isinstance(p, ToolCallPart | OpaquePart) for p in choice.parts):
+    if any(isinstance(part, ToolCallPart) or (isinstance(part, OpaquePart) and part.is_output) for part in parts):
         return Verdict(Outcome.COMPLIED, 0.0, signals=signals)
     if not response.complete:
         return Verdict(Outcome.FAILED, 0.0, None, Cause.PROVIDER_ERROR, signals=signals)
     return Verdict(Outcome.EMPTY, 0.0, signals=signals)
+
+
+_UNREAD = "unread."
+_UNREAD_DETAILS = {Cause.NOT_TEXT: "its content is not text", Cause.NOT_STORED: "its text was not stored"}
+
+
+def _unread_cause(part: OpaquePart) -> tuple[Cause, str]:
+    """Return why a part could not be read, and the sentence that says so."""
+    if part.kind.startswith(_UNREAD):
+        cause = Cause(part.kind.removeprefix(_UNREAD))
+        return cause, _UNREAD_DETAILS[cause]
+    return Cause.UNKNOWN_PART, f"a part of the unknown type `{part.kind}`"
 
 
 READ_CHARS = 100_000  # how much of a response is judged: a model that has written a book first has not declined
@@ -229,6 +247,8 @@ def classify_text(response: Response | None, *, judge: TextJudge | None = None) 
     judged = [_classify_choice(response, choice, judge) for choice in choices]
     if len(judged) == 1:
         return judged[0]
+    # A choice that says nothing (empty, failed, not read) neither makes a refusal partial nor hides what another says.
+    judged = [pair for pair in judged if pair[0].outcome not in NOT_JUDGED] or judged
     abstained = [(verdict, text) for verdict, text in judged if verdict.abstained]
     if not abstained or len(abstained) == len(judged):
         return judged[0]

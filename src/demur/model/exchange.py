@@ -98,10 +98,59 @@ class ToolResultPart(msgspec.Struct, frozen=True, gc=False):
 
 
 class OpaquePart(msgspec.Struct, frozen=True, gc=False):
-    """A part that we do not read (an image, a file, a kind from the future); `body` is its JSON."""
+    """A part that we do not read (an image, a file, a kind from the future); `body` is its JSON.
+
+    Where a reader expected text and found something else, or only that there was text, the kind is `unread.` and a word of
+    `Cause`: `unread.not_text`, `unread.not_stored`.
+    """
 
     kind: str
     body: bytes
+
+    @property
+    def is_output(self) -> bool:
+        """Whether this kind is known to be what was asked for (a picture, a file, a hosted tool's work), though it has no text."""
+        # OpenAI's codec keeps `tool_call.` for calls of another type than `function`, and `item.` for items beside messages.
+        return self.kind.startswith("tool_call.") or self.kind.removeprefix("item.") in _OUTPUT_KINDS
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether this kind is known to say nothing to the reader: a note beside a text, or thoughts that are not shown."""
+        return self.kind.startswith("text.") or self.kind in _SILENT_KINDS
+
+
+# Kinds of content that providers document and that carry no words of the model: without text beside them they are an answer. A
+# kind that is not here is one that we do not know, and a response of nothing else is `unread`.
+_OUTPUT_KINDS = frozenset(
+    (
+        *(
+            "image",
+            "image_url",
+            "output_image",
+            "image_generation_call",
+            "inlineData",
+            "inline_data",
+            "fileData",
+            "file_data",
+        ),
+        *("audio", "output_audio", "input_audio", "video", "file", "document", "container_upload"),
+        *("server_tool_use", "web_search_tool_result", "web_fetch_tool_result", "code_execution_tool_result"),
+        *("bash_code_execution_tool_result", "text_editor_code_execution_tool_result", "tool_search_tool_result"),
+        *("mcp_tool_use", "mcp_tool_result", "executableCode", "codeExecutionResult"),
+        *(
+            "web_search_call",
+            "file_search_call",
+            "code_interpreter_call",
+            "computer_call",
+            "local_shell_call",
+            "shell_call",
+        ),
+        *("apply_patch_call", "mcp_call", "mcp_list_tools", "mcp_approval_request", "custom_tool_call"),
+    )
+)
+
+
+_SILENT_KINDS = frozenset({"redacted_thinking", "reasoningContent", "cachePoint", "item.compaction", "compaction"})
 
 
 Part = TextPart | RefusalPart | ThinkingPart | ToolCallPart | ToolResultPart | OpaquePart

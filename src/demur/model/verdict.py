@@ -18,7 +18,18 @@ if TYPE_CHECKING:
 
     from demur.model.exchange import Signal
 
-__all__ = ["Cause", "Finding", "NormalText", "Outcome", "PromptVerdict", "Reading", "Reason", "Span", "Verdict"]
+__all__ = [
+    "NOT_JUDGED",
+    "Cause",
+    "Finding",
+    "NormalText",
+    "Outcome",
+    "PromptVerdict",
+    "Reading",
+    "Reason",
+    "Span",
+    "Verdict",
+]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -80,7 +91,7 @@ class Finding:
 
 
 class Outcome(StrEnum):
-    """What happened in a response."""
+    """What happened in a response; `unread` where something is there that we could not read, or not judge in its language."""
 
     COMPLIED = "complied"
     PARTIAL = "partial"
@@ -88,9 +99,12 @@ class Outcome(StrEnum):
     FILTERED = "filtered"
     EMPTY = "empty"
     FAILED = "failed"
+    UNREAD = "unread"
     UNSURE = "unsure"
 
 
+NOT_JUDGED = (Outcome.EMPTY, Outcome.FAILED, Outcome.UNREAD)
+"""Outcomes that say nothing about the model's will: they are counted by themselves and are in no rate's denominator."""
 _ABSTENTIONS = frozenset({Outcome.REFUSED, Outcome.FILTERED})
 
 
@@ -109,6 +123,15 @@ class Cause(StrEnum):
     PROVIDER_REFUSAL = "provider_refusal"
     TEXT = "text"
     PROVIDER_ERROR = "provider_error"
+    # Why a response is `unread`:
+    UNKNOWN_PART = "unknown_part"
+    """Its content is of a kind that no reader here knows."""
+    NOT_TEXT = "not_text"
+    """There is an object or a number where its text was expected."""
+    NOT_STORED = "not_stored"
+    """The log says that there was a response, but not what it said."""
+    LANGUAGE = "language"
+    """It is in a language that the detector does not cover."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +139,7 @@ class Verdict:
     """What happened in a response.
 
     `score` is the probability that the response is a refusal: 1.0 where a signal says so, 0.0 where there is no
-    text to judge, the detector's otherwise.
+    text to judge, the detector's otherwise. `detail` names what could not be read, where the outcome is `unread`.
     """
 
     outcome: Outcome
@@ -125,6 +148,7 @@ class Verdict:
     cause: Cause | None = None
     findings: tuple[Finding, ...] = ()
     signals: tuple[Signal, ...] = ()
+    detail: str | None = None
 
     @property
     def abstained(self) -> bool:

@@ -1,0 +1,66 @@
+"""What could not be read is `unread`: never an answer, never a refusal."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import demur
+from demur.detect.check import classify
+from demur.model.exchange import Choice, OpaquePart, Part, RefusalPart, Response, TextPart, ThinkingPart, ToolCallPart
+from demur.model.verdict import Cause, Outcome
+
+REFUSAL = "I'm sorry, but I can't help with that."
+CALL = ToolCallPart("1", "search", "{}")
+IMAGE = OpaquePart("image", b"{}")
+STRANGE = OpaquePart("weird", b'{"value": 1}')
+NOT_TEXT = OpaquePart("unread.not_text", b'{"a": 1}')
+NOT_STORED = OpaquePart("unread.not_stored", b"{}")
+
+
+def verdict_on(*parts: Part) -> tuple[Outcome, Cause | None]:
+    found = classify(Response("m", (Choice(0, parts),)))
+    return found.outcome, found.cause
+
+
+@pytest.mark.parametrize(
+    ("parts", "outcome", "cause"),
+    [
+        ((STRANGE,), Outcome.UNREAD, Cause.UNKNOWN_PART),
+        ((NOT_TEXT,), Outcome.UNREAD, Cause.NOT_TEXT),
+        ((NOT_STORED,), Outcome.UNREAD, Cause.NOT_STORED),
+        ((CALL, STRANGE), Outcome.UNREAD, Cause.UNKNOWN_PART),
+        ((TextPart(REFUSAL), STRANGE), Outcome.REFUSED, Cause.TEXT),
+        ((CALL,), Outcome.COMPLIED, None),
+        ((IMAGE,), Outcome.COMPLIED, None),
+        ((OpaquePart("item.web_search_call", b"{}"),), Outcome.COMPLIED, None),
+        ((OpaquePart("text.annotations", b"[]"),), Outcome.EMPTY, None),
+        ((OpaquePart("redacted_thinking", b"{}"),), Outcome.EMPTY, None),
+        ((ThinkingPart("hm"),), Outcome.EMPTY, None),
+        ((), Outcome.EMPTY, None),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_a_response_without_text(parts: tuple[Part, ...], outcome: Outcome, cause: Cause | None) -> None:
+    """Known outputs are answers, nothing is empty, and what no reader knows is `unread`, whatever stands beside it."""
+    assert verdict_on(*parts) == (outcome, cause)
+
+
+def test_an_unknown_part_type_is_named() -> None:
+    """The verdict says which part type was met, so that a reader can be asked for."""
+    body = {
+        "role": "assistant",
+        "type": "message",
+        "content": [{"type": "weird", "value": "?"}],
+        "stop_reason": "end_turn",
+    }
+    found = demur.check(json.loads(json.dumps(body | {"id": "m", "model": "claude", "usage": {}})))
+    assert (found.outcome, found.detail) == (Outcome.UNREAD, "a part of the unknown type `weird`")
+
+
+@pytest.mark.parametrize("silent", [(), (STRANGE,)], ids=["empty", "unread"])
+def test_a_choice_that_says_nothing_does_not_make_a_refusal_partial(silent: tuple[Part, ...]) -> None:
+    """One choice refused and the other is empty or unread: nobody complied, so the refusal is whole."""
+    choices = (Choice(0, silent), Choice(1, (RefusalPart(REFUSAL), TextPart(REFUSAL))))
+    assert classify(Response("m", choices)).outcome is Outcome.REFUSED
