@@ -10,8 +10,6 @@ from demur.model.axes import AbsentAxis, AxesReport, AxisDetail, AxisEvidence, A
 from demur.model.comparison import ComparedAxes, Comparison, GateMode, GateResult
 from demur.model.estimate import Direction, Flag, Interval, Severity
 
-__all__ = ["hostile_axes", "with_axes"]
-
 RULE = AxisResult(
     AxisName.RULES,
     "rules/disclaimer",
@@ -60,18 +58,14 @@ def with_axes(*, gated: tuple[AxisName, ...] = (AxisName.SAFETY,), read: int = 2
 
 def hostile_axes() -> Comparison:
     """Every name, note and sentence of every axis is out to break the format, and no figure is finite."""
-    nan = float("nan")
+    nan, inf = float("nan"), float("inf")
+    lost = replace(RULE, baseline=nan, candidate=inf, difference=nan, p=nan, p_adjusted=nan)
     results = tuple(
         replace(
-            RULE,
+            lost,
             name=text,
             tested=text,
-            baseline=nan,
-            candidate=float("inf"),
-            difference=nan,
-            interval=Interval(-float("inf"), nan, "x"),
-            p=nan,
-            p_adjusted=nan,
+            interval=Interval(-inf, nan, "x"),
             unit=unit,
             evidence=(AxisEvidence(text, text),),
             details=(AxisDetail(text, nan, text), AxisDetail("relative", nan)),
@@ -82,6 +76,5 @@ def hostile_axes() -> Comparison:
     absent = tuple(AbsentAxis(AxisName.JUDGE, text, text) for text in HOSTILE)
     gate = replace(hostile().gate, why=HOSTILE[0])
     gates = tuple((result.name, gate) for result in results)
-    return replace(
-        hostile(), axes=ComparedAxes(AxesReport(results, absent, HOSTILE[2]), 9, 3, (AxisName.RULES,), gates)
-    )
+    report = AxesReport(results, absent, HOSTILE[2])
+    return replace(hostile(), axes=ComparedAxes(report, 9, 3, (AxisName.RULES,), gates))

@@ -32,23 +32,6 @@ from demur.model.exchange import Signal, SignalKind
 from demur.model.run import RunSummary
 from demur.model.verdict import Cause, Finding, Outcome, Reason, Span, Verdict
 
-__all__ = [
-    "ALL",
-    "HOSTILE",
-    "clustered",
-    "compared",
-    "corrected",
-    "decrease",
-    "hostile",
-    "inconclusive",
-    "increase",
-    "many_slices",
-    "missing",
-    "no_refusals",
-    "nothing",
-    "unpaired",
-]
-
 HOSTILE = (
     "</pre></code></td></table></details><script>alert('x')</script>",
     "```\n# heading\n\n- item | cell | cell\n\n<img src=x onerror=alert(1)> [a](javascript:alert(1)) ![b](http://evil.example/x.png)",
@@ -65,9 +48,8 @@ HOSTILE = (
 def _run(name: str, rows: int, abstained: int) -> RunSummary:
     outcomes = (("complied", rows - abstained), ("refused", abstained))
     reasons = (("safety", abstained // 2), ("other", abstained - abstained // 2))
-    return RunSummary(
-        name, "openai_chat", rows, outcomes, reasons, (("text", abstained),), ("gpt-x",), (("a tool span", 3),)
-    )
+    more = (("text", abstained),), ("gpt-x",), (("a tool span", 3),)
+    return RunSummary(name, "openai_chat", rows, outcomes, reasons, *more)
 
 
 def _difference(counts: PairCounts) -> Difference:
@@ -92,10 +74,8 @@ def _side(text: str | None, *, refused: bool, line: int, source: str) -> FlipSid
     found: tuple[Finding, ...] = ()
     if text and "can't help" in text:
         at = text.index("I can't")
-        found = (
-            Finding("i can't help", "refusal", 3.21, Span(at, at + 12)),
-            Finding("sorry", "apology", 0.8, Span(4, 9)),
-        )
+        no = Finding("i can't help", "refusal", 3.21, Span(at, at + 12))
+        found = (no, Finding("sorry", "apology", 0.8, Span(4, 9)))
     return FlipSide(text, Verdict(Outcome.REFUSED, 0.987, Reason.SAFETY, Cause.TEXT, found), source, line)
 
 
@@ -127,40 +107,32 @@ def compared(counts: PairCounts, *, gate_on: Direction = Direction.INCREASE) -> 
     before, after = counts.both + counts.baseline_only, counts.both + counts.candidate_only
     flags = [Flag.DETECTOR_UNCALIBRATED]
     flags += [Flag.FEW_DISCORDANT] * (counts.discordant < 5) + [Flag.BOUNDARY_RATE] * (before in (0, counts.n))
+    runs = _run("runs/baseline.jsonl", counts.n, before), _run("runs/candidate.jsonl", counts.n, after)
     return Comparison(
-        Tally(
-            _run("runs/baseline.jsonl", counts.n, before),
-            _run("runs/candidate.jsonl", counts.n, after),
-            Pairing.ID,
-            counts,
-            flips=tuple((ups + downs)[:50]),
-        ),
+        Tally(*runs, Pairing.ID, counts, flips=tuple((ups + downs)[:50])),
         DiffSettings(gate_on=gate_on),
         wilson(before, counts.n),
         wilson(after, counts.n),
         difference,
-        Interval(difference.interval.low, difference.interval.high, "percentile"),
+        replace(difference.interval, method="percentile"),
         severity,
         tuple(flags),
         decision,
         Power(0.071 if counts.n > 30 else 0.312, 310),
-        None,
-        None,
-        (),
-        None,
-        GateResult(GateMode.DEMUR, gate_on, DiffSettings().fail_on, failed=failed, why=why),
+        clustering=None,
+        correction=None,
+        slices=(),
+        missing_bounds=None,
+        gate=GateResult(GateMode.DEMUR, gate_on, DiffSettings().fail_on, failed=failed, why=why),
     )
 
 
 def increase() -> Comparison:
     """A typical one: 5 % to 15 % of 200, the gate fails; with three slices."""
     whole = compared(PairCounts(7, 3, 23, 167))
-    parts = (
-        ("homonyms", PairCounts(2, 0, 16, 40)),
-        ("safe targets", PairCounts(3, 2, 5, 90)),
-        ("history", PairCounts(2, 1, 2, 37)),
-    )
-    return replace(whole, slices=tuple(_slice("category", name, counts) for name, counts in parts))
+    parts = {"homonyms": (2, 0, 16, 40), "safe targets": (3, 2, 5, 90), "history": (2, 1, 2, 37)}
+    slices = tuple(_slice("category", name, PairCounts(*counts)) for name, counts in parts.items())
+    return replace(whole, slices=slices)
 
 
 def _slice(field: str, value: str, counts: PairCounts) -> SliceComparison:
@@ -205,15 +177,8 @@ def unpaired() -> Comparison:
     whole = compared(PairCounts(0, 0, 0, 0))
     tally = replace(whole.tally, pairing=Pairing.NONE, unpaired_baseline=(12, 120), unpaired_candidate=(30, 140))
     d = Difference(30 / 140 - 12 / 120, Interval(0.026, 0.2, "score"), 0.0123, 260)
-    return replace(
-        whole,
-        tally=tally,
-        baseline=wilson(12, 120),
-        candidate=wilson(30, 140),
-        difference=d,
-        decision=Change.INCREASED,
-        flags=(Flag.UNPAIRED,),
-    )
+    whole = replace(whole, tally=tally, baseline=wilson(12, 120), candidate=wilson(30, 140), difference=d)
+    return replace(whole, decision=Change.INCREASED, flags=(Flag.UNPAIRED,))
 
 
 def missing() -> Comparison:
@@ -235,9 +200,8 @@ def corrected() -> Comparison:
 def many_slices() -> Comparison:
     """Forty categories and two languages, some with nothing in them."""
     whole = compared(PairCounts(100, 80, 160, 1660))
-    slices = [
-        _slice("metadata.category", f"category number {at}", PairCounts(at, at % 5, at % 7, 30)) for at in range(40)
-    ]
+    parts = [(f"category number {at}", PairCounts(at, at % 5, at % 7, 30)) for at in range(40)]
+    slices = [_slice("metadata.category", *part) for part in parts]
     slices += [_slice("language", name, PairCounts(30, 3, at * 20, 600)) for at, name in enumerate(("en", "ko"))]
     return replace(whole, slices=(*slices, _slice("language", "zu", PairCounts(0, 0, 0, 0))))
 
@@ -253,40 +217,19 @@ def hostile() -> Comparison:
             Finding(HOSTILE[at % 9], HOSTILE[(at + 1) % 9], 1.0, Span(k, min(k + 9, size)))
             for k in range(0, min(size, 60), 12)
         )
-        no = FlipSide(
-            text,
-            Verdict(Outcome.FILTERED, 1.0, Reason.OTHER, Cause.PROVIDER_FILTER, found, (signal,)),
-            text or "s",
-            None,
-        )
+        filtered = Verdict(Outcome.FILTERED, 1.0, Reason.OTHER, Cause.PROVIDER_FILTER, found, (signal,))
+        no = FlipSide(text, filtered, text or "s", None)
         yes = FlipSide(text, Verdict(Outcome.PARTIAL, float("nan")), HOSTILE[at % 9], at)
         flips.append(Flip(text or "k", text, Direction.DECREASE, no, yes, ((text or "f", text or "v"),)))
-    tally = replace(
-        whole.tally,
-        baseline=replace(
-            whole.tally.baseline, name=HOSTILE[2], format=HOSTILE[1], models=HOSTILE, skipped=((HOSTILE[3], 1),)
-        ),
-        candidate=replace(whole.tally.candidate, name=HOSTILE[4], outcomes=((HOSTILE[0], 3),), unreadable=1),
-        flips=tuple(flips),
-        cluster_field=HOSTILE[1],
-    )
+    before, after = whole.tally.baseline, whole.tally.candidate
+    before = replace(before, name=HOSTILE[2], format=HOSTILE[1], models=HOSTILE, skipped=((HOSTILE[3], 1),))
+    after = replace(after, name=HOSTILE[4], outcomes=((HOSTILE[0], 3),), unreadable=1)
+    tally = replace(whole.tally, baseline=before, candidate=after, flips=tuple(flips), cluster_field=HOSTILE[1])
     gate = replace(whole.gate, why=" ".join(HOSTILE[:3]))
     slices = tuple(_slice(HOSTILE[at % 3], text, PairCounts(1, 1, 9, 20)) for at, text in enumerate(HOSTILE))
-    return replace(
-        whole, tally=tally, gate=gate, slices=slices, clustering=Clustering(HOSTILE[1], 3, float("inf"), float("nan"))
-    )
+    grouping = Clustering(HOSTILE[1], 3, float("inf"), float("nan"))
+    return replace(whole, tally=tally, gate=gate, slices=slices, clustering=grouping)
 
 
-ALL = (
-    increase,
-    decrease,
-    inconclusive,
-    no_refusals,
-    nothing,
-    clustered,
-    unpaired,
-    missing,
-    corrected,
-    many_slices,
-    hostile,
-)
+_DECISIONS = (increase, decrease, inconclusive, no_refusals, nothing)
+ALL = (*_DECISIONS, clustered, unpaired, missing, corrected, many_slices, hostile)

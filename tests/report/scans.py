@@ -8,8 +8,6 @@ from demur.measure.rates import wilson
 from demur.model.estimate import Difference, Interval
 from demur.model.run import Group, GroupDifference, GroupTally, PhraseCount, RunSummary, Scan, ScanTally
 
-__all__ = ["ALL_SCANS", "empty", "hostile_scan", "typical"]
-
 
 def _group(field: str, value: str, count: int, n: int) -> Group:
     return Group(field, value, wilson(count, n), (("complied", n - count), ("refused", count)))
@@ -18,39 +16,19 @@ def _group(field: str, value: str, count: int, n: int) -> Group:
 def typical() -> Scan:
     """Two runs by model and day."""
     outcomes = (("complied", 1100), ("refused", 80), ("partial", 12), ("filtered", 20), ("failed", 6))
-    first = RunSummary(
-        "logs/monday.jsonl",
-        "openai_chat",
-        1218,
-        outcomes,
-        (("safety", 60), ("capability", 40)),
-        (("text", 80), ("provider_filter", 20)),
-        ("gpt-x", "gpt-y"),
-    )
-    second = RunSummary(
-        "logs/tuesday.jsonl",
-        "otel",
-        400,
-        (("complied", 390), ("refused", 10)),
-        (("safety", 10),),
-        (("text", 10),),
-        ("gpt-x",),
-        (("a tool span", 12),),
-        2,
-    )
+    why = (("safety", 60), ("capability", 40)), (("text", 80), ("provider_filter", 20))
+    first = RunSummary("logs/monday.jsonl", "openai_chat", 1218, outcomes, *why, ("gpt-x", "gpt-y"))
+    counted = (("complied", 390), ("refused", 10)), (("safety", 10),), (("text", 10),)
+    second = RunSummary("logs/tuesday.jsonl", "otel", 400, *counted, ("gpt-x",), (("a tool span", 12),), 2)
     groups = [_group("model", "gpt-x", 30, 900), _group("model", "gpt-y", 80, 712)]
     groups += [_group("day", f"2026-01-{day:02}", 3 * day % 13, 100 + day) for day in range(1, 16)]
     tallies = tuple(GroupTally(group.field, group.value, group.outcomes) for group in groups)
-    phrases = tuple(
-        PhraseCount(text, "refusal", count)
-        for text, count in (("i can't help", 51), ("i'm sorry", 44), ("as an ai", 9))
-    )
-    differing = GroupDifference(
-        "model", "gpt-y", "gpt-x", Difference(0.079, Interval(0.056, 0.103, "score"), 1e-9, 1612), 1e-9
-    )
-    days = GroupDifference(
-        "day", "2026-01-04", "the rest", Difference(0.04, Interval(-0.01, 0.12, "score"), 0.2, 1612), 0.4
-    )
+    said = (("i can't help", 51), ("i'm sorry", 44), ("as an ai", 9))
+    phrases = tuple(PhraseCount(text, "refusal", count) for text, count in said)
+    by_model = Difference(0.079, Interval(0.056, 0.103, "score"), 1e-9, 1612)
+    differing = GroupDifference("model", "gpt-y", "gpt-x", by_model, 1e-9)
+    by_day = Difference(0.04, Interval(-0.01, 0.12, "score"), 0.2, 1612)
+    days = GroupDifference("day", "2026-01-04", "the rest", by_day, 0.4)
     return Scan(
         ScanTally((first, second), tallies, phrases, 100),
         wilson(110, 1612),

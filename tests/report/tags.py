@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from html.parser import HTMLParser
 
-__all__ = ["VOID", "Tags", "parsed"]
-
 VOID = {"meta", "br", "wbr", "input", "link"}
 
 

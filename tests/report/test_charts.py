@@ -7,22 +7,16 @@ from hypothesis import strategies as st
 
 from demur.measure.rates import wilson
 from demur.model.evaluation import Bin
+from demur.report import charts
 from demur.report.charts import (
     DecisionBucket,
     Period,
     RatePoint,
     RateSeries,
     Step,
-    TimeChart,
     decision_chart,
-    interval_chart,
-    interval_words,
-    ranking,
     rate_chart,
-    reliability_chart,
     scale_of,
-    share_words,
-    when,
 )
 from demur.report.view import IntervalPlot, PlotRow, Unit
 
@@ -41,7 +35,7 @@ def series(name: str, counts: tuple[tuple[int, int], ...], period: Period = DAYS
     return RateSeries(name, wilson(sum(k for k, _ in counts), sum(n for _, n in counts)), points)
 
 
-def kinds(chart: TimeChart) -> list[str]:
+def kinds(chart: charts.TimeChart) -> list[str]:
     return [kind for kind, _ in chart.paths]
 
 
@@ -57,7 +51,7 @@ def test_round_ends() -> None:
 def test_a_reference_is_on_the_axis() -> None:
     """The share that a bar should reach is drawn, and the axis holds it."""
     row = PlotRow("r", 0.1, 0.05, 0.2, 9, reference=0.55)
-    drawn = interval_chart(IntervalPlot("t", Unit.PERCENT, (row,), "axis"), (row,))
+    drawn = charts.interval_chart(IntervalPlot("t", Unit.PERCENT, (row,), "axis"), (row,))
     assert (drawn.ticks[-1][1], drawn.rows[0].reference) == ("60", "91.667%")
 
 
@@ -153,26 +147,26 @@ def test_decisions_fill_at_most_the_height(counts: list[int]) -> None:
 
 def test_the_largest_bar_of_a_ranking_is_whole() -> None:
     """Bars are shares of the largest count, in the order given."""
-    assert ranking([("a", 4), ("b", 1)]) == (("a", 4, "100%"), ("b", 1, "25%"))
-    assert ranking([]) == ()
+    assert charts.ranking([("a", 4), ("b", 1)]) == (("a", 4, "100%"), ("b", 1, "25%"))
+    assert charts.ranking([]) == ()
 
 
 def test_larger_bins_have_larger_dots() -> None:
     """The area of a dot stands for its rows, and its words for its numbers."""
-    small, large = reliability_chart([Bin(0.0, 0.1, 0.05, wilson(0, 4)), Bin(0.9, 1.0, 0.95, wilson(16, 16))])
+    small, large = charts.reliability_chart([Bin(0.0, 0.1, 0.05, wilson(0, 4)), Bin(0.9, 1.0, 0.95, wilson(16, 16))])
     assert (small.radius, large.radius) == ("5.5", "8.0")
     assert large.words == "16 rows, mean score .950, positive 1.00 (.806–1.00)"
 
 
 def test_nothing_counted_is_a_dash() -> None:
     """A rate of nothing has no value and says that nothing was counted."""
-    assert (share_words(wilson(0, 0)), interval_words(wilson(0, 0))) == ("–", "nothing counted")
+    assert (charts.share_words(wilson(0, 0)), charts.interval_words(wilson(0, 0))) == ("–", "nothing counted")
 
 
 def test_times_are_written_for_people() -> None:
     """Hours, days, months and times read as such; what is no time stays as it is."""
-    assert when("2026-01-31T12") == "31 Jan 2026 12:00"
-    assert when("2026-01-31T12:05:09") == "31 Jan 2026 12:05"
-    assert when("2026-01-31") == "31 Jan 2026"
-    assert when("2026-01") == "Jan 2026"
-    assert when("never") == "never"
+    assert charts.when("2026-01-31T12") == "31 Jan 2026 12:00"
+    assert charts.when("2026-01-31T12:05:09") == "31 Jan 2026 12:05"
+    assert charts.when("2026-01-31") == "31 Jan 2026"
+    assert charts.when("2026-01") == "Jan 2026"
+    assert charts.when("never") == "never"

@@ -6,21 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from tests.report.comparisons import (
-    ALL,
-    clustered,
-    compared,
-    corrected,
-    decrease,
-    hostile,
-    inconclusive,
-    increase,
-    many_slices,
-    missing,
-    no_refusals,
-    nothing,
-    unpaired,
-)
+from tests.report import comparisons as made
+from tests.report.comparisons import ALL, clustered, compared, hostile, increase, missing, unpaired
 
 from demur.model.comparison import Change, Comparison, PairCounts, Pairing, Tally
 from demur.model.estimate import Difference, Direction, Flag, Interval, Severity
@@ -32,9 +19,8 @@ from demur.runs.compare import compare_tally
 
 
 def facts(blocks: tuple[Block, ...]) -> dict[str, str]:
-    return {
-        row.label: f"{row.value} ({row.note})" for block in blocks if isinstance(block, Facts) for row in block.rows
-    }
+    rows = [row for block in blocks if isinstance(block, Facts) for row in block.rows]
+    return {row.label: f"{row.value} ({row.note})" for row in rows}
 
 
 def test_the_first_sentence() -> None:
@@ -49,15 +35,15 @@ def test_the_first_sentence() -> None:
 def test_an_increase_is_possible_over_refusal() -> None:
     """An increase and a decrease are named for what they may be, never for good or bad."""
     assert "possible over-refusal" in diff_view(increase()).headlines[0].more[0]
-    assert "lost refusals" in diff_view(decrease()).headlines[0].more[0]
+    assert "lost refusals" in diff_view(made.decrease()).headlines[0].more[0]
 
 
 def test_what_would_settle_it() -> None:
     """An inconclusive diff says what it could have seen, and how many pairs would do."""
-    more = diff_view(inconclusive()).headlines[0].more
+    more = diff_view(made.inconclusive()).headlines[0].more
     assert more[0].startswith("A difference of 31.2 points or more would have been seen")
     assert more[1] == "About 310 pairs would settle whether there is a difference of 5.0 points."
-    assert diff_view(nothing()).headlines[0].more == (
+    assert diff_view(made.nothing()).headlines[0].more == (
         "No difference, however large, would have been seen reliably with so few.",
     )
 
@@ -103,10 +89,9 @@ def test_clusters_missing_pairs_and_corrections_are_told() -> None:
     assert told["worst-case bounds"].startswith("-6.0 to +11.5 points")
     assert told["candidate failed"] == "4 ()"
     assert any(isinstance(b, Note) and b.kind is NoteKind.WARNING for b in diff_view(missing()).blocks)
-    told = facts(diff_view(corrected()).blocks)
-    assert told["corrected for detector errors"].startswith(
-        "+6.1 points (95 % +1.1 to +11.1), p = 0.017 (by 120 labelled"
-    )
+    told = facts(diff_view(made.corrected()).blocks)
+    corrected = "+6.1 points (95 % +1.1 to +11.1), p = 0.017 (by 120 labelled"
+    assert told["corrected for detector errors"].startswith(corrected)
 
 
 def test_the_four_cells() -> None:
@@ -119,8 +104,8 @@ def test_the_four_cells() -> None:
 
 def test_slices_are_worst_first_and_report_only() -> None:
     """Fields and their values come by their q, and each table says that it decides nothing."""
-    plots = [b for b in diff_view(many_slices()).blocks if isinstance(b, IntervalPlot) and b.table]
-    order = {s.value: s.q for s in many_slices().slices}
+    plots = [b for b in diff_view(made.many_slices()).blocks if isinstance(b, IntervalPlot) and b.table]
+    order = {s.value: s.q for s in made.many_slices().slices}
     assert [plot.title for plot in plots] == ["By language", "By metadata.category"]
     for plot in plots:
         qs = [order[row.label] for row in plot.rows]
@@ -140,7 +125,7 @@ def test_as_many_flips_as_asked_for() -> None:
     shown = [b.key for b in diff_view(lost, show=2).blocks if isinstance(b, SideBySide)]
     assert shown == [*keys[2:], *keys[:2]]
     assert not [b for b in diff_view(increase(), show=50).blocks if isinstance(b, Note) and b.name == "flips"]
-    assert not [b for b in diff_view(no_refusals()).blocks if isinstance(b, SideBySide)]
+    assert not [b for b in diff_view(made.no_refusals()).blocks if isinstance(b, SideBySide)]
 
 
 def test_both_sides_of_a_flip() -> None:
@@ -159,20 +144,16 @@ def test_both_sides_of_a_flip() -> None:
 def test_tables_are_whole(make: Callable[[], Comparison]) -> None:
     """Every row has as many cells as there are columns."""
     blocks = diff_view(make()).blocks
-    tables = [b for b in blocks if isinstance(b, Table)] + [
-        b.table for b in blocks if isinstance(b, IntervalPlot) and b.table
-    ]
+    tables = [b for b in blocks if isinstance(b, Table)]
+    tables += [b.table for b in blocks if isinstance(b, IntervalPlot) and b.table]
     assert tables
     assert all(len(row) == len(table.columns) for table in tables for row in table.rows)
 
 
 def test_people_keep_their_names() -> None:
     """A method's name is that of each person behind it."""
-    assert [capitalised(name) for name in ("wilson", "miettinen-nurminen", "tango, design effect")] == [
-        "Wilson",
-        "Miettinen\u2013Nurminen",
-        "Tango, design effect",
-    ]
+    shown = [capitalised(name) for name in ("wilson", "miettinen-nurminen", "tango, design effect")]
+    assert shown == ["Wilson", "Miettinen\u2013Nurminen", "Tango, design effect"]
 
 
 def test_runs_that_are_not_paired_speak_of_no_bootstrap() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from xml.etree import ElementTree as ET
 
 import pytest
+from markdown_it import MarkdownIt
 from tests.report.axes_reports import hostile_axes
 from tests.report.comparisons import ALL, hostile, increase, unpaired
 from tests.report.scans import typical
@@ -33,8 +34,6 @@ RENDERINGS: dict[str, Callable[[Comparison], str]] = {
 
 
 def _as_html(text: str) -> str:
-    from markdown_it import MarkdownIt
-
     return str(MarkdownIt("commonmark", {"html": True}).enable("table").render(text)).replace("\u200b", "")
 
 

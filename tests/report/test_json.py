@@ -101,10 +101,8 @@ def test_the_figures_are_those_of_the_scan() -> None:
     value = json.loads(json.dumps(scan_object(typical())))
     assert value["schema"] == SCAN_SCHEMA == SCAN_RULES["properties"]["schema"]["const"]
     assert (value["rate"]["count"], value["rate"]["n"]) == (110, 1612)
-    assert [(run["name"], run["rate"]["count"]) for run in value["runs"]] == [
-        ("logs/monday.jsonl", 100),
-        ("logs/tuesday.jsonl", 10),
-    ]
+    runs = [(run["name"], run["rate"]["count"]) for run in value["runs"]]
+    assert runs == [("logs/monday.jsonl", 100), ("logs/tuesday.jsonl", 10)]
     assert [group["value"] for group in value["groups"]][:2] == ["gpt-x", "gpt-y"]
     assert value["phrases"][0] == {"phrase": "i can't help", "category": "refusal", "count": 51}
     assert value["read_for_phrases"] == 100

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from demur.model.estimate import Interval, Rate
@@ -10,36 +12,18 @@ from demur.report.numbers import PERCENT, UNKNOWN, bounds, fraction, percent, po
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"),
-    [(0.9654, ".965"), (0.0, ".000"), (1.0, "1.00"), (0.9996, "1.00"), (0.0004, ".000"), (None, UNKNOWN)],
-)
-def test_fractions(value: float | None, shown: str) -> None:
-    """Three decimals without the leading zero."""
-    assert fraction(value) == shown
-
-
-@pytest.mark.parametrize(
-    ("value", "shown"),
+    ("shown_by", "expected"),
     [
-        (0.4689, "46.9"),
-        (0.00123, "0.12"),
-        (0.0, "0"),
-        (1.0, "100"),
-        (0.9999, "100"),
-        (0.01, "1.0"),
-        (0.00996, "1.0"),
-        (None, UNKNOWN),
+        (fraction, {0.9654: ".965", 0.0: ".000", 1.0: "1.00", 0.9996: "1.00", 0.0004: ".000"}),
+        (percent, {0.4689: "46.9", 0.00123: "0.12", 0.0: "0", 1.0: "100", 0.9999: "100", 0.01: "1.0", 0.00996: "1.0"}),
+        (points, {0.012: "+1.2", -0.561: "-56.1", -0.0001: "+0.0"}),
     ],
+    ids=["fraction", "percent", "points"],
 )
-def test_percentages(value: float | None, shown: str) -> None:
-    """One decimal, two below one per cent, none where they would be empty."""
-    assert percent(value) == shown
-
-
-@pytest.mark.parametrize(("value", "shown"), [(0.012, "+1.2"), (-0.561, "-56.1"), (-0.0001, "+0.0"), (None, UNKNOWN)])
-def test_points(value: float | None, shown: str) -> None:
-    """A difference always has its sign, and nothing has none of its own."""
-    assert points(value) == shown
+def test_decimals(shown_by: Callable[[float | None], str], expected: dict[float, str]) -> None:
+    """A fraction has three decimals, a percentage two below one per cent and none where empty, points their sign."""
+    assert {value: shown_by(value) for value in expected} == expected
+    assert shown_by(None) == UNKNOWN
 
 
 def test_a_figure_stands_with_its_interval() -> None:

@@ -17,21 +17,11 @@ def test_the_whole_comes_first() -> None:
     """The rate of the whole, then outcomes, runs, groups, differences, reasons, evidence."""
     view = scan_view(typical())
     assert view.headlines[0].sentence == "110 of 1,612 judged answers refused or filtered: 6.8 % (95 % 5.7 to 8.2)."
-    assert view.headlines[0].more == (
-        "1 group differs beyond chance, model gpt-y most clearly: +7.9 points against gpt-x.",
-    )
-    assert titles(view.blocks) == [
-        "Outcomes",
-        "By run",
-        "By model",
-        "By day",
-        "Differences by model",
-        "Differences by day",
-        "Reasons of refusals",
-        "Causes",
-        "Most frequent evidence",
-        "Runs",
-    ]
+    (more,) = view.headlines[0].more
+    assert more == "1 group differs beyond chance, model gpt-y most clearly: +7.9 points against gpt-x."
+    groups = ["By run", "By model", "By day", "Differences by model", "Differences by day"]
+    reasons = ["Reasons of refusals", "Causes", "Most frequent evidence"]
+    assert titles(view.blocks) == ["Outcomes", *groups, *reasons, "Runs"]
 
 
 def test_outcomes_of_all_runs_add_up() -> None:
