@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from demur.formats.registry import format_named
+from demur.model.exchange import Response
 from demur.model.run import Skipped, Traced
 from demur.model.verdict import Outcome
 
@@ -45,3 +46,10 @@ def read_one(name: str, *records: dict[str, Any]) -> Traced:
     """Return the only exchange in the records."""
     (traced,) = [row for row in read_all(name, records) if isinstance(row, Traced)]
     return traced
+
+
+def answer_of(name: str, *records: dict[str, Any]) -> Response:
+    """Return the response of the only exchange in the records."""
+    response = read_one(name, *records).exchange.response
+    assert response is not None
+    return response

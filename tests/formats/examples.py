@@ -123,75 +123,44 @@ POLICY = {"error_class": "ContentPolicyViolationError", "error_code": "400", "er
 TIMEOUT = {"error_class": "Timeout", "error_code": "408", "error_message": "too slow"}
 COMPLIED, REFUSED, FILTERED, FAILED = Outcome.COMPLIED, Outcome.REFUSED, Outcome.FILTERED, Outcome.FAILED
 
+RATE_LIMIT = {"error": {"message": "slow down", "type": "requests", "code": "rate_limit_exceeded"}}
+EXPIRED = {"code": "batch_expired", "message": "This request could not be executed"}
+FILTER_STOP = {"status": "incomplete", "incomplete_details": {"reason": "content_filter"}}
+SERVER_ERROR = {**responses(SPOKEN), "output": [], "status": "failed", "error": {"code": "server_error"}}
+REFUSAL_PART = {"type": "refusal", "refusal": REFUSAL}
+
+
+def of_batch(name: str, what: str, records: tuple[dict[str, Any], ...], outcome: Outcome) -> Example:
+    """Return an example of a batch file, which has the caller's id and no prompt."""
+    return Example(name, what, records, outcome, "q-1", prompt=None)
+
+
 BATCHES = (
-    Example("openai-batch", "answer", openai_row(chat()), COMPLIED, "q-1", prompt=None),
-    Example("openai-batch", "refusal text", openai_row(chat(REFUSAL)), REFUSED, "q-1", prompt=None),
-    Example("openai-batch", "refusal field", openai_row(chat(None, refusal=REFUSAL)), REFUSED, "q-1", prompt=None),
-    Example("openai-batch", "filter", openai_row(chat("", finish="content_filter")), FILTERED, "q-1", prompt=None),
-    Example("openai-batch", "blocked prompt", openai_row(AZURE_BLOCK, status=400), FILTERED, "q-1", prompt=None),
-    Example(
-        "openai-batch",
-        "error",
-        openai_row({"error": {"message": "slow down", "type": "requests", "code": "rate_limit_exceeded"}}, status=429),
-        FAILED,
-        "q-1",
-        prompt=None,
-    ),
-    Example(
-        "openai-batch",
-        "expired",
-        openai_row(None, error={"code": "batch_expired", "message": "This request could not be executed"}),
-        FAILED,
-        "q-1",
-        prompt=None,
-    ),
-    Example("openai-batch", "a status alone", openai_row({}, status=500), FAILED, "q-1", prompt=None),
-    Example("openai-responses-batch", "answer", openai_row(responses(SPOKEN)), COMPLIED, "q-1", prompt=None),
-    Example(
-        "openai-responses-batch",
-        "refusal",
-        openai_row(responses({"type": "refusal", "refusal": REFUSAL})),
-        REFUSED,
-        "q-1",
-        prompt=None,
-    ),
-    Example(
-        "openai-responses-batch",
-        "filter",
-        openai_row(responses(SPOKEN, status="incomplete", incomplete_details={"reason": "content_filter"})),
-        FILTERED,
-        "q-1",
-        prompt=None,
-    ),
-    Example(
-        "openai-responses-batch",
-        "error",
-        openai_row({**responses(SPOKEN), "output": [], "status": "failed", "error": {"code": "server_error"}}),
-        FAILED,
-        "q-1",
-        prompt=None,
-    ),
-    Example("anthropic-batch", "answer", claude_row(type="succeeded", message=claude()), COMPLIED, "q-1", prompt=None),
-    Example(
-        "anthropic-batch",
-        "refusal",
-        claude_row(type="succeeded", message=claude("", stop="refusal")),
-        REFUSED,
-        "q-1",
-        prompt=None,
-    ),
-    Example("anthropic-batch", "error", claude_row(type="errored", error=CLAUDE_ERROR), FAILED, "q-1", prompt=None),
-    Example(
-        "anthropic-batch",
-        "bare error",
-        claude_row(type="errored", error=CLAUDE_ERROR["error"]),
-        FAILED,
-        "q-1",
-        prompt=None,
-    ),
-    Example("anthropic-batch", "canceled", claude_row(type="canceled"), FAILED, "q-1", prompt=None),
-    Example("anthropic-batch", "expired", claude_row(type="expired"), FAILED, "q-1", prompt=None),
+    of_batch("openai-batch", "answer", openai_row(chat()), COMPLIED),
+    of_batch("openai-batch", "refusal text", openai_row(chat(REFUSAL)), REFUSED),
+    of_batch("openai-batch", "refusal field", openai_row(chat(None, refusal=REFUSAL)), REFUSED),
+    of_batch("openai-batch", "filter", openai_row(chat("", finish="content_filter")), FILTERED),
+    of_batch("openai-batch", "blocked prompt", openai_row(AZURE_BLOCK, status=400), FILTERED),
+    of_batch("openai-batch", "error", openai_row(RATE_LIMIT, status=429), FAILED),
+    of_batch("openai-batch", "expired", openai_row(None, error=EXPIRED), FAILED),
+    of_batch("openai-batch", "a status alone", openai_row({}, status=500), FAILED),
+    of_batch("openai-responses-batch", "answer", openai_row(responses(SPOKEN)), COMPLIED),
+    of_batch("openai-responses-batch", "refusal", openai_row(responses(REFUSAL_PART)), REFUSED),
+    of_batch("openai-responses-batch", "filter", openai_row(responses(SPOKEN, **FILTER_STOP)), FILTERED),
+    of_batch("openai-responses-batch", "error", openai_row(SERVER_ERROR), FAILED),
+    of_batch("anthropic-batch", "answer", claude_row(type="succeeded", message=claude()), COMPLIED),
+    of_batch("anthropic-batch", "refusal", claude_row(type="succeeded", message=claude("", stop="refusal")), REFUSED),
+    of_batch("anthropic-batch", "error", claude_row(type="errored", error=CLAUDE_ERROR), FAILED),
+    of_batch("anthropic-batch", "bare error", claude_row(type="errored", error=CLAUDE_ERROR["error"]), FAILED),
+    of_batch("anthropic-batch", "canceled", claude_row(type="canceled"), FAILED),
+    of_batch("anthropic-batch", "expired", claude_row(type="expired"), FAILED),
 )
+AZURE_ERROR = {"code": "429", "message": "slow", "innererror": {"code": "X"}}
+GEMINI_ASKED = [{"role": "user", "parts": [{"text": QUESTION}]}]
+GEMINI_BLOCK = {"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}}
+GEMINI_ERROR = {"error": {"code": 503, "message": "busy", "status": "UNAVAILABLE"}}
+BEDROCK_ASKED = [{"role": "user", "content": [{"text": QUESTION}]}]
+BEDROCK_ERROR = {"Error": {"Code": "ThrottlingException", "Message": "slow"}}
 LOGS = (
     Example("openai-chat", "answer", ({**chat(), **LOGGED},), COMPLIED, session="s-1"),
     Example("openai-chat", "bare", (chat(),), COMPLIED, prompt=None),
@@ -208,61 +177,32 @@ LOGS = (
         None,
     ),
     Example(
-        "openai-chat",
-        "Responses API",
-        ({"custom_id": 7, "input": QUESTION, **responses({"type": "refusal", "refusal": REFUSAL})},),
-        REFUSED,
-        "7",
+        "openai-chat", "Responses API", ({"custom_id": 7, "input": QUESTION, **responses(REFUSAL_PART)},), REFUSED, "7"
     ),
     Example("azure", "answer", ({**azure(chat()), **LOGGED},), COMPLIED, session="s-1"),
     Example("azure", "refusal", ({"messages": ASKED, "response": azure(chat(REFUSAL))},), REFUSED),
     Example("azure", "filter", ({**azure(chat("", finish="content_filter")), "messages": ASKED},), FILTERED),
     Example("azure", "blocked prompt", ({"id": "q-1", "messages": ASKED, "response": AZURE_BLOCK},), FILTERED, "q-1"),
-    Example(
-        "azure",
-        "error",
-        ({"messages": ASKED, "response": {"error": {"code": "429", "message": "slow", "innererror": {"code": "X"}}}},),
-        FAILED,
-    ),
+    Example("azure", "error", ({"messages": ASKED, "response": {"error": AZURE_ERROR}},), FAILED),
     Example("anthropic", "answer", ({**claude(), **LOGGED},), COMPLIED, session="s-1"),
     Example("anthropic", "refusal", ({"request": LOGGED, "response": claude("", stop="refusal")},), REFUSED),
     Example("anthropic", "error", ({"messages": ASKED, "response": CLAUDE_ERROR},), FAILED),
     Example(
         "gemini",
         "answer",
-        ({**gemini(), "contents": [{"role": "user", "parts": [{"text": QUESTION}]}], "metadata": {"session": "s-1"}},),
+        ({**gemini(), "contents": GEMINI_ASKED, "metadata": {"session": "s-1"}},),
         COMPLIED,
         session="s-1",
     ),
     Example("gemini", "refusal", ({**gemini(REFUSAL), "prompt": QUESTION},), REFUSED),
     Example("gemini", "filter", ({**gemini("", finish="SAFETY"), "prompt": QUESTION},), FILTERED),
     Example("gemini", "recitation is no filter", ({**gemini(finish="RECITATION"), "prompt": QUESTION},), COMPLIED),
-    Example(
-        "gemini",
-        "blocked prompt",
-        ({"prompt": QUESTION, "response": {"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}}},),
-        FILTERED,
-    ),
-    Example(
-        "gemini",
-        "error",
-        ({"prompt": QUESTION, "response": {"error": {"code": 503, "message": "busy", "status": "UNAVAILABLE"}}},),
-        FAILED,
-    ),
-    Example(
-        "bedrock",
-        "answer",
-        ({**converse(), "modelId": "m", "messages": [{"role": "user", "content": [{"text": QUESTION}]}]},),
-        COMPLIED,
-    ),
+    Example("gemini", "blocked prompt", ({"prompt": QUESTION, "response": GEMINI_BLOCK},), FILTERED),
+    Example("gemini", "error", ({"prompt": QUESTION, "response": GEMINI_ERROR},), FAILED),
+    Example("bedrock", "answer", ({**converse(), "modelId": "m", "messages": BEDROCK_ASKED},), COMPLIED),
     Example("bedrock", "refusal", ({"id": 3, "prompt": QUESTION, "response": converse(REFUSAL)},), REFUSED, "3"),
     Example("bedrock", "filter", ({"prompt": QUESTION, **converse("", stop="guardrail_intervened")},), FILTERED),
-    Example(
-        "bedrock",
-        "error",
-        ({"prompt": QUESTION, "response": {"Error": {"Code": "ThrottlingException", "Message": "slow"}}},),
-        FAILED,
-    ),
+    Example("bedrock", "error", ({"prompt": QUESTION, "response": BEDROCK_ERROR},), FAILED),
 )
 TOOLS = (
     Example("litellm", "answer", litellm(chat()), COMPLIED, "q-1", "s-1"),
@@ -275,62 +215,49 @@ TOOLS = (
     Example("agentlog", "answer", agentlog(payload(text_part())), COMPLIED, session="s-1"),
     Example("agentlog", "refusal text", agentlog(payload(text_part(REFUSAL))), REFUSED, session="s-1"),
     Example("agentlog", "refusal stop", agentlog(payload(stop="refusal")), REFUSED, session="s-1"),
-    Example(
-        "agentlog", "refusal part", agentlog(payload({"type": "refusal", "refusal": REFUSAL})), REFUSED, session="s-1"
-    ),
+    Example("agentlog", "refusal part", agentlog(payload(REFUSAL_PART)), REFUSED, session="s-1"),
     Example("agentlog", "filter", agentlog(payload(stop="content_filter")), FILTERED, session="s-1"),
     Example(
         "agentlog", "error", agentlog({"source": "llm", "code": "x", "message": "y"}, "error"), FAILED, None, "s-1"
     ),
     Example("agentlog", "unanswered", agentlog(payload())[:2], FAILED, session="s-1"),
 )
+SAID = {"role": "assistant", "content": ANSWER}
+HUMAN = {"from": "human", "value": QUESTION}
+BY_ROLES = [("system", "Be kind."), ("user", QUESTION), ("assistant", REFUSAL)]
 ROWS = (
     Example(
         "messages",
         "answer",
-        ({"id": "q-1", "conversation_id": "s-1", "messages": [*ASKED, {"role": "assistant", "content": ANSWER}]},),
+        ({"id": "q-1", "conversation_id": "s-1", "messages": [*ASKED, SAID]},),
         COMPLIED,
         "q-1",
         "s-1",
     ),
-    Example("messages", "refusal", ({"messages": [*ASKED, {"role": "assistant", "content": REFUSAL}]},), REFUSED),
+    Example("messages", "refusal", ({"messages": [*ASKED, {**SAID, "content": REFUSAL}]},), REFUSED),
     Example(
-        "messages",
-        "refusal field",
-        ({"messages": [*ASKED, {"role": "assistant", "content": None, "refusal": REFUSAL}]},),
-        REFUSED,
+        "messages", "refusal field", ({"messages": [*ASKED, {**SAID, "content": None, "refusal": REFUSAL}]},), REFUSED
     ),
     Example(
         "messages",
         "prompt and completion",
-        ({"prompt": ASKED, "completion": [{"role": "assistant", "content": [text_part()]}]},),
+        ({"prompt": ASKED, "completion": [{**SAID, "content": [text_part()]}]},),
         COMPLIED,
     ),
     Example("messages", "no answer", ({"messages": ASKED},), FAILED),
-    Example("messages", "null answer", ({"messages": [*ASKED, {"role": "assistant", "content": None}]},), FAILED),
+    Example("messages", "null answer", ({"messages": [*ASKED, {**SAID, "content": None}]},), FAILED),
     Example(
         "sharegpt",
         "answer",
-        ({"id": "q-1", "conversations": [{"from": "human", "value": QUESTION}, {"from": "gpt", "value": ANSWER}]},),
+        ({"id": "q-1", "conversations": [HUMAN, {"from": "gpt", "value": ANSWER}]},),
         COMPLIED,
         "q-1",
         "q-1",
     ),
     Example(
-        "sharegpt",
-        "refusal",
-        (
-            {
-                "conversations": [
-                    {"from": "system", "value": "Be kind."},
-                    {"from": "user", "value": QUESTION},
-                    {"from": "assistant", "value": REFUSAL},
-                ]
-            },
-        ),
-        REFUSED,
+        "sharegpt", "refusal", ({"conversations": [{"from": who, "value": text} for who, text in BY_ROLES]},), REFUSED
     ),
-    Example("sharegpt", "no answer", ({"conversations": [{"from": "human", "value": QUESTION}]},), FAILED),
+    Example("sharegpt", "no answer", ({"conversations": [HUMAN]},), FAILED),
     Example(
         "flat", "answer", ({"id": 1, "question": QUESTION, "answer": ANSWER, "session_id": 2},), COMPLIED, "1", "2"
     ),

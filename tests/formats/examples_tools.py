@@ -6,10 +6,10 @@ import json
 from typing import Any
 
 from tests.formats.example import ANSWER, QUESTION, REFUSAL, Example
+from tests.formats.examples import ASKED, COMPLIED, FAILED, FILTERED, REFUSED
 
 from demur.model.verdict import Outcome
 
-ASKED = [{"role": "user", "content": QUESTION}]
 SPOKEN = [{"role": "system", "content": "Be brief."}, *ASKED]
 TRACE = "5b8efff798038103d269b633813fc60c"
 LIMITED = "Error code: 429 - {'error': {'message': 'slow down', 'code': 'rate_limit_exceeded'}}"
@@ -72,24 +72,27 @@ def any_value(value: Any) -> dict[str, Any]:
     if isinstance(value, list):
         return {"arrayValue": {"values": [any_value(item) for item in value]}}
     if isinstance(value, dict):
-        return {"kvlistValue": {"values": [{"key": key, "value": any_value(item)} for key, item in value.items()]}}
+        return {"kvlistValue": {"values": pairs_of(value)}}
     return {"stringValue": value}
+
+
+def pairs_of(attributes: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return attributes as OTLP/JSON lists them."""
+    return [{"key": key, "value": any_value(value)} for key, value in attributes.items()]
 
 
 def otlp(*spans: dict[str, Any]) -> dict[str, Any]:
     """Return a document of spans."""
-    resource = {"attributes": [{"key": "service.name", "value": {"stringValue": "shop"}}]}
-    return {
-        "resourceSpans": [{"resource": resource, "scopeSpans": [{"scope": {"name": "test"}, "spans": list(spans)}]}]
-    }
+    resource = {"attributes": pairs_of({"service.name": "shop"})}
+    scope = {"scope": {"name": "test"}, "spans": list(spans)}
+    return {"resourceSpans": [{"resource": resource, "scopeSpans": [scope]}]}
 
 
 def span(attributes: dict[str, Any], *, name: str = "chat", failed: str | None = None, **given: Any) -> dict[str, Any]:
     """Return a span of an OTLP document."""
     status = {"code": 2, "message": failed} if failed else {}
-    pairs = [{"key": key, "value": any_value(value)} for key, value in attributes.items()]
     ids = {"traceId": TRACE, "spanId": "eee19b7ec3c1b174", "startTimeUnixNano": NANOS}
-    return {**ids, "name": name, "attributes": pairs, "status": status, **given}
+    return {**ids, "name": name, "attributes": pairs_of(attributes), "status": status, **given}
 
 
 def genai(text: str | None = ANSWER, *, finish: str = "stop") -> dict[str, Any]:
@@ -283,215 +286,133 @@ def generation(text: str = ANSWER, *, finish: str = "stop", **extra: Any) -> dic
     return {"generations": [[one]], "llm_output": {"model_name": "gpt-4o-mini-2024"}}
 
 
+EMPTY = Outcome.EMPTY
+TRACED = {"id": "trace-1", "sessionId": "chat-1", "metadata": {"custom_id": "q-1"}}
+SAID = "llm.output_messages.0.message"
+UNANSWERED = {k: v for k, v in genai().items() if "output" not in k and "finish" not in k}
+STRUCTURED = {k: json.loads(v) if v[:1] == "[" else v for k, v in genai(REFUSAL).items()}
+EXPORTED = {"name": "chat", "context": {"trace_id": "0x1"}, "start_time": "2026-08-01T10:00:00Z", "attributes": genai()}
+OUTER = span({"ai.operationId": "ai.generateText", "ai.response.text": REFUSAL}, name="ai.generateText")
+ASSERTED = {"error": "Expected output to be shorter", "failureReason": 1, "success": False}
+BROKEN = promptfoo_row(None, error=LIMITED, failureReason=2)
+EXPERIMENT = {"span_attributes": {"type": "eval"}, "span_parents": None}
+CONVERSATION = [*ASKED, {"role": "assistant", "content": REFUSAL}, {"role": "user", "content": "ok"}]
+
+
+def said(text: str | None) -> dict[str, Any]:
+    """Return an assistant's message."""
+    return {"role": "assistant", "content": text}
+
+
+def traced(attributes: dict[str, Any], failed: str | None = None) -> dict[str, Any]:
+    """Return a document of one span."""
+    return otlp(span(attributes, failed=failed))
+
+
 LANGFUSE = (
-    ("an answer", (observation(),), Outcome.COMPLIED),
-    ("a refusal", (observation(output={"role": "assistant", "content": REFUSAL}),), Outcome.REFUSED),
-    ("a text", (observation(output=REFUSAL, level="WARNING"),), Outcome.REFUSED),
-    ("a dropped refusal", (observation(output={"role": "assistant", "content": None}),), Outcome.EMPTY),
+    ("an answer", COMPLIED, observation()),
+    ("a refusal", REFUSED, observation(output=said(REFUSAL))),
+    ("a text", REFUSED, observation(output=REFUSAL, level="WARNING")),
+    ("a dropped refusal", EMPTY, observation(output=said(None))),
     (
         "a filter in a stream",
-        (observation(output="", metadata={"finish_reason": "content_filter", "custom_id": "q-1"}),),
-        Outcome.FILTERED,
+        FILTERED,
+        observation(output="", metadata={"finish_reason": "content_filter", "custom_id": "q-1"}),
     ),
-    ("an error", (observation(output=None, level="ERROR", statusMessage=LIMITED),), Outcome.FAILED),
-    ("a policy's error", (observation(output=None, level="ERROR", statusMessage=BLOCKED),), Outcome.FILTERED),
-    ("nothing recorded", (observation(output=None),), Outcome.FAILED),
-    (
-        "a trace",
-        (
-            {
-                "id": "trace-1",
-                "sessionId": "chat-1",
-                "metadata": {"custom_id": "q-1"},
-                "observations": [observation(type="SPAN"), observation(sessionId="chat-1", metadata=None)],
-            },
-        ),
-        Outcome.COMPLIED,
-    ),
+    ("an error", FAILED, observation(output=None, level="ERROR", statusMessage=LIMITED)),
+    ("a policy's error", FILTERED, observation(output=None, level="ERROR", statusMessage=BLOCKED)),
+    ("nothing recorded", FAILED, observation(output=None)),
+    ("a trace", COMPLIED, {**TRACED, "observations": [observation(type="SPAN"), observation(metadata=None)]}),
 )
 LANGFUSE_EXPORT = (
-    ("an answer", (exported(),), Outcome.COMPLIED),
-    ("a refusal", (exported(output=json.dumps([{"type": "text", "text": REFUSAL}])),), Outcome.REFUSED),
-    ("an error", (exported(output=None, level="ERROR", status_message=LIMITED),), Outcome.FAILED),
-    ("a filter", (exported(output=None, metadata=json.dumps({"finish_reason": "content_filter"})),), Outcome.FILTERED),
+    ("an answer", COMPLIED, exported()),
+    ("a refusal", REFUSED, exported(output=json.dumps([{"type": "text", "text": REFUSAL}]))),
+    ("an error", FAILED, exported(output=None, level="ERROR", status_message=LIMITED)),
+    ("a filter", FILTERED, exported(output=None, metadata=json.dumps({"finish_reason": "content_filter"}))),
 )
 OTEL = (
-    ("an answer", (otlp(span(genai())),), Outcome.COMPLIED),
-    ("a refusal", (otlp(span({"http.method": "GET"}), span(genai(REFUSAL))),), Outcome.REFUSED),
-    ("a filter", (otlp(span(genai(None, finish="content_filter"))),), Outcome.FILTERED),
-    ("an empty answer", (otlp(span(genai(None))),), Outcome.EMPTY),
-    (
-        "an error",
-        (otlp(span({k: v for k, v in genai().items() if "output" not in k and "finish" not in k}, failed=LIMITED)),),
-        Outcome.FAILED,
-    ),
-    (
-        "structured messages",
-        (otlp(span({k: json.loads(v) if v[:1] == "[" else v for k, v in genai(REFUSAL).items()})),),
-        Outcome.REFUSED,
-    ),
-    (
-        "an exported span",
-        (
-            {
-                "name": "chat",
-                "context": {"trace_id": "0x1"},
-                "start_time": "2026-08-01T10:00:00Z",
-                "attributes": genai(),
-            },
-        ),
-        Outcome.COMPLIED,
-    ),
+    ("an answer", COMPLIED, traced(genai())),
+    ("a refusal", REFUSED, otlp(span({"http.method": "GET"}), span(genai(REFUSAL)))),
+    ("a filter", FILTERED, traced(genai(None, finish="content_filter"))),
+    ("an empty answer", EMPTY, traced(genai(None))),
+    ("an error", FAILED, traced(UNANSWERED, LIMITED)),
+    ("structured messages", REFUSED, traced(STRUCTURED)),
+    ("an exported span", COMPLIED, EXPORTED),
 )
 OPENLLMETRY = (
-    ("an answer", (otlp(span(traceloop(content=ANSWER, finish_reason="stop"))),), Outcome.COMPLIED),
-    ("a refusal field", (otlp(span(traceloop(refusal=REFUSAL, finish_reason="stop"))),), Outcome.REFUSED),
-    ("a filter", (otlp(span(traceloop(content="FILTERED", finish_reason="content_filter"))),), Outcome.FILTERED),
-    (
-        "an error",
-        (otlp(span({k: v for k, v in traceloop().items() if "completion" not in k}, failed=LIMITED)),),
-        Outcome.FAILED,
-    ),
+    ("an answer", COMPLIED, traced(traceloop(content=ANSWER, finish_reason="stop"))),
+    ("a refusal field", REFUSED, traced(traceloop(refusal=REFUSAL, finish_reason="stop"))),
+    ("a filter", FILTERED, traced(traceloop(content="FILTERED", finish_reason="content_filter"))),
+    ("an error", FAILED, traced({k: v for k, v in traceloop().items() if "completion" not in k}, LIMITED)),
 )
+REFUSAL_FIELD = json.dumps({"choices": [chat_choice(None, refusal=REFUSAL)]})
 OPENINFERENCE = (
-    ("an answer", (otlp(span(phoenix(**{"llm.output_messages.0.message.content": ANSWER}))),), Outcome.COMPLIED),
-    ("a refusal", (otlp(span(phoenix(**{"output.value": REFUSAL}))),), Outcome.REFUSED),
-    (
-        "a refusal field",
-        (
-            otlp(
-                span(
-                    phoenix(
-                        **{
-                            "llm.output_messages.0.message.role": "assistant",
-                            "output.value": json.dumps({"choices": [chat_choice(None, refusal=REFUSAL)]}),
-                        }
-                    )
-                )
-            ),
-        ),
-        Outcome.REFUSED,
-    ),
-    (
-        "a filter",
-        (
-            otlp(
-                span(
-                    phoenix(
-                        **{"llm.output_messages.0.message.role": "assistant", "llm.finish_reason": "content_filter"}
-                    )
-                )
-            ),
-        ),
-        Outcome.FILTERED,
-    ),
-    ("an error", (otlp(span(phoenix(), failed=LIMITED)),), Outcome.FAILED),
+    ("an answer", COMPLIED, traced(phoenix(**{f"{SAID}.content": ANSWER}))),
+    ("a refusal", REFUSED, traced(phoenix(**{"output.value": REFUSAL}))),
+    ("a refusal field", REFUSED, traced(phoenix(**{f"{SAID}.role": "assistant", "output.value": REFUSAL_FIELD}))),
+    ("a filter", FILTERED, traced(phoenix(**{f"{SAID}.role": "assistant", "llm.finish_reason": "content_filter"}))),
+    ("an error", FAILED, traced(phoenix(), LIMITED)),
 )
 VERCEL = (
-    (
-        "an answer",
-        (otlp(span(ai_sdk(ai__response__text=ANSWER, ai__response__finishReason="stop"))),),
-        Outcome.COMPLIED,
-    ),
-    ("a refusal", (otlp(span(ai_sdk(ai__response__text=REFUSAL, ai__finishReason="stop"))),), Outcome.REFUSED),
-    ("a filter", (otlp(span(ai_sdk(ai__response__finishReason="content-filter"))),), Outcome.FILTERED),
-    ("an empty answer", (otlp(span(ai_sdk(ai__response__finishReason="stop"))),), Outcome.EMPTY),
-    ("an error", (otlp(span(ai_sdk(), failed=LIMITED)),), Outcome.FAILED),
-    (
-        "a call within its outer span",
-        (
-            otlp(
-                span({"ai.operationId": "ai.generateText", "ai.response.text": REFUSAL}, name="ai.generateText"),
-                span(ai_sdk(ai__response__text=REFUSAL)),
-            ),
-        ),
-        Outcome.REFUSED,
-    ),
+    ("an answer", COMPLIED, traced(ai_sdk(ai__response__text=ANSWER, ai__response__finishReason="stop"))),
+    ("a refusal", REFUSED, traced(ai_sdk(ai__response__text=REFUSAL, ai__finishReason="stop"))),
+    ("a filter", FILTERED, traced(ai_sdk(ai__response__finishReason="content-filter"))),
+    ("an empty answer", EMPTY, traced(ai_sdk(ai__response__finishReason="stop"))),
+    ("an error", FAILED, traced(ai_sdk(), LIMITED)),
+    ("a call within its outer span", REFUSED, otlp(OUTER, span(ai_sdk(ai__response__text=REFUSAL)))),
 )
 INSPECT = (
-    ("an answer", (INSPECT_HEADER, inspect_sample()), Outcome.COMPLIED),
-    ("a refusal", ({**INSPECT_HEADER, "samples": [inspect_sample(REFUSAL)]},), Outcome.REFUSED),
-    ("a refusal part", (inspect_sample([{"type": "text", "text": "Not today.", "refusal": True}]),), Outcome.REFUSED),
-    ("a refusal stop", (inspect_sample("", stop="content_filter", details={"type": "refusal"}),), Outcome.REFUSED),
-    ("a filter", (inspect_sample("", stop="content_filter"),), Outcome.FILTERED),
-    ("an error", (inspect_sample(output=NO_OUTPUT, error={"message": LIMITED, "traceback": ""}),), Outcome.FAILED),
+    ("an answer", COMPLIED, INSPECT_HEADER, inspect_sample()),
+    ("a refusal", REFUSED, {**INSPECT_HEADER, "samples": [inspect_sample(REFUSAL)]}),
+    ("a refusal part", REFUSED, inspect_sample([{"type": "text", "text": "Not today.", "refusal": True}])),
+    ("a refusal stop", REFUSED, inspect_sample("", stop="content_filter", details={"type": "refusal"})),
+    ("a filter", FILTERED, inspect_sample("", stop="content_filter")),
+    ("an error", FAILED, inspect_sample(output=NO_OUTPUT, error={"message": LIMITED, "traceback": ""})),
 )
 PROMPTFOO = (
-    ("an answer", (promptfoo_row({"output": ANSWER, "finishReason": "stop"}),), Outcome.COMPLIED),
-    (
-        "a failed assertion",
-        (promptfoo_row({"output": ANSWER}, error="Expected output to be shorter", failureReason=1, success=False),),
-        Outcome.COMPLIED,
-    ),
-    (
-        "a refusal",
-        (promptfoo_row({"output": REFUSAL, "isRefusal": True, "guardrails": {"flagged": True}}),),
-        Outcome.REFUSED,
-    ),
-    (
-        "a guardrail",
-        (promptfoo_row({"output": "blocked", "guardrails": {"flagged": True, "reason": "hate"}}),),
-        Outcome.FILTERED,
-    ),
-    ("a filter", (promptfoo_row({"output": "", "finishReason": "content_filter"}),), Outcome.FILTERED),
-    (
-        "an error",
-        (
-            {
-                "evalId": "e1",
-                "results": {"version": 3, "results": [promptfoo_row(None, error=LIMITED, failureReason=2)]},
-            },
-        ),
-        Outcome.FAILED,
-    ),
+    ("an answer", COMPLIED, promptfoo_row({"output": ANSWER, "finishReason": "stop"})),
+    ("a failed assertion", COMPLIED, promptfoo_row({"output": ANSWER}, **ASSERTED)),
+    ("a refusal", REFUSED, promptfoo_row({"output": REFUSAL, "isRefusal": True, "guardrails": {"flagged": True}})),
+    ("a guardrail", FILTERED, promptfoo_row({"output": "blocked", "guardrails": {"flagged": True, "reason": "hate"}})),
+    ("a filter", FILTERED, promptfoo_row({"output": "", "finishReason": "content_filter"})),
+    ("an error", FAILED, {"evalId": "e1", "results": {"version": 3, "results": [BROKEN]}}),
 )
 LM_EVAL = (
-    ("an answer", (harness([[ANSWER]]), harness([[ANSWER]], filter="strict-match")), Outcome.COMPLIED),
-    ("a refusal", (harness([[REFUSAL]]),), Outcome.REFUSED),
-    ("an empty answer", (harness([[""]]),), Outcome.EMPTY),
-    ("no answer", (harness([]),), Outcome.FAILED),
+    ("an answer", COMPLIED, harness([[ANSWER]]), harness([[ANSWER]], filter="strict-match")),
+    ("a refusal", REFUSED, harness([[REFUSAL]])),
+    ("an empty answer", EMPTY, harness([[""]])),
+    ("no answer", FAILED, harness([])),
 )
 OPENAI_EVALS = (
-    ("an answer", (EVALS_SPEC, event(prompt=ASKED, sampled=[ANSWER]), event("match", correct=True)), Outcome.COMPLIED),
-    ("a refusal", (event(prompt=QUESTION, sampled=REFUSAL),), Outcome.REFUSED),
-    ("no answer", (event(prompt=QUESTION, sampled=[]),), Outcome.FAILED),
+    ("an answer", COMPLIED, EVALS_SPEC, event(prompt=ASKED, sampled=[ANSWER]), event("match", correct=True)),
+    ("a refusal", REFUSED, event(prompt=QUESTION, sampled=REFUSAL)),
+    ("no answer", FAILED, event(prompt=QUESTION, sampled=[])),
 )
 DEEPEVAL = (
-    ("an answer", (deepeval_run(actualOutput=ANSWER),), Outcome.COMPLIED),
-    ("a refusal", (deepeval_run(actualOutput=REFUSAL),), Outcome.REFUSED),
-    ("no answer", (deepeval_run(actualOutput=None),), Outcome.FAILED),
-    (
-        "a conversation",
-        (deepeval_run(turns=[*ASKED, {"role": "assistant", "content": REFUSAL}, {"role": "user", "content": "ok"}]),),
-        Outcome.REFUSED,
-    ),
+    ("an answer", COMPLIED, deepeval_run(actualOutput=ANSWER)),
+    ("a refusal", REFUSED, deepeval_run(actualOutput=REFUSAL)),
+    ("no answer", FAILED, deepeval_run(actualOutput=None)),
+    ("a conversation", REFUSED, deepeval_run(turns=CONVERSATION)),
 )
 BRAINTRUST = (
-    ("an answer", (braintrust_row(),), Outcome.COMPLIED),
-    ("a refusal field", (braintrust_row(output=[chat_choice(None, refusal=REFUSAL)]),), Outcome.REFUSED),
-    ("a refusal", (braintrust_row(input={"messages": ASKED}, output={"content": REFUSAL}),), Outcome.REFUSED),
-    ("a filter", (braintrust_row(output=[chat_choice("", finish="content_filter")]),), Outcome.FILTERED),
-    ("an error", (braintrust_row(output=None, error=LIMITED),), Outcome.FAILED),
-    (
-        "an experiment's root",
-        (braintrust_row(span_attributes={"type": "eval"}, span_parents=None, input=QUESTION, output=REFUSAL),),
-        Outcome.REFUSED,
-    ),
+    ("an answer", COMPLIED, braintrust_row()),
+    ("a refusal field", REFUSED, braintrust_row(output=[chat_choice(None, refusal=REFUSAL)])),
+    ("a refusal", REFUSED, braintrust_row(input={"messages": ASKED}, output={"content": REFUSAL})),
+    ("a filter", FILTERED, braintrust_row(output=[chat_choice("", finish="content_filter")])),
+    ("an error", FAILED, braintrust_row(output=None, error=LIMITED)),
+    ("an experiment's root", REFUSED, braintrust_row(**EXPERIMENT, input=QUESTION, output=REFUSAL)),
 )
+IN_A_CHAIN = [langsmith_run(generation(REFUSAL))]
 LANGSMITH = (
-    ("an answer", (langsmith_run(generation()),), Outcome.COMPLIED),
-    ("a refusal", (langsmith_run(generation(REFUSAL)),), Outcome.REFUSED),
-    ("a refusal field", (langsmith_run(generation("", additional_kwargs={"refusal": REFUSAL})),), Outcome.REFUSED),
-    ("a filter", (langsmith_run(generation("", finish="content_filter")),), Outcome.FILTERED),
-    ("a wrapped client's response", (langsmith_run({"choices": [chat_choice(None, refusal="No.")]}),), Outcome.REFUSED),
-    ("an error", (langsmith_run(None, error=LIMITED),), Outcome.FAILED),
-    (
-        "a call within a chain",
-        (langsmith_run({}, run_type="chain", child_runs=[langsmith_run(generation(REFUSAL))]),),
-        Outcome.REFUSED,
-    ),
+    ("an answer", COMPLIED, langsmith_run(generation())),
+    ("a refusal", REFUSED, langsmith_run(generation(REFUSAL))),
+    ("a refusal field", REFUSED, langsmith_run(generation("", additional_kwargs={"refusal": REFUSAL}))),
+    ("a filter", FILTERED, langsmith_run(generation("", finish="content_filter"))),
+    ("a wrapped client's response", REFUSED, langsmith_run({"choices": [chat_choice(None, refusal="No.")]})),
+    ("an error", FAILED, langsmith_run(None, error=LIMITED)),
+    ("a call within a chain", REFUSED, langsmith_run({}, run_type="chain", child_runs=IN_A_CHAIN)),
 )
-_TABLES: dict[str, tuple[tuple[tuple[str, tuple[dict[str, Any], ...], Outcome], ...], str | None, str | None]] = {
+_TABLES: dict[str, tuple[tuple[tuple[Any, ...], ...], str | None, str | None]] = {
     "langfuse": (LANGFUSE, "q-1", "chat-1"),
     "langfuse-export": (LANGFUSE_EXPORT, None, "chat-1"),
     "otel": (OTEL, None, "chat-1"),
@@ -507,7 +428,7 @@ _TABLES: dict[str, tuple[tuple[tuple[str, tuple[dict[str, Any], ...], Outcome], 
     "langsmith": (LANGSMITH, "q-1", "chat-1"),
 }
 TOOL_EXAMPLES = tuple(
-    Example(name, what, records, outcome, key, session)
+    Example(name, what, tuple(records), outcome, key, session)
     for name, (rows, key, session) in _TABLES.items()
-    for what, records, outcome in rows
+    for what, outcome, *records in rows
 )

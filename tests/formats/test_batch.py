@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.formats import examples as made
-from tests.formats.example import QUESTION, read_all, read_one
+from tests.formats.example import QUESTION, answer_of, read_all, read_one
 
 from demur.errors import ShapeError
 from demur.formats.batch import read_request_row
@@ -58,17 +58,15 @@ def test_a_batch_row_says_model_and_day() -> None:
 )
 def test_a_failed_row_says_why(row: Any, shape: Shape, kind: SignalKind, value: str) -> None:
     """The signal of a row without an answer is what the row has in its place."""
-    exchange = read_one("openai-batch", *row).exchange
-    assert exchange.response is not None
-    signal = exchange.response.signals[0]
-    assert (exchange.shape, signal.kind, signal.value) == (shape, kind, value)
+    signal = answer_of("openai-batch", *row).signals[0]
+    assert read_one("openai-batch", *row).exchange.shape is shape
+    assert (signal.kind, signal.value) == (kind, value)
 
 
 def test_an_expired_row_says_so() -> None:
     """Anthropic's endings without a message are errors by their name."""
-    response = read_one("anthropic-batch", *made.claude_row(type="expired")).exchange.response
-    assert response is not None
-    assert [(signal.path, signal.value) for signal in response.signals] == [("result.type", "expired")]
+    signals = answer_of("anthropic-batch", *made.claude_row(type="expired")).signals
+    assert [(signal.path, signal.value) for signal in signals] == [("result.type", "expired")]
 
 
 def test_either_openai_format_reads_both() -> None:

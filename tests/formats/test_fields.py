@@ -19,25 +19,15 @@ KEYS = st.text(max_size=8) | st.sampled_from(["metadata", "model", "created", "t
 @pytest.mark.parametrize(
     ("value", "day"),
     [
-        (1_700_000_000, "2023-11-14"),
+        *((1_700_000_000 * unit, "2023-11-14") for unit in (1, 1000, 1_000_000)),
         (1_700_000_000.25, "2023-11-14"),
-        (1_700_000_000_000, "2023-11-14"),
-        (1_700_000_000_000_000, "2023-11-14"),
         ("1700000000000000000", "2023-11-14"),
         ("2026-04-28T10:00:00.123456789Z", "2026-04-28"),
         ("2026-01-31T23:30:00-05:00", "2026-02-01"),
         ("2026-01-31 23:30:00", "2026-01-31"),
         ("20260131", "2026-01-31"),
-        (7, None),
-        (True, None),
-        (-1_700_000_000, None),
-        (2**70, None),
-        (float("nan"), None),
-        (float("inf"), None),
-        ("0001-01-01T00:00:00+14:00", None),
-        ("yesterday", None),
-        (["2026"], None),
-        (None, None),
+        *((number, None) for number in (7, True, -1_700_000_000, 2**70, float("nan"), float("inf"))),
+        *((text, None) for text in ("0001-01-01T00:00:00+14:00", "yesterday", ["2026"], None)),
     ],
 )
 def test_a_day_is_read_from_any_clock(value: object, day: str | None) -> None:
@@ -47,21 +37,9 @@ def test_a_day_is_read_from_any_clock(value: object, day: str | None) -> None:
 
 def test_fields_stand_under_their_names() -> None:
     """Scalars are text under dotted names; model, category, language and day come first wherever they stand."""
-    row = {
-        "score": 0.5,
-        "ok": True,
-        "n": 3,
-        "nothing": None,
-        "empty": "",
-        "long": "x" * 201,
-        "huge": 10**30,
-        "list": [1],
-        "metadata": {"category": "a", "deep": {"x": 1}, "lang": "de"},
-        "other": {"x": 1},
-        "created": 1_700_000_000,
-        "modelId": "m",
-        "prompt": "p",
-    }
+    left_out = {"nothing": None, "empty": "", "long": "x" * 201, "huge": 10**30, "list": [1], "other": {"x": 1}}
+    told = {"metadata": {"category": "a", "deep": {"x": 1}, "lang": "de"}, "created": 1_700_000_000, "modelId": "m"}
+    row = {"score": 0.5, "ok": True, "n": 3, **left_out, **told, "prompt": "p"}
     assert fields_of(row, skip={"prompt"}) == (
         ("model", "m"),
         ("category", "a"),
@@ -162,23 +140,15 @@ def test_a_separate_system_text_leads(name: str) -> None:
     said = {"parts": [{"text": "be kind"}]} if name == "systemInstruction" else "be kind"
     request = request_of({name: said, "messages": [{"role": "user", "content": "hi"}], "model": "m"})
     assert request is not None
-    assert (request.model, [(m.role, m.text) for m in request.messages]) == (
-        "m",
-        [("system", "be kind"), ("user", "hi")],
-    )
+    assert request.model == "m"
+    assert [(m.role, m.text) for m in request.messages] == [("system", "be kind"), ("user", "hi")]
 
 
 def test_a_tools_turn_is_no_prompt() -> None:
     """Calls and results of tools are parts of their own, in every provider's spelling."""
-    turns = [
-        {
-            "role": "assistant",
-            "content": None,
-            "tool_calls": [{"id": "c", "function": {"name": "f", "arguments": "{}"}}],
-        },
-        {"role": "tool", "tool_call_id": "c", "content": "42"},
-    ]
-    request = request_of(turns)
+    call = {"id": "c", "function": {"name": "f", "arguments": "{}"}}
+    asked = {"role": "assistant", "content": None, "tool_calls": [call]}
+    request = request_of([asked, {"role": "tool", "tool_call_id": "c", "content": "42"}])
     assert request is not None
     assert [m.parts for m in request.messages] == [(ToolCallPart("c", "f", "{}"),), (ToolResultPart("c", "42"),)]
 

@@ -34,17 +34,19 @@ NAMES = st.sampled_from(
     ]
 )
 FIELDS = (
-    "category",
-    "language",
-    "model",
-    "task",
-    "day",
-    "metadata.category",
-    "label",
-    "finish_reason",
-    "id",
-    "prompt",
-    "",
+    *(
+        "category",
+        "language",
+        "model",
+        "task",
+        "day",
+        "metadata.category",
+        "label",
+        "finish_reason",
+        "id",
+        "prompt",
+        "",
+    ),
 )
 
 

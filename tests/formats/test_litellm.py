@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.formats import examples as made
-from tests.formats.example import ANSWER, REFUSAL, read_all, read_one
+from tests.formats.example import REFUSAL, answer_of, read_all, read_one
 
 from demur.detect.check import classify
 from demur.errors import ShapeError
@@ -15,29 +15,23 @@ from demur.model.run import Skipped
 from demur.model.verdict import Outcome
 
 
-def native(word: str, text: str | None = ANSWER) -> dict[str, Any]:
+def native(word: str) -> dict[str, Any]:
     """Return a completion that LiteLLM says was filtered, with the provider's own word beside it."""
-    choice = made.chat(text, finish="content_filter")["choices"][0]
+    choice = made.chat(finish="content_filter")["choices"][0]
     return {**made.chat(), "choices": [{**choice, "provider_specific_fields": {"native_finish_reason": word}}]}
 
 
 @pytest.mark.parametrize(
     ("word", "outcome"),
     [
-        ("RECITATION", Outcome.COMPLIED),
-        ("LANGUAGE", Outcome.COMPLIED),
-        ("OTHER", Outcome.COMPLIED),
-        ("SAFETY", Outcome.FILTERED),
-        ("PROHIBITED_CONTENT", Outcome.FILTERED),
-        ("guardrail_intervened", Outcome.FILTERED),
-        ("sensitive", Outcome.FILTERED),
+        *((word, Outcome.COMPLIED) for word in ("RECITATION", "LANGUAGE", "OTHER")),
+        *((word, Outcome.FILTERED) for word in ("SAFETY", "PROHIBITED_CONTENT", "guardrail_intervened", "sensitive")),
         ("refusal", Outcome.REFUSED),
     ],
 )
 def test_the_providers_own_word_decides(word: str, outcome: Outcome) -> None:
     """LiteLLM's `content_filter` is taken apart again where it kept what the provider said."""
-    response = read_one("litellm", *made.litellm(native(word))).exchange.response
-    assert response is not None
+    response = answer_of("litellm", *made.litellm(native(word)))
     assert classify(response).outcome is outcome
     assert response.choices[0].finish_raw == word
 
@@ -46,9 +40,7 @@ def test_a_native_word_for_an_ordinary_end_changes_nothing() -> None:
     """A native word beside `stop` is no signal."""
     body = native("STOP")
     body["choices"][0]["finish_reason"] = "stop"
-    response = read_one("litellm", *made.litellm(body)).exchange.response
-    assert response is not None
-    assert response.signals == ()
+    assert answer_of("litellm", *made.litellm(body)).signals == ()
 
 
 @pytest.mark.parametrize(
@@ -70,8 +62,7 @@ def test_a_guardrail_blocks_only_where_the_call_failed(status: str, fields: dict
 def test_a_flag_is_evidence() -> None:
     """What a guardrail saw in an answer is kept as a signal that did not block."""
     saw = [{"guardrail_name": "pii", "guardrail_status": "guardrail_flagged"}]
-    response = read_one("litellm", *made.litellm(made.chat(), guardrail_information=saw)).exchange.response
-    assert response is not None
+    response = answer_of("litellm", *made.litellm(made.chat(), guardrail_information=saw))
     assert [(s.kind, s.category, s.blocked) for s in response.signals] == [(SignalKind.FILTER_FLAG, "pii", False)]
 
 

@@ -65,13 +65,8 @@ def test_fields_are_the_callers_and_the_responses() -> None:
 
 def test_a_mixed_log_is_read_by_each_shape() -> None:
     """The format that a file was taken for does not spoil another provider's rows in it."""
-    rows = [
-        {"response": made.chat()},
-        {"response": made.claude()},
-        {"response": made.gemini()},
-        {"response": made.converse()},
-    ]
-    shapes = [read_one("openai-chat", row).exchange.shape for row in rows]
+    bodies = (made.chat(), made.claude(), made.gemini(), made.converse())
+    shapes = [read_one("openai-chat", {"response": body}).exchange.shape for body in bodies]
     assert shapes == [Shape.OPENAI_CHAT, Shape.ANTHROPIC, Shape.GEMINI, Shape.BEDROCK]
 
 
@@ -86,20 +81,17 @@ def test_a_system_text_beside_the_messages_is_kept() -> None:
 @pytest.mark.parametrize(
     ("row", "outcome"),
     [
-        ({"messages": made.ASKED, "response": None}, Outcome.FAILED),
-        ({"messages": made.ASKED, "response": {}}, Outcome.FAILED),
-        ({"messages": made.ASKED}, Outcome.FAILED),
-        ({"messages": made.ASKED, "response": None, "error": "timed out"}, Outcome.FAILED),
-        ({"messages": made.ASKED, "response": None, "error": "400: content_policy_violation"}, Outcome.FILTERED),
-        (
-            {"messages": made.ASKED, "status_code": 500, "response": {"error": {"message": "x", "code": "y"}}},
-            Outcome.FAILED,
-        ),
+        ({"response": None}, Outcome.FAILED),
+        ({"response": {}}, Outcome.FAILED),
+        ({}, Outcome.FAILED),
+        ({"response": None, "error": "timed out"}, Outcome.FAILED),
+        ({"response": None, "error": "400: content_policy_violation"}, Outcome.FILTERED),
+        ({"status_code": 500, "response": {"error": {"message": "x", "code": "y"}}}, Outcome.FAILED),
     ],
 )
 def test_a_row_without_an_answer_failed(row: dict[str, Any], outcome: Outcome) -> None:
     """What came to nothing is neither refusal nor answer, unless a policy stopped it."""
-    traced = read_one("openai-chat", row)
+    traced = read_one("openai-chat", {"messages": made.ASKED, **row})
     assert classify(traced.exchange.response).outcome is outcome
     assert traced.exchange.request is not None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from functools import cache
 from typing import Any
 
 import pytest
@@ -14,40 +15,29 @@ from tests.formats.examples_tools import TOOL_EXAMPLES
 from tests.wire import laws
 
 from demur.detect.check import classify
-from demur.errors import InputError, UsageError
+from demur.errors import ShapeError, UsageError
 from demur.formats.registry import FORMATS, format_named, format_of
 from demur.model.run import Skipped, Traced
 
 EXAMPLES = (*OWN_EXAMPLES, *TOOL_EXAMPLES)
 NAMES = sorted({example.format for example in EXAMPLES})
-WORDS = sorted({key for example in OWN_EXAMPLES for record in example.records for key in record})
+RECORDS = {
+    name: {f"{e} {i}": record for e in EXAMPLES if e.format == name for i, record in enumerate(e.records)}
+    for name in NAMES
+}
+KEYS = st.sampled_from(sorted({key for e in EXAMPLES for record in e.records for key in record})) | st.text(max_size=8)
 """Field names that some format looks at, so that invented records come near to real ones."""
 
 
-def json_objects() -> st.SearchStrategy[dict[str, Any]]:
-    """Return a way to draw objects with fields that formats know and values that they do not expect."""
-    keys = st.sampled_from(WORDS) | st.text(max_size=8)
-    flat = laws.SCALARS | st.lists(laws.SCALARS, max_size=2) | st.dictionaries(keys, laws.SCALARS, max_size=3)
-    deep = st.lists(flat, max_size=2) | st.dictionaries(keys, flat, max_size=3)
-    return st.dictionaries(keys, flat | deep, max_size=6)
-
-
-@st.composite
-def spoilt_examples(draw: st.DrawFn) -> dict[str, Any]:
-    """Return a record of an example in which one value, at any depth, was replaced."""
-    example = draw(st.sampled_from(OWN_EXAMPLES))
-    record: dict[str, Any] = {**draw(st.sampled_from(example.records))}
-    key = draw(st.sampled_from(sorted(record)))
-    return {**record, key: _spoilt(draw, record[key])}
-
-
-def _spoilt(draw: st.DrawFn, value: Any) -> Any:
-    if isinstance(value, dict) and value and draw(st.booleans()):
-        key = draw(st.sampled_from(sorted(value)))
-        return {**value, key: _spoilt(draw, value[key])}
-    if isinstance(value, list) and value and draw(st.booleans()):
-        return [_spoilt(draw, value[0]), *value[1:]]
-    return {**value, draw(st.sampled_from(WORDS)): draw(laws.JSON)} if isinstance(value, dict) else draw(laws.JSON)
+@cache
+def records_near(name: str) -> st.SearchStrategy[dict[str, Any]]:
+    """Return a way to draw records that are almost of the format, of another one, or of none."""
+    flat = laws.SCALARS | st.lists(laws.SCALARS, max_size=2) | st.dictionaries(KEYS, laws.SCALARS, max_size=3)
+    deep = st.lists(flat, max_size=2) | st.dictionaries(KEYS, flat, max_size=3)
+    invented = st.dictionaries(KEYS, flat | deep | laws.JSON, max_size=6)
+    every = {what: record for records in RECORDS.values() for what, record in records.items()}
+    spoilt = laws.spoilt(RECORDS[name]) | laws.spoilt(every)
+    return invented | spoilt | st.builds(lambda one, other: {**one, **other}, spoilt, invented)
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=str)
@@ -77,15 +67,16 @@ def test_every_format_has_its_outcomes(name: str) -> None:
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("name", sorted({example.format for example in OWN_EXAMPLES}))
-@given(record=json_objects() | spoilt_examples())
-def test_no_json_breaks_a_reader(name: str, record: dict[str, Any]) -> None:
-    """Sniffing never raises, and reading raises nothing but an error about the input, whatever the JSON."""
-    known = FORMATS[name]
+@pytest.mark.parametrize("name", NAMES)
+@given(data=st.data())
+def test_no_json_breaks_a_reader(name: str, data: st.DataObject) -> None:
+    """Sniffing never raises, reading raises nothing but `ShapeError`, and what is read can be judged."""
+    record = data.draw(records_near(name))
+    known = FORMATS[name].load()
     assert known.sniffs(record) in (True, False)
     reader = known.open_reader()
     rows: list[Traced | Skipped] = []
-    with contextlib.suppress(InputError):
+    with contextlib.suppress(ShapeError):
         rows += reader.feed(record)
     rows += reader.close()
     assert all(isinstance(row, Traced | Skipped) for row in rows)
@@ -93,10 +84,11 @@ def test_no_json_breaks_a_reader(name: str, record: dict[str, Any]) -> None:
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("name", sorted(FORMATS))
-@given(record=json_objects() | spoilt_examples())
-def test_the_fields_of_a_format_are_necessary(name: str, record: dict[str, Any]) -> None:
+@pytest.mark.parametrize("name", NAMES)
+@given(data=st.data())
+def test_the_fields_of_a_format_are_necessary(name: str, data: st.DataObject) -> None:
     """Whether a record is of a format does not depend on the fields by which the registry decides to import it."""
+    record = data.draw(records_near(name))
     assert name == FORMATS[name].load().NAME
     assert FORMATS[name].sniffs(record) == FORMATS[name].load().sniffs(record)
 

@@ -16,13 +16,14 @@ from demur.model.verdict import Outcome
 
 def test_the_last_answer_is_the_answer() -> None:
     """In a long conversation the assistant's last turn is judged, and all before it is the request."""
-    turns = [
-        {"role": "system", "content": "Be kind."},
-        {"role": "user", "content": "Hello."},
-        {"role": "assistant", "content": REFUSAL},
-        {"role": "user", "content": QUESTION},
-        {"role": "assistant", "content": ANSWER},
+    said = [
+        ("system", "Be kind."),
+        ("user", "Hello."),
+        ("assistant", REFUSAL),
+        ("user", QUESTION),
+        ("assistant", ANSWER),
     ]
+    turns = [{"role": role, "content": text} for role, text in said]
     traced = read_one("messages", {"messages": turns, "model": "m", "category": "c"})
     assert traced.exchange.request is not None
     assert [m.role for m in traced.exchange.request.messages] == ["system", "user", "assistant", "user"]
@@ -49,9 +50,7 @@ def test_conversations_of_roles() -> None:
 @pytest.mark.parametrize(
     ("row", "outcome"),
     [
-        ({"response": ANSWER, "is_refusal": True}, Outcome.REFUSED),
-        ({"response": ANSWER, "is_refusal": 1}, Outcome.REFUSED),
-        ({"response": ANSWER, "is_refusal": "yes"}, Outcome.REFUSED),
+        *(({"response": ANSWER, "is_refusal": true}, Outcome.REFUSED) for true in (True, 1, "yes")),
         ({"response": None, "is_refusal": True}, Outcome.REFUSED),
         ({"response": ANSWER, "is_refusal": "0"}, Outcome.COMPLIED),
         ({"response": ANSWER, "refusal": "0"}, Outcome.COMPLIED),

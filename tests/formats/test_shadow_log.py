@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.formats import examples as made
-from tests.formats.example import ANSWER, QUESTION, read_all, read_one
+from tests.formats.example import ANSWER, QUESTION, answer_of, read_all, read_one
 
 from demur.detect.check import classify
 from demur.errors import ShapeError
@@ -16,10 +16,7 @@ from demur.wire.agentlog import record_id
 
 def test_a_response_finds_its_request_by_its_parent() -> None:
     """Two conversations written in turns are told apart, in the order of their answers."""
-    first, second = (
-        made.agentlog(made.payload(made.text_part("one"))),
-        made.agentlog(made.payload(made.text_part("two"))),
-    )
+    first, second = (made.agentlog(made.payload(made.text_part(text))) for text in ("one", "two"))
     asked = {**second[1]["payload"], "messages": [{"role": "user", "content": "And red?"}]}
     other = {**second[1], "payload": asked, "id": record_id(asked)}
     answers = read_all("agentlog", [*first[:2], other, {**second[2], "parent": other["id"]}, first[2]])
@@ -39,17 +36,15 @@ def test_equal_requests_are_asked_once_each() -> None:
 
 def test_an_orphan_is_an_exchange_without_a_request() -> None:
     """A response whose request is in another file is read all the same."""
-    exchange = read_one("agentlog", made.agentlog(made.payload(made.text_part()))[2]).exchange
-    assert exchange.request is None
-    assert exchange.response is not None
-    assert exchange.response.choices[0].text == ANSWER
+    orphan = made.agentlog(made.payload(made.text_part()))[2]
+    assert read_one("agentlog", orphan).exchange.request is None
+    assert answer_of("agentlog", orphan).choices[0].text == ANSWER
 
 
 def test_a_tool_call_complies() -> None:
     """An answer that is only a call of a tool is an answer."""
     log = made.agentlog(made.payload({"type": "tool_use", "id": "c", "name": "f", "input": {}}, stop="tool_use"))
-    response = read_one("agentlog", *log).exchange.response
-    assert response is not None
+    response = answer_of("agentlog", *log)
     assert response.choices[0].parts == (ToolCallPart("c", "f", "{}"),)
     assert classify(response).outcome is Outcome.COMPLIED
 

@@ -14,24 +14,19 @@ from demur.formats.otel import OPENINFERENCE, OTEL, VERCEL
 from demur.formats.spans import indexed, spans_in
 from demur.model.run import Skipped, Traced
 
-OLD_EVENTS = [
-    ("gen_ai.system.message", {"gen_ai.event.content": json.dumps({"role": "system", "content": "Be brief."})}),
-    ("gen_ai.user.message", {"gen_ai.event.content": json.dumps({"role": "user", "content": QUESTION})}),
-    (
-        "gen_ai.choice",
-        {"gen_ai.event.content": json.dumps({"index": 0, "finish_reason": "stop", "message": {"content": REFUSAL}})},
-    ),
-]
-OLDEST_EVENTS = [
-    ("gen_ai.content.prompt", {"gen_ai.prompt": QUESTION}),
-    ("gen_ai.content.completion", {"gen_ai.completion": json.dumps([{"role": "assistant", "content": REFUSAL}])}),
-]
-DETAILS = [
-    (
-        "gen_ai.client.inference.operation.details",
-        {name: value for name, value in made.genai(REFUSAL).items() if "messages" in name},
-    )
-]
+CONTENT = "gen_ai.event.content"
+CHOICE = {"index": 0, "finish_reason": "stop", "message": {"content": REFUSAL}}
+OLD_EVENTS: dict[str, dict[str, Any]] = {
+    "gen_ai.system.message": {CONTENT: json.dumps({"role": "system", "content": "Be brief."})},
+    "gen_ai.user.message": {CONTENT: json.dumps({"role": "user", "content": QUESTION})},
+    "gen_ai.choice": {CONTENT: json.dumps(CHOICE)},
+}
+OLDEST_EVENTS: dict[str, dict[str, Any]] = {
+    "gen_ai.content.prompt": {"gen_ai.prompt": QUESTION},
+    "gen_ai.content.completion": {"gen_ai.completion": json.dumps([made.said(REFUSAL)])},
+}
+DETAILS = "gen_ai.client.inference.operation.details"
+NEW_EVENTS = {DETAILS: {name: value for name, value in made.genai(REFUSAL).items() if "messages" in name}}
 
 
 def read(record: dict[str, Any]) -> list[Traced | Skipped]:
@@ -39,12 +34,9 @@ def read(record: dict[str, Any]) -> list[Traced | Skipped]:
     return list(OTEL.open_reader().feed(record))
 
 
-def events_of(told: list[tuple[str, dict[str, Any]]]) -> list[dict[str, Any]]:
+def events_of(told: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
     """Return events as OTLP writes them."""
-    return [
-        {"name": name, "attributes": [{"key": key, "value": made.any_value(value)} for key, value in given.items()]}
-        for name, given in told
-    ]
+    return [{"name": name, "attributes": made.pairs_of(given)} for name, given in told.items()]
 
 
 def test_each_span_is_read_by_its_own_convention() -> None:
@@ -62,8 +54,8 @@ def test_each_span_is_read_by_its_own_convention() -> None:
     assert [classify(row.exchange.response).outcome for row in rows] == ["refused"] * 4
 
 
-@pytest.mark.parametrize("told", [OLD_EVENTS, OLDEST_EVENTS, DETAILS], ids=["1.28", "1.27", "1.37"])
-def test_messages_in_events_are_read(told: list[tuple[str, dict[str, Any]]]) -> None:
+@pytest.mark.parametrize("told", [OLD_EVENTS, OLDEST_EVENTS, NEW_EVENTS], ids=["1.28", "1.27", "1.37"])
+def test_messages_in_events_are_read(told: dict[str, dict[str, Any]]) -> None:
     """Versions of the conventions that put messages into events are read as those that put them into attributes."""
     attributes = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m"}
     (row,) = read(made.otlp(made.span(attributes, events=events_of(told))))
@@ -76,8 +68,8 @@ def test_messages_in_events_are_read(told: list[tuple[str, dict[str, Any]]]) -> 
 def test_a_call_without_content_is_missing() -> None:
     """A span that recorded no content is no answer; a filter's finish reason is enough to know."""
     bare = {"gen_ai.operation.name": "chat", "gen_ai.response.finish_reasons": ["stop"]}
-    (plain,) = read(made.otlp(made.span(bare)))
-    (stopped,) = read(made.otlp(made.span({**bare, "gen_ai.response.finish_reasons": ["content_filter"]})))
+    (plain,) = read(made.traced(bare))
+    (stopped,) = read(made.traced({**bare, "gen_ai.response.finish_reasons": ["content_filter"]}))
     assert isinstance(plain, Traced)
     assert isinstance(stopped, Traced)
     assert plain.exchange.response is None
@@ -86,15 +78,12 @@ def test_a_call_without_content_is_missing() -> None:
 
 def test_phoenixs_spellings_are_one() -> None:
     """Attributes spread by index, nested by their dots, or in columns are the same span."""
-    spread = made.phoenix(**{"llm.output_messages.0.message.content": ANSWER})
+    spread = made.phoenix(**{f"{made.SAID}.content": ANSWER})
     message = {"message": {"role": "user", "contents": [{"message_content": {"type": "text", "text": QUESTION}}]}}
+    messages = {"input_messages": [message], "output_messages": [{"message": {"content": ANSWER}}]}
     nested = {
         "openinference": {"span": {"kind": "LLM"}},
-        "llm": {
-            "model_name": "gpt-4o-mini",
-            "input_messages": [message],
-            "output_messages": [{"message": {"content": ANSWER}}],
-        },
+        "llm": {"model_name": "gpt-4o-mini", **messages},
         "session": {"id": "chat-1"},
         "metadata": {"category": "science", "custom_id": "q-1"},
     }
@@ -112,7 +101,7 @@ def test_phoenixs_spellings_are_one() -> None:
 
 def test_protobufs_names_are_read_too() -> None:
     """A document in snake case is the same as one in camel case."""
-    text = json.dumps(made.otlp(made.span(made.genai())))
+    text = json.dumps(made.traced(made.genai()))
     for camel, snake in (
         ("resourceSpans", "resource_spans"),
         ("scopeSpans", "scope_spans"),
@@ -122,21 +111,21 @@ def test_protobufs_names_are_read_too() -> None:
         ("startTimeUnixNano", "start_time_unix_nano"),
     ):
         text = text.replace(camel, snake)
-    assert read(json.loads(text)) == read(made.otlp(made.span(made.genai())))
+    assert read(json.loads(text)) == read(made.traced(made.genai()))
 
 
 def test_an_event_in_a_log_record_is_a_call() -> None:
     """The event that holds a call's details is read from a document of log records as well."""
-    record = {"eventName": "gen_ai.client.inference.operation.details", "traceId": "t", "timeUnixNano": made.NANOS}
-    pairs = [{"key": key, "value": made.any_value(value)} for key, value in made.genai(REFUSAL).items()]
-    (row,) = read({"resourceLogs": [{"scopeLogs": [{"logRecords": [{**record, "attributes": pairs}]}]}]})
+    record = {"eventName": DETAILS, "traceId": "t", "timeUnixNano": made.NANOS}
+    logged = {**record, "attributes": made.pairs_of(made.genai(REFUSAL))}
+    (row,) = read({"resourceLogs": [{"scopeLogs": [{"logRecords": [logged]}]}]})
     assert isinstance(row, Traced)
     assert classify(row.exchange.response).outcome == "refused"
 
 
 def test_an_exception_says_why_a_span_failed() -> None:
     """Where the status has no message, the exception among the events has it."""
-    raised = events_of([("exception", {"exception.message": made.BLOCKED})])
+    raised = events_of({"exception": {"exception.message": made.BLOCKED}})
     failed = made.span({"gen_ai.operation.name": "chat"}, events=raised, status={"code": "STATUS_CODE_ERROR"})
     (row,) = read(made.otlp(failed))
     assert isinstance(row, Traced)
