@@ -19,29 +19,20 @@ from demur.wire.shapes import CODECS, read_exchange
 PICTURE = base64.b64encode(bytes(range(256)) * 4).decode()
 TEXT_FILE = "data:text/plain;base64," + base64.b64encode(b"words in a file").decode()
 CHAT = {"model": "m", "messages": [{"role": "system", "content": "be brief"}, {"role": "user", "content": "hello"}]}
+CALL = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+
+
+def choice(content: str | None, finish: str = "stop", *, index: int = 0, **more: Any) -> dict[str, Any]:
+    """A choice of a chat completion."""
+    return {"index": index, "message": {"role": "assistant", "content": content, **more}, "finish_reason": finish}
+
+
 ANSWERS: dict[str, dict[str, Any]] = {
-    "text": {
-        "choices": [{"message": {"role": "assistant", "content": "I can't help with that."}, "finish_reason": "stop"}]
-    },
-    "refusal field": {"choices": [{"message": {"content": None, "refusal": "I can't."}, "finish_reason": "stop"}]},
-    "filter": {"choices": [{"message": {"content": ""}, "finish_reason": "content_filter"}]},
-    "tool call": {
-        "choices": [
-            {
-                "message": {
-                    "content": None,
-                    "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}],
-                },
-                "finish_reason": "tool_calls",
-            }
-        ]
-    },
-    "two choices": {
-        "choices": [
-            {"index": 0, "message": {"content": "Paris."}, "finish_reason": "stop"},
-            {"index": 1, "message": {"content": "I'm sorry, but I can't help with that."}, "finish_reason": "stop"},
-        ]
-    },
+    "text": {"choices": [choice("I can't help with that.")]},
+    "refusal field": {"choices": [choice(None, refusal="I can't.")]},
+    "filter": {"choices": [choice("", "content_filter")]},
+    "tool call": {"choices": [choice(None, "tool_calls", tool_calls=[CALL])]},
+    "two choices": {"choices": [choice("Paris."), choice("I'm sorry, but I can't help with that.", index=1)]},
     "anthropic": {"type": "message", "role": "assistant", "content": [], "stop_reason": "refusal", "model": "c"},
     "gemini block": {"promptFeedback": {"blockReason": "SAFETY"}},
     "error": {"error": {"message": "busy", "type": "server_error", "code": None}},
@@ -84,15 +75,10 @@ def test_turns_that_contradict_the_prompt_are_not_believed() -> None:
 
 
 @pytest.mark.parametrize("name", ANSWERS)
-def test_content_is_always_text(name: str) -> None:
-    """`content` can be lower-cased, whatever the answer was."""
+def test_a_mapping_of_ours_reads_back(name: str) -> None:
+    """Whatever the answer was, `content` is text, and an auditor behind HTTP comes to the verdict of one in the process."""
     seen = read_input(Phase.RESPONSE, {"output": ANSWERS[name]}).mapping()
     assert isinstance(seen["content"], str)
-
-
-@pytest.mark.parametrize("name", ANSWERS)
-def test_a_mapping_of_ours_reads_back(name: str) -> None:
-    """An auditor behind HTTP comes to the verdict that one in the process comes to."""
     response = read_exchange(ANSWERS[name]).response
     assert isinstance(response, Response)
     sent = msgspec.json.decode(msgspec.json.encode(response_input(response).output))
@@ -227,12 +213,8 @@ def test_items_and_templates_are_read() -> None:
 
 def test_plain_turns_are_the_prompt_as_ever() -> None:
     """A request of plain turns has the prompt that it always had."""
-    turns = (
-        Message("user", (TextPart("a"),)),
-        Message("assistant", (TextPart("b"),)),
-        Message("user", (TextPart("c"),)),
-    )
-    request = Request("m", turns)
+    turns = (("user", "a"), ("assistant", "b"), ("user", "c"))
+    request = Request("m", tuple(Message(role, (TextPart(text),)) for role, text in turns))
     assert prompt_of(request) == request.prompt == "a\nc"
 
 

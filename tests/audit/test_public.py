@@ -53,16 +53,9 @@ def test_the_kit_is_this() -> None:
 
 def test_a_claim_is_a_value() -> None:
     """Whoever states a claim names its fields or gives them in order; it equals its like, tells what it holds, and never changes."""
-    named = auditing.Claim(
-        name="risk",
-        type=auditing.ClaimType.SCORE_NORMALIZED,
-        value=0.5,
-        phase=Phase.REQUEST,
-        auditor="mine",
-        confidence=0.9,
-        sensitive=True,
-    )
-    told = auditing.Claim("risk", auditing.ClaimType.SCORE_NORMALIZED, 0.5, Phase.REQUEST, "mine", 0.9, True)  # noqa: FBT003 — as users may
+    fields = ("name", "type", "value", "phase", "auditor", "confidence", "sensitive")
+    values = ("risk", auditing.ClaimType.SCORE_NORMALIZED, 0.5, Phase.REQUEST, "mine", 0.9, True)
+    told, named = auditing.Claim(*values), auditing.Claim(**dict(zip(fields, values, strict=True)))  # type: ignore[arg-type]  # in order
     assert (named, hash(named)) == (told, hash(told))
     assert {named} == {told}
     assert repr(told).startswith("Claim(name='risk', type=<ClaimType.SCORE_NORMALIZED: 'score_normalized'>, value=0.5,")

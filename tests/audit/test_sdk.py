@@ -70,6 +70,12 @@ class Waiting(ClaimsAuditor):
         return {"hidden": True}
 
 
+def made_of(look: Callable[..., object], **attributes: object) -> ClaimsAuditor:
+    """An auditor whose only method under `@claims`, for all phases, is this."""
+    fields = {"auditor_id": "made", "look": claims()(look), **attributes}
+    return type("Made", (ClaimsAuditor,), fields)()  # type: ignore[no-any-return]  # a class of ours
+
+
 def raising(error: BaseException) -> BoundAuditor:
     class Raising(ClaimsAuditor):
         auditor_id = "raising"
@@ -141,14 +147,8 @@ def test_a_result_that_fights_back_is_a_problem() -> None:
         def items(self) -> Any:
             raise RuntimeError
 
-    class Auditor(ClaimsAuditor):
-        auditor_id = "hostile"
-
-        @claims()
-        def look(self, _request: Fields) -> object:
-            return Hostile()
-
-    assert [p.what for p in BoundAuditor(Auditor()).ask(REQUEST).problems] == ["`look` raised RuntimeError"]
+    hostile = BoundAuditor(made_of(lambda _self, _request: Hostile()))
+    assert [p.what for p in hostile.ask(REQUEST).problems] == ["`look` raised RuntimeError"]
 
 
 def test_identity_is_an_attribute_or_an_argument() -> None:
@@ -195,13 +195,8 @@ def test_inherited_methods_are_asked_as_overridden() -> None:
 
 def test_an_auditor_that_could_state_nothing_is_refused() -> None:
     """No id, no method under `@claims`, an unknown phase: each is an error when the auditor is made."""
-
-    class Nameless(ClaimsAuditor):
-        @claims()
-        def look(self, _request: Fields) -> None: ...
-
     with pytest.raises(UsageError, match="no id"):
-        BoundAuditor(Nameless())
+        BoundAuditor(made_of(lambda _self, _request: None, auditor_id=ClaimsAuditor.auditor_id))
     with pytest.raises(UsageError, match="no method"):
         BoundAuditor(ClaimsAuditor("silent"))
     with pytest.raises(UsageError, match="no phase"):
@@ -210,46 +205,17 @@ def test_an_auditor_that_could_state_nothing_is_refused() -> None:
 
 def test_deep_recursion_in_an_auditor_is_survived() -> None:
     """An auditor that runs out of stack is a problem like any other."""
-
-    class Deep(ClaimsAuditor):
-        auditor_id = "deep"
-
-        @claims()
-        def look(self, request: Fields) -> object:
-            return self.look(request)
-
+    deep = BoundAuditor(made_of(lambda self, request: self.look(request)))
     before = sys.getrecursionlimit()
-    assert [p.what for p in BoundAuditor(Deep()).ask(REQUEST).problems] == ["`look` raised RecursionError"]
+    assert [p.what for p in deep.ask(REQUEST).problems] == ["`look` raised RecursionError"]
     assert sys.getrecursionlimit() == before
 
 
-class Blind(ClaimsAuditor):
-    """A method that takes nothing to look at."""
-
-    auditor_id = "blind"
-
-    @claims(phase=Phase.REQUEST)
-    def look(self) -> dict[str, object]:
-        """State something of nothing."""
-        return {"seen": False}
-
-
-class Greedy(ClaimsAuditor):
-    """A method that asks for more than it is given."""
-
-    auditor_id = "greedy"
-
-    @claims(phase=Phase.REQUEST)
-    def look(self, _request: Fields, _more: object) -> dict[str, object]:
-        """Never get as far."""
-        return {}
-
-
-@pytest.mark.parametrize("kind", [Blind, Greedy])
-def test_a_method_that_cannot_be_called_is_refused(kind: type[ClaimsAuditor]) -> None:
-    """A method that would fail at every exchange is refused before the first."""
+@pytest.mark.parametrize("look", [lambda _self: {}, lambda _self, _request, _more: {}], ids=["nothing", "more"])
+def test_a_method_that_cannot_be_called_is_refused(look: Callable[..., object]) -> None:
+    """A method that takes nothing, or more than it is given, would fail at every exchange: it is refused before the first."""
     with pytest.raises(UsageError, match=r"look` cannot be called with one value") as caught:
-        BoundAuditor(kind())
+        BoundAuditor(made_of(look))
     assert caught.value.hint == "write def look(self, request)"
 
 
