@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -63,6 +63,29 @@ class Port:
     async def close(self) -> None:
         """Take note."""
         self.closed = True
+
+
+def taking(clock: Clock, seconds: float) -> Port:
+    """An auditor that takes so long by the clock, in place."""
+
+    def slow(_given: AuditorInput) -> Stated:
+        clock.now += seconds
+        return states("slow")
+
+    return Port(now=slow)
+
+
+@pytest.fixture
+def blocked() -> Iterator[Port]:
+    """An auditor that blocks its thread until the test ends."""
+    release = threading.Event()
+
+    def blocks(_given: AuditorInput) -> Stated:
+        release.wait()
+        return states("b")
+
+    yield Port(now=blocks)
+    release.set()
 
 
 async def hangs(_given: AuditorInput) -> Stated:
@@ -218,17 +241,8 @@ def test_a_stage_after_a_failure_still_runs() -> None:
 def test_the_budget_ends_a_call_and_skips_the_rest() -> None:
     """A call is cut off at the budget's end; whoever has not had a turn by then is passed over, by its failure mode."""
     clock = Clock()
-
-    def slow(_given: AuditorInput) -> Stated:
-        clock.now += 3.0
-        return states("slow")
-
-    done = audit(
-        [link("slow", Port(now=slow), timeout_s=9.0)],
-        [link("late", Port(now=lambda _: states("late")))],
-        clock=clock,
-        budget_s=2.0,
-    )
+    slow = link("slow", taking(clock, 3.0), timeout_s=9.0)
+    done = audit([slow], [at_once("late")], clock=clock, budget_s=2.0)
     assert statuses(done) == {"slow": OK, "late": SKIPPED}
     assert done.denials == ("auditor `late`: the time for all auditors was used up before its turn",)
     cut = audit([link("h", Port(later=hangs), timeout_s=60.0)], budget_s=0.01)
@@ -238,56 +252,29 @@ def test_the_budget_ends_a_call_and_skips_the_rest() -> None:
 def test_an_overrun_in_place_is_said() -> None:
     """An auditor that took too long in place is heard, and the overrun is a trouble."""
     clock = Clock()
-
-    def slow(_given: AuditorInput) -> Stated:
-        clock.now += 1.5
-        return states("slow")
-
-    done = audit([link("slow", Port(now=slow), timeout_s=1.0)], clock=clock)
+    done = audit([link("slow", taking(clock, 1.5), timeout_s=1.0)], clock=clock)
     assert [(t.code, t.mode) for t in done.troubles] == [("overran", None)]
     assert done.runs[0].took_us == 1_500_000
     assert not done.must_deny
 
 
-def test_a_blocking_auditor_stalls_nobody() -> None:
+def test_a_blocking_auditor_stalls_nobody(blocked: Port) -> None:
     """One that blocks its thread is timed out while the others are heard; one that answers in its thread is heard."""
-    release = threading.Event()
-
-    def blocks(_given: AuditorInput) -> Stated:
-        release.wait()
-        return states("b")
 
     async def in_its_thread(_given: AuditorInput) -> Stated:
         return states(threading.current_thread().name.replace("-", "_"))
 
-    try:
-        done = audit(
-            [
-                link("b", Port(now=blocks), blocking=True, timeout_s=0.05),
-                link("ok", Port(now=lambda _: states("ok")), blocking=True),
-                link("own", Port(later=in_its_thread), blocking=True),
-            ]
-        )
-    finally:
-        release.set()
+    late = link("b", blocked, blocking=True, timeout_s=0.05)
+    done = audit([late, at_once("ok", blocking=True), link("own", Port(later=in_its_thread), blocking=True)])
     assert statuses(done) == {"b": TIMEOUT, "ok": OK, "own": OK}
     assert [c.name for c in done.claims] == ["demur_auditor_own", "ok"]
 
 
-async def test_threads_that_never_end_are_bounded() -> None:
+async def test_threads_that_never_end_are_bounded(blocked: Port) -> None:
     """Once so many calls of a blocking auditor hang, no further thread is started for it."""
-    release = threading.Event()
-
-    def blocks(_given: AuditorInput) -> Stated:
-        release.wait()
-        return Stated()
-
-    chain = Chain([[link("b", Port(now=blocks), blocking=True, timeout_s=0.01)]], clock=Clock())
-    try:
-        await asyncio.gather(*(chain.audit(ASKED) for _ in range(MAX_THREADS)))
-        assert [t.code for t in (await chain.audit(ASKED)).troubles] == ["busy"]
-    finally:
-        release.set()
+    chain = Chain([[link("b", blocked, blocking=True, timeout_s=0.01)]], clock=Clock())
+    await asyncio.gather(*(chain.audit(ASKED) for _ in range(MAX_THREADS)))
+    assert [t.code for t in (await chain.audit(ASKED)).troubles] == ["busy"]
 
 
 def test_the_breaker_opens_tries_and_closes() -> None:

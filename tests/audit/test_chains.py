@@ -161,14 +161,6 @@ class Follower(ClaimsAuditor):
         return {"share": request["claims"]["toxic_content"] * self.factor}
 
 
-def test_a_remote_auditor_is_handed_earlier_claims() -> None:
-    """An auditor behind HTTP reads what an earlier stage stated, as one in the process does."""
-    with serving(AuditorApp(Follower(0.5))) as url:
-        stages = f"chain: [{{name: a, python: safety-checker}}, {{name: b, url: '{url}', after: a}}]"
-        audit, _ = audited(stages, request_input(ATTACK))
-    assert values(audit)["share"] == 0.225
-
-
 def test_one_claim_of_two_types_is_refused_at_the_start() -> None:
     """Auditors that declare the same claim differently cannot be in one chain."""
     other = "{name: b, port: 1, vocabulary: {toxic_content: boolean}}"
@@ -198,18 +190,13 @@ async def test_a_connection_that_was_closed_meanwhile_is_opened_anew() -> None:
 
 
 def test_stages_and_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A later auditor is made with its `config` and reads what an earlier one stated."""
+    """A later auditor, made with its `config` or behind HTTP, reads what an earlier one stated."""
     monkeypatch.chdir(tmp_path)
-    text = f"""
-chain:
-  - {{name: first, python: safety-checker}}
-  - name: second
-    python: {__file__}:Follower
-    after: first
-    config: {{factor: 0.5}}
-"""
-    audit, _ = audited(text, request_input(ATTACK))
-    assert values(audit)["share"] == 0.225
+    with serving(AuditorApp(Follower(0.5))) as url:
+        for place in (f"python: '{__file__}:Follower', config: {{factor: 0.5}}", f"url: '{url}'"):
+            stages = f"chain: [{{name: a, python: safety-checker}}, {{name: b, {place}, after: a}}]"
+            audit, _ = audited(stages, request_input(ATTACK))
+            assert values(audit)["share"] == 0.225
 
 
 @pytest.mark.parametrize(

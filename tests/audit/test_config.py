@@ -98,6 +98,10 @@ def test_stages_are_as_early_as_they_can_be() -> None:
         ("chain: [{name: a, python: 'm:C', url: 'http://h'}]", "keep one"),
         ("chain: [{name: a, url: 'file:///etc/passwd'}]", "no address"),
         ("chain: [{name: a, url: 'http://h/?q'}]", "no address"),
+        ("chain: [{name: a, url: 'http://host:65536'}]", "is no address of an auditor"),
+        ("chain: [{name: a, url: 'http://host:x'}]", "is no address of an auditor"),
+        ("chain: [{name: a, url: 'http://[::1'}]", "is no address of an auditor"),
+        *((f"chain: [{{name: a, port: {port}}}]", "is no address of an auditor") for port in (99999, 0, -1)),
         ("chain: [{name: a, python: 'm:C', send: text}]", "send"),
         ("chain: [{name: a, port: 1, breaker: {failures: 0}}]", "breaker"),
     ],
@@ -146,16 +150,6 @@ def test_a_file_that_does_not_compile(tmp_path: Path) -> None:
     path.write_text("class Mine(\n")
     with pytest.raises(UsageError, match=r"broken\.py"):
         load_class(f"{path}:Mine")
-
-
-@pytest.mark.parametrize(
-    "place",
-    ["port: 99999", "port: 0", "port: -1", "url: 'http://host:65536'", "url: 'http://host:x'", "url: 'http://[::1'"],
-)
-def test_an_address_that_cannot_be_is_refused(place: str) -> None:
-    """A port that there is not, and half an address, are refused when the file is read."""
-    with pytest.raises(UsageError, match="is no address of an auditor"):
-        parse_chain(f"chain: [{{name: a, {place}}}]")
 
 
 def test_the_id_of_a_remote_auditor_can_be_expected() -> None:
