@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
@@ -13,6 +14,16 @@ import pytest
 
 from demur.cli.main import main, parser
 
+Capture = pytest.CaptureFixture[str]
+
+
+class Terminal(io.StringIO):
+    """A stream that a person looks at."""
+
+    def isatty(self) -> bool:
+        """Return that it is a terminal."""
+        return True
+
 
 def call(command: str, *words: object) -> int:
     """Return the exit code of a call; what it raises is not turned into a line."""
@@ -21,7 +32,7 @@ def call(command: str, *words: object) -> int:
     return code
 
 
-def say(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+def say(capsys: Capture, *words: str) -> tuple[int, str, str]:
     """Return the exit code of a call as users make it, and what it printed."""
     code = main(list(words))
     out, err = capsys.readouterr()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import aiohttp
 import pytest
-from tests.cli.calling import call, server_process
+from tests.cli.calling import Capture, call, server_process
 
 from demur.errors import UsageError
 from demur.http.serve import listening_socket
@@ -38,7 +38,7 @@ def test_it_serves_until_told_to_end(spec: str, name: str, end: signal.Signals) 
 
 
 @pytest.mark.parametrize("words", [("--port", "x"), ("--port", "65536"), ("--max-bytes", "0"), ("--port", "-1")])
-def test_a_bad_number_is_refused(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_bad_number_is_refused(words: tuple[str, ...], capsys: Capture) -> None:
     """A port or a size that is none ends the call with code 2."""
     with pytest.raises(SystemExit) as ended:
         call("auditor", "safety-checker", *words)

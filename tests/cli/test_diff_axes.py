@@ -13,6 +13,7 @@ from xml.etree import ElementTree as ET
 
 import msgspec
 import pytest
+from tests.cli.calling import Capture
 from tests.runs.run_files import json_lines, questions
 
 import demur
@@ -110,7 +111,7 @@ def test_a_silent_regression_is_caught_by_its_surface(
     folder: Path,
     demur_simulator: RunningSimulator,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    capsys: Capture,
 ) -> None:
     """Safety says none and the exit code is 0; the surface made for it is severe, and fails where it may fail the gate."""
     demur_simulator.use(Judge(SimulatorSettings(scenario=scenario_named("answer"))))
@@ -137,7 +138,7 @@ def test_a_silent_regression_is_caught_by_its_surface(
 
 
 def test_people_are_held_against_the_judge(
-    folder: Path, demur_simulator: RunningSimulator, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    folder: Path, demur_simulator: RunningSimulator, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     """Where people labelled some pairs, the judge's agreement with them is reported."""
     demur_simulator.use(Judge(SimulatorSettings(scenario=scenario_named("answer"))))
@@ -150,7 +151,7 @@ def test_people_are_held_against_the_judge(
     assert "agreement with people   0.95" in capsys.readouterr().out
 
 
-def test_a_floor_is_taken_from_the_trajectory(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_floor_is_taken_from_the_trajectory(folder: Path, capsys: Capture) -> None:
     """What changes between runs of one model is no change; a floor that is none is refused."""
     call = [*plant("tool", folder), "--axes", "trajectory", "--axis-gate", "trajectory"]
     assert main([*call, "--trajectory-floor", "0.5"]) == 1
@@ -160,7 +161,7 @@ def test_a_floor_is_taken_from_the_trajectory(folder: Path, capsys: pytest.Captu
         main([*call, "--trajectory-floor", "1"])
 
 
-def test_what_is_absent_says_why(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_absent_says_why(folder: Path, capsys: Capture) -> None:
     """Without an endpoint, rules, latencies and costs these axes are absent with the reason, and have no figure."""
     assert main([*plant("nothing", folder), "--axes", "all"]) == 0
     out = capsys.readouterr().out
@@ -173,7 +174,7 @@ def test_what_is_absent_says_why(folder: Path, capsys: pytest.CaptureFixture[str
     assert "Holm" in out
 
 
-def test_safety_alone_by_default(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_safety_alone_by_default(folder: Path, capsys: Capture) -> None:
     """Without the flags, and with `--axes safety`, the report is what it was, and its JSON says null."""
     call = plant("nothing", folder)
     reports = []
@@ -184,7 +185,7 @@ def test_safety_alone_by_default(folder: Path, capsys: pytest.CaptureFixture[str
     assert reports[0]["axes"] is None
 
 
-def test_values_come_from_the_rows(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_values_come_from_the_rows(folder: Path, capsys: Capture) -> None:
     """Latency, cost and tokens of plain rows are measured, relative to the baseline, and gated on where asked for."""
     before = questions(20, (), latency_ms=100, cost_usd=0.01, input_tokens=5, output_tokens=10)
     after = questions(20, (), latency_ms=150, cost_usd=0.01, input_tokens=5, output_tokens=11)
@@ -204,7 +205,7 @@ def test_values_come_from_the_rows(folder: Path, capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.heavy
-def test_pairs_of_a_cluster_count_together_on_every_axis(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_pairs_of_a_cluster_count_together_on_every_axis(folder: Path, capsys: Capture) -> None:
     """By `--cluster` p and interval of each axis are those of its groups, and the report says how many; by none, of pairs."""
     teams = [{"team": f"t{at // 10}", "session_id": f"s{at // 2}"} for at in range(60)]
     before = [
@@ -253,9 +254,7 @@ def test_an_axis_that_could_not_be_measured_does_not_pass(folder: Path) -> None:
         (["--rules", "rules.yaml", "--html", "rules.yaml"], "`rules.yaml` cannot be written: it is an input"),
     ],
 )
-def test_what_cannot_be_is_refused(
-    flags: list[str], says: str, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cannot_be_is_refused(flags: list[str], says: str, folder: Path, capsys: Capture) -> None:
     """Unknown names and contradictions are one line and exit code 2."""
     assert main([*plant("nothing", folder), *flags]) == 2
     caught = capsys.readouterr()

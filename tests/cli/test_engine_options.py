@@ -9,6 +9,7 @@ import sysconfig
 from pathlib import Path
 
 import pytest
+from tests.cli.calling import Capture
 from tests.runs.run_files import json_lines, questions
 
 from demur.cli.main import main
@@ -26,7 +27,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def line(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+def line(capsys: Capture, *words: str) -> str:
     """Return the one line that a bad call prints."""
     code = main(list(words))
     out, err = capsys.readouterr()
@@ -50,21 +51,19 @@ def line(capsys: pytest.CaptureFixture[str], *words: str) -> str:
         (["diff", "a.jsonl", "a.jsonl", "--rubric", "x"], "`--rubric` is not for Spark"),
     ],
 )
-def test_what_spark_does_not_do_is_refused(capsys: pytest.CaptureFixture[str], words: list[str], said: str) -> None:
+def test_what_spark_does_not_do_is_refused(capsys: Capture, words: list[str], said: str) -> None:
     """A call that asks Spark for what it does not do is one line, before Spark is started."""
     assert line(capsys, *words, "--engine", "spark").startswith(f"demur: {said}")
 
 
-def test_a_master_needs_its_engine(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_master_needs_its_engine(capsys: Capture) -> None:
     """A master without Spark would be ignored, and is refused instead."""
     assert line(capsys, "scan", "a.jsonl", "--master", "yarn") == (
         "demur: `--master` is Spark's; add --engine spark, or drop it\n"
     )
 
 
-def test_no_java_and_old_java(
-    capsys: pytest.CaptureFixture[str], folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_java_and_old_java(capsys: Capture, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without Java, or with one that Spark does not run on, the line says which one to install."""
     pytest.importorskip("pyspark", reason="no PySpark")
     call = ("scan", "a.jsonl", "--engine", "spark", "--master", "local[1]")

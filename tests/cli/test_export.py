@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.cli.calling import call
+from tests.cli.calling import Capture, call
 from tests.cli.test_diff_axes import row
 from tests.runs.run_files import json_lines, questions
 
@@ -18,7 +18,7 @@ from demur.wire.agentlog import record_id
 TIME = "2026-04-28T10:00:00.000Z"
 
 
-def test_a_run_comes_back_as_it_was(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_comes_back_as_it_was(folder: Path, capsys: Capture) -> None:
     """The log verifies, pairs with its run by prompts, has the same outcomes, texts and tool calls, and shows no change."""
     rows = [
         row(at, "I can't help with that." if at % 3 else "Done.", tools=("find", "buy")[: at % 3]) for at in range(12)
@@ -73,7 +73,7 @@ def test_failed_rows_and_the_prompts_of_a_batch(folder: Path) -> None:
     assert (folder / "b.agentlog").read_text().count("ask ") == 2
 
 
-def test_what_cannot_be_written_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_written_is_refused(folder: Path, capsys: Capture) -> None:
     """Another ending, a folder that is not there, an input as the output, a time that is none, and rows that cannot be read."""
     json_lines(folder / "a.jsonl", [*questions(2, ()), {"x": 1}])
     for name, says in (("a.jsonl", "names no agentlog"), ("no/a.agentlog", "its folder is not there")):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
+from tests.cli.calling import Capture
 
 from demur.cli.options import ProgressLine, progress_line
 
 
-def test_a_name_is_shown_before_there_is_anything_to_count(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_name_is_shown_before_there_is_anything_to_count(capsys: Capture) -> None:
     """What begins is named at once, nothing read adds nothing, and the line is taken away in the end."""
     line = ProgressLine()
     line.start("starting Spark on yarn", 0)

@@ -10,15 +10,12 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from tests.cli.calling import Capture, say
 from tests.runs.run_files import csv_text, json_lines, questions
 
-from demur.cli.main import main
 
-
-def run(capsys: pytest.CaptureFixture[str], *args: str) -> tuple[int, str, str]:
-    code = main(["scan", *args])
-    out, err = capsys.readouterr()
-    return code, out, err
+def run(capsys: Capture, *args: str) -> tuple[int, str, str]:
+    return say(capsys, "scan", *args)
 
 
 @pytest.fixture(autouse=True)
@@ -30,12 +27,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_rates_by_run_and_group(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+def test_rates_by_run_and_group(capsys: Capture, folder: Path) -> None:
     """The rates of runs and groups are in every report, and every verdict in its file."""
     args = ["a.jsonl", "b.csv", "--by", "category,model", "--by", "category"]
-    code, out, err = run(
-        capsys, *args, "--out", "v.parquet", "--html", "r.html", "--markdown", "r.md", "--json", "r.json"
-    )
+    files = ["--out", "v.parquet", "--html", "r.html", "--markdown", "r.md", "--json", "r.json"]
+    code, out, err = run(capsys, *args, *files)
     assert (code, err) == (0, "")
     assert "30.0 %" in out
     assert max(map(len, out.splitlines())) <= 80
@@ -45,7 +41,7 @@ def test_rates_by_run_and_group(capsys: pytest.CaptureFixture[str], folder: Path
     assert "<html" in (folder / "r.html").read_text()
 
 
-def test_bad_rows_are_named_or_left_out(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+def test_bad_rows_are_named_or_left_out(capsys: Capture, folder: Path) -> None:
     """A bad row stops the scan; left out on request, the report says how many."""
     with (folder / "a.jsonl").open("a") as out:
         out.write("{\n")
@@ -70,30 +66,20 @@ def test_bad_rows_are_named_or_left_out(capsys: pytest.CaptureFixture[str], fold
         (["a.jsonl", "--verify"], "`a.jsonl` is in format flat, whose ids cannot be verified"),
     ],
 )
-def test_bad_calls_are_one_line(capsys: pytest.CaptureFixture[str], args: list[str], says: str) -> None:
+def test_bad_calls_are_one_line(capsys: Capture, args: list[str], says: str) -> None:
     """What is wrong with a call or its files is one line and exit 2."""
     code, out, err = run(capsys, *args)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert err.startswith(f"demur: {says}")
 
 
-def test_a_run_that_all_failed_is_no_rate_of_nought(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+def test_a_run_that_all_failed_is_no_rate_of_nought(capsys: Capture, folder: Path) -> None:
     """Where no row was answered there is no rate, and the report says what there was."""
     json_lines(folder / "f.jsonl", [{**row, "response": None} for row in questions(5, ())])
     code, out, err = run(capsys, "f.jsonl")
     assert (code, err) == (0, "")
     assert "0.0 %" not in out
     assert any(line.split()[:2] == ["failed", "5"] for line in out.splitlines())
-
-
-def test_help_fits_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Help has examples and fits 80 columns."""
-    monkeypatch.setenv("COLUMNS", "80")
-    with pytest.raises(SystemExit):
-        main(["scan", "--help"])
-    out = capsys.readouterr().out
-    assert "examples:" in out
-    assert max(map(len, out.splitlines())) <= 80
 
 
 @pytest.mark.heavy

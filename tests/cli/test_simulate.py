@@ -14,7 +14,7 @@ from typing import Any
 
 import openai
 import pytest
-from tests.cli.calling import call, server_process
+from tests.cli.calling import Capture, call, server_process
 
 from demur.errors import UsageError
 
@@ -36,12 +36,12 @@ def simulator(*words: str) -> Iterator[tuple[subprocess.Popen[str], openai.OpenA
         assert process.wait(20) == 0
 
 
-def examined(capsys: pytest.CaptureFixture[str], *flags: str, client: Sequence[str]) -> tuple[int, dict[str, str]]:
+def examined(capsys: Capture, *flags: str, client: Sequence[str]) -> tuple[int, dict[str, str]]:
     code = call("simulate", "--exam", "--json", *flags, "--", *client)
     return code, {row["scenario"]: row["coped"] for row in json.loads(capsys.readouterr().out)["results"]}
 
 
-def test_the_scenarios_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_scenarios_are_listed(capsys: Capture) -> None:
     """Every scenario stands on a line with what it is about."""
     assert call("simulate", "--list") == 0
     assert re.search(r"^filter-azure-400 +Azure's HTTP 400", capsys.readouterr().out, re.MULTILINE)
@@ -80,7 +80,7 @@ def test_streams_end_before_the_server_does() -> None:
     assert ends[-1] == "stop"
 
 
-def test_a_careful_client_passes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_careful_client_passes(capsys: Capture, tmp_path: Path) -> None:
     """A client that reads refusals and finish reasons handles every shape, and JUnit has no failure."""
     report = tmp_path / "exam.xml"
     client = [sys.executable, str(EXAMPLES / "client.py")]
@@ -89,7 +89,7 @@ def test_a_careful_client_passes(capsys: pytest.CaptureFixture[str], tmp_path: P
     assert 'failures="0"' in report.read_text(encoding="utf-8")
 
 
-def test_a_naive_client_does_not(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_naive_client_does_not(capsys: Capture) -> None:
     """A client that takes text for granted takes refusals for empty answers and crashes on blocks."""
     code, coped = examined(capsys, client=[sys.executable, str(EXAMPLES / "naive_client.py")])
     assert code == 1
@@ -98,7 +98,7 @@ def test_a_naive_client_does_not(capsys: pytest.CaptureFixture[str]) -> None:
     assert coped["refuse-soft"] == "handled"
 
 
-def test_a_client_that_asks_again_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_client_that_asks_again_is_told(capsys: Capture) -> None:
     """Asking again until there is text is counted, and hanging on is stopped."""
     asking = (
         "import json, os, urllib.request as u\n"

@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from tests.cli.calling import say, server_process
+from tests.cli.calling import Capture, say, server_process
 from tests.runs.run_files import json_lines, questions
 
 from demur.cli.main import main
@@ -24,7 +24,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_quiet_and_loud(capsys: pytest.CaptureFixture[str]) -> None:
+def test_quiet_and_loud(capsys: Capture) -> None:
     """A log within its band ends with 0, one that left it with 1, and both say what was seen."""
     code, out, err = say(capsys, "watch", "quiet.jsonl", "--expect", "5%..15%", "--once")
     assert (code, err) == (0, "")
@@ -35,7 +35,7 @@ def test_quiet_and_loud(capsys: pytest.CaptureFixture[str]) -> None:
     assert max(map(len, out.splitlines())) <= 80
 
 
-def test_a_baseline_is_known_only_so_well(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_baseline_is_known_only_so_well(capsys: Capture) -> None:
     """The band of a baseline is as wide as its size leaves it, and the loud log is outside."""
     code, out, _ = say(capsys, "watch", "quiet.jsonl", "--baseline", "quiet.jsonl", "--once", "--json")
     band = json.loads(out)["band"]
@@ -44,7 +44,7 @@ def test_a_baseline_is_known_only_so_well(capsys: pytest.CaptureFixture[str]) ->
     assert say(capsys, "watch", "loud.jsonl", "--baseline", "quiet.jsonl", "--once")[0] == 1
 
 
-def test_cron(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+def test_cron(capsys: Capture, folder: Path) -> None:
     """A state goes on where the last call stopped, holds no text, stays alarmed, and is of one band."""
     args = ("quiet.jsonl", "--expect", "5%..15%", "--once", "--state", "w.json", "--json")
     assert json.loads(say(capsys, "watch", *args)[1])["rows"] == 100
@@ -61,7 +61,7 @@ def test_cron(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
     assert say(capsys, "watch", *args)[0] == 2
 
 
-def test_bad_lines_are_named_and_counted(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+def test_bad_lines_are_named_and_counted(capsys: Capture, folder: Path) -> None:
     """Lines that cannot be read are named up to ten, counted all, and the others are judged."""
     with (folder / "quiet.jsonl").open("a") as log:
         log.write("no json\n" * 12)
@@ -94,7 +94,7 @@ def test_bad_lines_are_named_and_counted(capsys: pytest.CaptureFixture[str], fol
         (("quiet.jsonl", "--expect", "5%", "--once", "--state", "no/where"), "cannot be written"),
     ],
 )
-def test_bad_input(capsys: pytest.CaptureFixture[str], folder: Path, args: tuple[str, ...], said: str) -> None:
+def test_bad_input(capsys: Capture, folder: Path, args: tuple[str, ...], said: str) -> None:
     """Bad input is one line that says what is wrong, and exit code 2."""
     (folder / "empty.jsonl").touch()
     (folder / "text.txt").write_text("hello\n")

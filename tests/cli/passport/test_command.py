@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.cli.calling import call
+from tests.cli.calling import Capture, call
 from tests.record.store.passport_logs import ORIGIN, decided, gate_in, small_log, ticking, writing
 
 from demur.errors import DemurError
@@ -25,8 +25,6 @@ from demur.record.store.key_files import KeyFolder
 from demur.record.store.location import LogPlace, log_place
 from demur.record.store.log_store import StoredEntry
 from demur.record.tree import Frontier, grow, leaf_hash
-
-Capture = pytest.CaptureFixture[str]
 
 
 def run(capsys: Capture, *args: object) -> tuple[int, str]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
+from tests.cli.calling import Capture
 from tests.cli.passport.test_command import asked, run
 from tests.record.store.passport_logs import decided, gate_in, writing
 
@@ -14,7 +15,6 @@ from demur.record.commit import commit
 from demur.record.store.location import log_place
 from demur.record.tree import leaf_hash
 
-Capture = pytest.CaptureFixture[str]
 RECORDS = 5
 
 

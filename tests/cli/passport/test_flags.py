@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from msgspec.structs import replace
+from tests.cli.calling import Capture
 from tests.cli.passport.test_command import alter, asked, run
 from tests.record.store.passport_logs import ORIGIN, decided, gate_in, small_log, ticking, writing
 
@@ -19,7 +20,6 @@ from demur.record.keys import Ed25519Signer
 from demur.record.store.anchor_files import SecondSigner
 from demur.record.store.location import log_place
 
-Capture = pytest.CaptureFixture[str]
 WITNESS = Ed25519Signer(Ed25519PrivateKey.from_private_bytes(bytes([9]) * 32))
 WITNESS_KEY = NoteKey("w.example/w", WITNESS.public).text
 REPEATED = "INSERT INTO rollup SELECT hour, model, decision, causes, '', n FROM rollup"

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import io
 import sys
 
 import pytest
+from tests.cli.calling import Capture, Terminal
 
 from demur.cli.tour.tour import TourScreen
 
 
-class Terminal(io.StringIO):
-    """A stream that says it is a terminal."""
-
-    def isatty(self) -> bool:
-        """Yes."""
-        return True
-
-
-def test_a_long_command_goes_over_several_lines(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_long_command_goes_over_several_lines(capsys: Capture) -> None:
     """A command can be copied into a shell as it is shown, and fits 80 columns."""
     TourScreen(quiet=False).command(["demur", "diff", *["some-long-name.jsonl"] * 4, "with a space"], after="&")
     lines = capsys.readouterr().out.splitlines()
@@ -27,7 +19,7 @@ def test_a_long_command_goes_over_several_lines(capsys: pytest.CaptureFixture[st
     assert lines[-1].endswith("'with a space' &")
 
 
-def test_cells_are_shortened_and_say_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_cells_are_shortened_and_say_so(capsys: Capture) -> None:
     """A cell that is too wide keeps its column and shows that it was cut."""
     TourScreen(quiet=False).table(("a", "b"), [("deny and more", "x")], (6, 3))
     assert capsys.readouterr().out.splitlines()[1] == "den…re  x"
@@ -55,7 +47,7 @@ def test_words_have_colours_on_a_terminal_alone(monkeypatch: pytest.MonkeyPatch)
     assert "\x1b[1;31mdeny    \x1b[0m" in shown.getvalue()
 
 
-def test_a_quiet_screen_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_quiet_screen_says_nothing(capsys: Capture) -> None:
     """Where a machine reads, nothing is printed, and without a terminal nothing moves."""
     screen = TourScreen(quiet=True)
     screen.title("1. A step")
@@ -63,5 +55,4 @@ def test_a_quiet_screen_says_nothing(capsys: pytest.CaptureFixture[str]) -> None
     screen.loading("loading")
     screen.waiting("asking")
     screen.done()
-    captured = capsys.readouterr()
-    assert (captured.out, captured.err) == ("", "")
+    assert capsys.readouterr() == ("", "")

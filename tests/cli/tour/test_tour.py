@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.calling import call
+from tests.cli.calling import Capture, call
 from tests.cli.tour.tour_calls import LINUX, Walk, children_of, is_running, tour_process
 
 from demur.cli.main import main
@@ -53,7 +53,7 @@ def walk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Walk]:
         yield walked
 
 
-def test_a_backtest_on_the_records_changes_nothing(summary: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_backtest_on_the_records_changes_nothing(summary: dict[str, Any], capsys: Capture) -> None:
     """The policy that decided, put to the exported passports again, decides the same."""
     folder = Path(summary["folder"])
     assert main(["policy", "backtest", str(folder / "policy.cedar"), "--records", str(folder / "records.jsonl")]) == 0

@@ -11,8 +11,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.request import ProxyHandler, Request, build_opener
 
-__all__ = ["LINUX", "Walk", "children_of", "is_running", "tour_process"]
-
 LINUX = Path("/proc/self/task").exists()
 _LONGEST_S = 300
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
+import io
 import json
 import os
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.cli.calling import Capture, call
 
-from demur.cli import policy
 from demur.errors import DemurError
 
 DENY = '@id("hot") forbid (principal, action, resource) when { context.claims.toxic_content > 0.8 };\n'
@@ -19,13 +20,10 @@ _FOLDER = re.compile(r"/\S*/")
 CASES = "- {name: hot, claims: {toxic_content: 0.9}, decision: deny, fired: [hot]}\n"
 
 
-def run(capsys: pytest.CaptureFixture[str], *args: str) -> tuple[int, str]:
+def run(capsys: Capture, *args: str) -> tuple[int, str]:
     """Return the exit code and what was printed, errors as the command line's main shows them."""
-    top = argparse.ArgumentParser(prog="demur")
-    policy.add_parser(top.add_subparsers())
-    parsed = top.parse_args(["policy", *args])
     try:
-        code = parsed.run(parsed)
+        code = call("policy", *args)
     except DemurError as exc:
         return 2, str(exc)
     out, err = capsys.readouterr()
@@ -34,7 +32,7 @@ def run(capsys: pytest.CaptureFixture[str], *args: str) -> tuple[int, str]:
     return code, out + err
 
 
-def asked(capsys: pytest.CaptureFixture[str], *args: str) -> tuple[int, Any]:
+def asked(capsys: Capture, *args: str) -> tuple[int, Any]:
     """Return the exit code and the JSON object printed."""
     code, out = run(capsys, *args, "--json")
     return code, json.loads(out)
@@ -48,7 +46,7 @@ def mine(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_check_passes_a_sound_set(capsys: pytest.CaptureFixture[str], mine: str) -> None:
+def test_check_passes_a_sound_set(capsys: Capture, mine: str) -> None:
     """A sound set is counted, named by its digest, and exits 0."""
     code, out = run(capsys, "check", mine)
     assert code == 0
@@ -56,7 +54,7 @@ def test_check_passes_a_sound_set(capsys: pytest.CaptureFixture[str], mine: str)
     assert out.endswith("0 errors, 0 warnings\n")
 
 
-def test_check_fails_on_errors_and_on_warnings_when_strict(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_check_fails_on_errors_and_on_warnings_when_strict(capsys: Capture, tmp_path: Path) -> None:
     """Errors exit 1, warnings only with --strict, an unreadable policy 2."""
     path = tmp_path / "p.cedar"
     path.write_text(DENY.replace("toxic_content", "toxic_contnt"))
@@ -71,7 +69,7 @@ def test_check_fails_on_errors_and_on_warnings_when_strict(capsys: pytest.Captur
     assert (code, found["error"]["line"], found["error"]["column"]) == (2, 2, 19)
 
 
-def test_check_takes_another_vocabulary(capsys: pytest.CaptureFixture[str], mine: str, tmp_path: Path) -> None:
+def test_check_takes_another_vocabulary(capsys: Capture, mine: str, tmp_path: Path) -> None:
     """Claims are looked up in the vocabulary that is given."""
     path = tmp_path / "v.json"
     path.write_text('{"auditor_id": "a", "claims": [{"name": "other", "type": "boolean", "phase": "request"}]}')
@@ -80,7 +78,7 @@ def test_check_takes_another_vocabulary(capsys: pytest.CaptureFixture[str], mine
     assert "nobody states the claim `toxic_content`" in out.replace("\n  ", " ")
 
 
-def test_test_runs_fixtures_and_boundaries(capsys: pytest.CaptureFixture[str], mine: str, tmp_path: Path) -> None:
+def test_test_runs_fixtures_and_boundaries(capsys: Capture, mine: str, tmp_path: Path) -> None:
     """Fixtures beside a folder or by name, and four questions a threshold; a failure exits 1."""
     assert run(capsys, "test", mine) == (0, "0 cases, 0 failed; 4 boundaries, 0 failed\n")
     (tmp_path / "cases.yaml").write_text(CASES)
@@ -89,16 +87,14 @@ def test_test_runs_fixtures_and_boundaries(capsys: pytest.CaptureFixture[str], m
     wrong.write_text(CASES.replace("0.9", "0.1"))
     code, out = run(capsys, "test", mine, "--fixtures", str(wrong))
     assert code == 1
-    assert out.splitlines()[:2] == [
-        "failed: hot: expected deny, got allow",
-        "warning: no case makes the rule `hot` fire",
-    ]
+    told = ["failed: hot: expected deny, got allow", "warning: no case makes the rule `hot` fire"]
+    assert out.splitlines()[:2] == told
     code, found = asked(capsys, "test", mine, "--fixtures", str(wrong))
     assert (code, found["ok"], found["never_met"]) == (1, False, ["hot"])
     assert [row["at"] for row in found["boundaries"]] == [0.8, 0.8001, 0.7999, None]
 
 
-def test_explain_shows_reasons_and_near_misses(capsys: pytest.CaptureFixture[str], mine: str) -> None:
+def test_explain_shows_reasons_and_near_misses(capsys: Capture, mine: str) -> None:
     """The decision first, then each rule with its predicates, then what was near."""
     code, out = run(capsys, "explain", mine, "--claims", '{"toxic_content": 0.79}')
     assert code == 0
@@ -107,27 +103,23 @@ def test_explain_shows_reasons_and_near_misses(capsys: pytest.CaptureFixture[str
     assert "        no   toxic_content > 0.8  (toxic_content is 0.79)" in lines
     assert lines[-1].startswith("near miss: hot turns on toxic_content > 0.8, 0.01 away from 0.79")
     code, found = asked(capsys, "explain", mine, "--claims", '{"toxic_content": NaN}', "--default", "deny")
-    assert (code, found["decision"], found["errors"]) == (
-        0,
-        "deny",
-        ["claim `toxic_content`: nan is not a finite number"],
-    )
+    assert (code, found["decision"]) == (0, "deny")
+    assert found["errors"] == ["claim `toxic_content`: nan is not a finite number"]
     assert [rule["id"] for rule in found["fired"]] == ["hot", "default"]
 
 
-def test_explain_takes_a_recorded_context(capsys: pytest.CaptureFixture[str], mine: str, tmp_path: Path) -> None:
+def test_explain_takes_a_recorded_context(capsys: Capture, mine: str, tmp_path: Path) -> None:
     """What --json shows as the context can be explained again, from a file or as it is."""
     _, first = asked(capsys, "explain", mine, "--claims", '{"toxic_content": 0.9}', "--label", "beta", "--model", "m")
     path = tmp_path / "context.json"
     path.write_text(json.dumps(first["context"]))
     for given in (str(path), json.dumps(first["context"])):
         assert asked(capsys, "explain", mine, "--context", given) == (0, first)
-    assert run(capsys, "explain", mine, "--default", "deny", "--claims", "{}")[1].startswith(
-        "deny\nfired   deny   default"
-    )
+    _, out = run(capsys, "explain", mine, "--default", "deny", "--claims", "{}")
+    assert out.startswith("deny\nfired   deny   default")
 
 
-def test_explain_names_a_claim_that_no_rule_reads(capsys: pytest.CaptureFixture[str], mine: str) -> None:
+def test_explain_names_a_claim_that_no_rule_reads(capsys: Capture, mine: str) -> None:
     """A mistyped claim is said, with the one that was probably meant."""
     _, out = run(capsys, "explain", mine, "--claims", '{"toxic_contnt": 0.9}')
     assert "no rule reads the claim `toxic_contnt`; did you mean `toxic_content`?" in out
@@ -140,9 +132,7 @@ def test_explain_names_a_claim_that_no_rule_reads(capsys: pytest.CaptureFixture[
         (DENY.replace("context.claims", "context.claim"), "did you mean `context.claims`?"),
     ],
 )
-def test_a_slip_is_not_taken_for_something_else(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str, told: str
-) -> None:
+def test_a_slip_is_not_taken_for_something_else(capsys: Capture, tmp_path: Path, text: str, told: str) -> None:
     """An annotation or a holder of claims that is nearly one of ours is an error."""
     path = tmp_path / "p.cedar"
     path.write_text(text)
@@ -152,12 +142,12 @@ def test_a_slip_is_not_taken_for_something_else(
 
 
 @pytest.mark.parametrize("given", ["{", "[1]", '{"toxic_content": }', "missing.json"])
-def test_explain_refuses_what_is_no_object(capsys: pytest.CaptureFixture[str], mine: str, given: str) -> None:
+def test_explain_refuses_what_is_no_object(capsys: Capture, mine: str, given: str) -> None:
     """Claims that cannot be read exit 2."""
     assert run(capsys, "explain", mine, "--claims", given)[0] == 2
 
 
-def test_backtest_says_what_would_have_changed(capsys: pytest.CaptureFixture[str], mine: str, tmp_path: Path) -> None:
+def test_backtest_says_what_would_have_changed(capsys: Capture, mine: str, tmp_path: Path) -> None:
     """Counts, kinds of change and examples; 1 with --fail-on-change, 2 where a line cannot be read."""
     rows = tmp_path / "rows.jsonl"
     rows.write_text(
@@ -175,55 +165,34 @@ def test_backtest_says_what_would_have_changed(capsys: pytest.CaptureFixture[str
     assert run(capsys, "backtest", mine, "--records", str(rows))[0] == 2
 
 
-@pytest.mark.parametrize("step", [(), ("check",), ("test",), ("explain",), ("backtest",)])
-def test_help_fits_and_shows_examples(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, step: tuple[str, ...]
-) -> None:
-    """Every help fits 80 columns and ends with examples."""
-    monkeypatch.setenv("COLUMNS", "80")
-    with pytest.raises(SystemExit) as caught:
-        run(capsys, *step, "--help")
-    assert caught.value.code == 0
-    out = capsys.readouterr().out
-    assert "examples:" in out
-    assert max(map(len, out.splitlines())) <= 80
-
-
 @pytest.mark.parametrize("step", [("check",), ("backtest", "--records", "-", "--baseline", "strict")])
 def test_a_vocabulary_may_come_through_a_pipe(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: tuple[str, ...]
+    capsys: Capture, mine: str, monkeypatch: pytest.MonkeyPatch, step: tuple[str, ...]
 ) -> None:
     """What can be read only once is read only once."""
-    import io
-    import sys
-
-    path = tmp_path / "p.cedar"
-    path.write_text(DENY)
     told = {"auditor": "a", "claims": [{"name": "toxic_content", "type": "score_normalized", "phase": "request"}]}
     reading, writing = os.pipe()
     os.write(writing, json.dumps(told).encode())
     os.close(writing)
     row = b'{"context": {"claims": {"toxic_content": 0.9}}, "decision": "deny"}'
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(row)))
-    code, said = run(capsys, step[0], str(path), *step[1:], "--vocabulary", f"/dev/fd/{reading}")
+    code, said = run(capsys, step[0], mine, *step[1:], "--vocabulary", f"/dev/fd/{reading}")
     os.close(reading)
     assert code == 0, said
 
 
-def test_a_rounded_score_is_called_so(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_rounded_score_is_called_so(capsys: Capture, mine: str) -> None:
     """Where a score was decided on rounded, the explanation says what it was; where it was not, nothing."""
-    path = tmp_path / "p.cedar"
-    path.write_text(DENY)
-    _, said = run(capsys, "explain", str(path), "--claims", '{"toxic_content": 0.80004}')
+    _, said = run(capsys, "explain", mine, "--claims", '{"toxic_content": 0.80004}')
     assert "note: toxic_content is 0.80004, which was rounded to four digits" in " ".join(said.split())
-    _, said = run(capsys, "explain", str(path), "--claims", '{"toxic_content": 0.79}')
+    _, said = run(capsys, "explain", mine, "--claims", '{"toxic_content": 0.79}')
     assert "note:" not in said
-    _, rows = asked(capsys, "explain", str(path), "--claims", '{"toxic_content": 0.80004}')
+    _, rows = asked(capsys, "explain", mine, "--claims", '{"toxic_content": 0.80004}')
     assert rows["rounded"] == {"toxic_content": ["0.80004", "0.8"]}
 
 
 @pytest.mark.parametrize(("option", "given"), [("--claims", "{toxic_content:1}"), ("--context", "{phase:1}")])
-def test_an_option_that_is_no_json_is_named(capsys: pytest.CaptureFixture[str], option: str, given: str) -> None:
+def test_an_option_that_is_no_json_is_named(capsys: Capture, option: str, given: str) -> None:
     """The error says which option it means."""
     code, said = run(capsys, "explain", "strict", option, given)
     assert code == 2
