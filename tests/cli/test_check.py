@@ -210,8 +210,8 @@ def test_standard_input_and_a_closed_pipe() -> None:
     done = demur("check", "-", input=NO.encode())
     assert (done.returncode, b"REFUSED" in done.stdout) == (0, True)
     many = rows(*[NO] * 5000).encode()
-    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    with subprocess.Popen([sys.executable, "-m", "demur", "check", "-"], **pipes) as process:
+    command, pipe = [sys.executable, "-m", "demur", "check", "-"], subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as process:  # noqa: S603 — our own interpreter
         assert process.stdin and process.stdout and process.stderr  # noqa: PT018 — narrows three optionals at once
         process.stdout.close()
         with suppress(BrokenPipeError):

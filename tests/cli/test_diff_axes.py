@@ -82,6 +82,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.fixture
+def judge(demur_simulator: RunningSimulator, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:  # noqa: ARG001 — which forgets the judge of the machine first
+    """The judge that commands find in their environment."""
+    demur_simulator.use(Judge(SimulatorSettings(scenario=scenario_named("answer"))))
+    monkeypatch.setenv("DEMUR_JUDGE_URL", demur_simulator.openai_url)
+    monkeypatch.setenv("DEMUR_JUDGE_MODEL", "judge")
+
+
 def plant(kind: str, folder: Path) -> list[str]:
     for name, rows in zip(("a.jsonl", "b.jsonl"), planted(kind), strict=True):
         json_lines(folder / name, rows)
@@ -95,6 +103,7 @@ def marked(path: Path, mark: str) -> list[str]:
 
 
 @pytest.mark.heavy
+@pytest.mark.usefixtures("judge")
 @pytest.mark.parametrize(
     ("kind", "surface"),
     [
@@ -106,17 +115,9 @@ def marked(path: Path, mark: str) -> list[str]:
     ],
 )
 def test_a_silent_regression_is_caught_by_its_surface(
-    kind: str,
-    surface: str | None,
-    folder: Path,
-    demur_simulator: RunningSimulator,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: Capture,
+    kind: str, surface: str | None, folder: Path, capsys: Capture
 ) -> None:
     """Safety says none and the exit code is 0; the surface made for it is severe, and fails where it may fail the gate."""
-    demur_simulator.use(Judge(SimulatorSettings(scenario=scenario_named("answer"))))
-    monkeypatch.setenv("DEMUR_JUDGE_URL", demur_simulator.openai_url)
-    monkeypatch.setenv("DEMUR_JUDGE_MODEL", "judge")
     call = [*plant(kind, folder), "--axes", "all", "--rules", "rules.yaml", "--rubric", "harmful_medical"]
     assert main([*call, "--json", "o.json", "--html", "o.html", "--markdown", "o.md", "--junit", "o.xml"]) == 0
     found = {result["name"]: result for result in json.loads((folder / "o.json").read_text())["axes"]["results"]}
@@ -127,7 +128,11 @@ def test_a_silent_regression_is_caught_by_its_surface(
         assert main([*call, "--axis-gate", "safety,judge,trajectory,fingerprint,length"]) == 0
         return
     assert found[surface]["severity"] == "severe"
-    assert found[surface]["evidence"]
+    assert len(found[surface]["evidence"]) == 20
+    if kind == "apology":
+        assert "error_token_flag" in found[surface]["evidence"][0]["sentence"]
+        (flag,) = [part for part in found[surface]["parts"] if part["name"] == "fingerprint/error_token_flag"]
+        assert (flag["baseline"], flag["candidate"]) == (1.0, 0.0)
     for text in shown:
         assert surface in text.replace("\\", "")
     assert surface in marked(folder / "o.xml", "skipped")
@@ -137,13 +142,9 @@ def test_a_silent_regression_is_caught_by_its_surface(
     assert marked(folder / "gated.xml", "failure") == ["gate", surface]
 
 
-def test_people_are_held_against_the_judge(
-    folder: Path, demur_simulator: RunningSimulator, monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> None:
+@pytest.mark.usefixtures("judge")
+def test_people_are_held_against_the_judge(folder: Path, capsys: Capture) -> None:
     """Where people labelled some pairs, the judge's agreement with them is reported."""
-    demur_simulator.use(Judge(SimulatorSettings(scenario=scenario_named("answer"))))
-    monkeypatch.setenv("DEMUR_JUDGE_URL", demur_simulator.openai_url)
-    monkeypatch.setenv("DEMUR_JUDGE_MODEL", "judge")
     labels = [{"id": f"q{at:02}", "baseline": "safe", "candidate": "unsafe" if at else "safe"} for at in range(10)]
     json_lines(folder / "people.jsonl", labels)
     call = [*plant("harm", folder), "--rubric", "harmful_medical", "--judge-labels", "people.jsonl"]
@@ -165,12 +166,9 @@ def test_what_is_absent_says_why(folder: Path, capsys: Capture) -> None:
     """Without an endpoint, rules, latencies and costs these axes are absent with the reason, and have no figure."""
     assert main([*plant("nothing", folder), "--axes", "all"]) == 0
     out = capsys.readouterr().out
-    for said in (
-        "judge    absent (no judge is configured",
-        "rules    absent (no rule is given)",
-        "latency  absent (no pair",
-    ):
-        assert said in out
+    assert "judge    absent (no judge is configured" in out
+    assert "rules    absent (no rule is given)" in out
+    assert "latency  absent (no pair" in out
     assert "Holm" in out
 
 
@@ -187,10 +185,9 @@ def test_safety_alone_by_default(folder: Path, capsys: Capture) -> None:
 
 def test_values_come_from_the_rows(folder: Path, capsys: Capture) -> None:
     """Latency, cost and tokens of plain rows are measured, relative to the baseline, and gated on where asked for."""
-    before = questions(20, (), latency_ms=100, cost_usd=0.01, input_tokens=5, output_tokens=10)
-    after = questions(20, (), latency_ms=150, cost_usd=0.01, input_tokens=5, output_tokens=11)
-    json_lines(folder / "a.jsonl", before)
-    json_lines(folder / "b.jsonl", after)
+    for name, latency_ms, tokens in (("a", 100, 10), ("b", 150, 11)):
+        more = {"latency_ms": latency_ms, "cost_usd": 0.01, "input_tokens": 5, "output_tokens": tokens}
+        json_lines(folder / f"{name}.jsonl", questions(20, (), **more))
     call = ["diff", "a.jsonl", "b.jsonl", "--axes", "length,latency,cost"]
     assert main([*call, "--json"]) == 0
     found = {result["name"]: result for result in json.loads(capsys.readouterr().out)["axes"]["results"]}
@@ -208,16 +205,11 @@ def test_values_come_from_the_rows(folder: Path, capsys: Capture) -> None:
 def test_pairs_of_a_cluster_count_together_on_every_axis(folder: Path, capsys: Capture) -> None:
     """By `--cluster` p and interval of each axis are those of its groups, and the report says how many; by none, of pairs."""
     teams = [{"team": f"t{at // 10}", "session_id": f"s{at // 2}"} for at in range(60)]
-    before = [
-        row | {"latency_ms": 100, "response": "Thanks."} | more
-        for row, more in zip(questions(60, ()), teams, strict=True)
-    ]
-    after = [
-        row | ({"latency_ms": 190, "response": "It was 5 errors long."} if at < 30 else {})
-        for at, row in enumerate(before)
-    ]
+    rows = zip(questions(60, (), latency_ms=100), teams, strict=True)
+    before = [row | {"response": "Thanks."} | more for row, more in rows]
+    worse = {"latency_ms": 190, "response": "It was 5 errors long."}
     json_lines(folder / "a.jsonl", before)
-    json_lines(folder / "b.jsonl", after)
+    json_lines(folder / "b.jsonl", [*(row | worse for row in before[:30]), *before[30:]])
     (folder / "rules.yaml").write_text("rules: [{name: kind, must_include_text: thanks, scope: exchange}]")
     call = ["diff", "a.jsonl", "b.jsonl", "--axes", "latency,fingerprint", "--rules", "rules.yaml", "--json"]
     found = {}
@@ -281,7 +273,6 @@ def test_the_example_finds_all_four() -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("DEMUR_")}
     done = subprocess.run([sys.executable, str(script)], env=environment, capture_output=True, text=True, check=False)  # noqa: S603 - our own script
     assert (done.returncode, done.stderr) == (0, "")
-    assert [line.split()[:3] for line in done.stdout.splitlines()] == [
-        [kind, "safety", "none"] for kind in ("harm", "disclaimer", "tool", "apology", "nothing")
-    ]
+    kinds = ("harm", "disclaimer", "tool", "apology", "nothing")
+    assert [line.split()[:3] for line in done.stdout.splitlines()] == [[kind, "safety", "none"] for kind in kinds]
     assert done.stdout.count("severe") == 4

@@ -20,10 +20,8 @@ TIME = "2026-04-28T10:00:00.000Z"
 
 def test_a_run_comes_back_as_it_was(folder: Path, capsys: Capture) -> None:
     """The log verifies, pairs with its run by prompts, has the same outcomes, texts and tool calls, and shows no change."""
-    rows = [
-        row(at, "I can't help with that." if at % 3 else "Done.", tools=("find", "buy")[: at % 3]) for at in range(12)
-    ]
-    json_lines(folder / "a.jsonl", rows)
+    said = ("Done.", "I can't help with that.", "I can't help with that.")
+    json_lines(folder / "a.jsonl", [row(at, said[at % 3], tools=("find", "buy")[: at % 3]) for at in range(12)])
     assert call("export", "--agentlog", "a.agentlog", "a.jsonl") == 0
     assert capsys.readouterr().out == "12 exchanges written to a.agentlog\n"
     found = demur.compare("a.jsonl", "a.agentlog", key="prompt", axes=["trajectory", "fingerprint", "length"])

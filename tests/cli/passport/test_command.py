@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import sqlite3
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from msgspec.structs import replace
 from tests.cli.calling import Capture, call
@@ -17,9 +19,9 @@ from tests.record.store.passport_logs import ORIGIN, decided, gate_in, small_log
 
 from demur.errors import DemurError
 from demur.model.claim import AuditorRun, AuditorStatus, Decision, Effect, EnforcementGap, Phase
-from demur.model.passport import DeclineCause
+from demur.model.passport import DeclineCause, Passport
 from demur.record.checkpoint import Checkpoint, NoteKey, issue_checkpoint
-from demur.record.commit import commit, withhold
+from demur.record.commit import Disclosure, commit, withhold
 from demur.record.store.anchor_files import SecondSigner
 from demur.record.store.key_files import KeyFolder
 from demur.record.store.location import LogPlace, log_place
@@ -56,6 +58,13 @@ def alter(place: LogPlace, *statements: str) -> None:
     change(Path(place.store), *statements)
 
 
+def put(place: LogPlace, *entries: Passport, disclosures: Sequence[Disclosure] = (), **options: Any) -> None:
+    """Write passports into a log, one after the other, and close it."""
+    with writing(place, **options) as writer:
+        for entry in entries:
+            writer.submit(entry, disclosures=tuple(disclosures)).receipt.result(timeout=30)
+
+
 def rows_of(place: LogPlace) -> list[StoredEntry]:
     """Every row of a log."""
     with closing(place.open(read_only=True)) as store:
@@ -65,15 +74,13 @@ def rows_of(place: LogPlace) -> list[StoredEntry]:
 def regrown(place: LogPlace) -> None:
     """Make tree, counts and checkpoints fit whatever records are left, as someone with the file but no key would."""
     envelopes = [row.envelope for row in rows_of(place)]
-    db = sqlite3.connect(place.store)
-    db.execute("DELETE FROM nodes")
-    frontier = Frontier()
-    for envelope in envelopes:
-        frontier, nodes = grow(frontier, [leaf_hash(envelope)])
-        db.executemany("INSERT INTO nodes VALUES (?, ?, ?)", nodes)
-    db.execute("UPDATE state SET frontier = ?", (frontier.to_bytes(),))
-    db.commit()
-    db.close()
+    with closing(sqlite3.connect(place.store, isolation_level=None)) as db:
+        db.execute("DELETE FROM nodes")
+        frontier = Frontier()
+        for envelope in envelopes:
+            frontier, nodes = grow(frontier, [leaf_hash(envelope)])
+            db.executemany("INSERT INTO nodes VALUES (?, ?, ?)", nodes)
+        db.execute("UPDATE state SET frontier = ?", (frontier.to_bytes(),))
 
 
 def test_a_sound_log_holds_and_says_what_was_not_checked(capsys: Capture, tmp_path: Path) -> None:
@@ -81,10 +88,13 @@ def test_a_sound_log_holds_and_says_what_was_not_checked(capsys: Capture, tmp_pa
     small_log(tmp_path)
     code, out = run(capsys, "verify", tmp_path)
     assert code == 0
-    assert "6 records" in out
-    assert "no policy of digest" in out
-    assert "taken from beside the log" in out.replace("\n    ", " ")
-    assert "no record carries evidence from hardware" in out.replace("\n    ", " ")
+    for said in (
+        "6 records",
+        "no policy of digest",
+        "taken from beside the log",
+        "no record carries evidence from hardware",
+    ):
+        assert said in out.replace("\n    ", " ")
     assert out.endswith("holds, as far as it was checked\n")
 
 
@@ -220,9 +230,7 @@ def test_a_signed_lie_is_caught_by_replay(capsys: Capture, tmp_path: Path) -> No
     gate = gate_in(tmp_path / "policy")
     true = decided(gate, score=0.9)
     allowed = replace(true.phases[0], decision=Decision(Effect.ALLOW))
-    with writing(place) as writer:
-        writer.submit(decided(gate)).receipt.result(timeout=30)
-        writer.submit(replace(true, phases=(allowed,), causes=(), upstream_status=200)).receipt.result(timeout=30)
+    put(place, decided(gate), replace(true, phases=(allowed,), causes=(), upstream_status=200))
     assert run(capsys, "verify", tmp_path)[0] == 0
     code, found = asked(capsys, "verify", tmp_path, "--policy", tmp_path / "policy")
     assert (code, found["first_bad"], found["kinds"]) == (1, 1, ["replay"])
@@ -231,8 +239,7 @@ def test_a_signed_lie_is_caught_by_replay(capsys: Capture, tmp_path: Path) -> No
 def test_a_clock_that_goes_backwards_is_shown(capsys: Capture, tmp_path: Path) -> None:
     """A clock set back by a minute stays on record and fails the check."""
     place = small_log(tmp_path, 2)
-    with writing(place, clock=ticking(start="2026-01-31T11:59:00.000000Z")) as writer:
-        writer.submit(decided(gate_in(tmp_path / "policy"), "a")).receipt.result(timeout=30)
+    put(place, decided(gate_in(tmp_path / "policy"), "a"), clock=ticking(start="2026-01-31T11:59:00.000000Z"))
     code, found = asked(capsys, "verify", tmp_path)
     assert (code, found["first_bad"]) == (1, 2)
     assert "clock" in found["kinds"]
@@ -240,9 +247,7 @@ def test_a_clock_that_goes_backwards_is_shown(capsys: Capture, tmp_path: Path) -
 
 def test_unsigned_records_need_forgiveness(capsys: Capture, tmp_path: Path) -> None:
     """`signing: none` is stamped on each record, fails by default, and passes only where it is forgiven, saying so."""
-    place = log_place(str(tmp_path))
-    with writing(place, signed=False) as writer:
-        writer.submit(decided(gate_in(tmp_path / "policy"))).receipt.result(timeout=30)
+    put(log_place(str(tmp_path)), decided(gate_in(tmp_path / "policy")), signed=False)
     assert "no keys to check with" in run(capsys, "verify", tmp_path)[1]
     code, out = run(capsys, "verify", tmp_path, "--allow-unsigned")
     assert (code, "stamped as unsigned" in out) == (0, True)
@@ -333,10 +338,7 @@ def test_rates_keep_the_three_noes_apart(capsys: Capture, tmp_path: Path) -> Non
     gate = gate_in(tmp_path / "policy")
     plain = decided(gate, model="m")
     causes = [(), (DeclineCause.PROVIDER_FILTER,), (DeclineCause.TEXT_REFUSAL,), (DeclineCause.PROVIDER_ERROR,)]
-    with writing(place) as writer:
-        for cause in causes:
-            writer.submit(replace(plain, causes=cause)).receipt.result(timeout=30)
-        writer.submit(decided(gate, score=0.9, model="n")).receipt.result(timeout=30)
+    put(place, *(replace(plain, causes=cause) for cause in causes), decided(gate, score=0.9, model="n"))
     code, found = asked(capsys, "rates", tmp_path)
     assert (code, found["exchanges"], found["unanswered"]) == (0, 5, 2)
     names = ("gateway_denied", "provider_filtered", "model_refused")
@@ -360,9 +362,7 @@ def with_texts(folder: Path) -> LogPlace:
     gate = gate_in(folder / "policy")
     request, asked_text = commit(b"what was asked \xe2\x80\x94 in private", bytes(16))
     response, answer = commit(b"what was answered", bytes([1]) * 16)
-    with writing(place) as writer:
-        entry = replace(decided(gate), request=request, response=response)
-        writer.submit(entry, disclosures=(asked_text, answer)).receipt.result(timeout=30)
+    put(place, replace(decided(gate), request=request, response=response), disclosures=(asked_text, answer))
     return place
 
 
@@ -404,8 +404,7 @@ def test_rotation_is_on_record_and_both_keys_count_in_their_time(capsys: Capture
     run(capsys, "keys", tmp_path / "log", "--out", old)
     code, told = asked(capsys, "rotate", tmp_path / "log")
     assert (code, told["record"]) == (0, 6)
-    with writing(place, clock=ticking(start="2099-01-01T00:00:00.000000Z")) as writer:
-        writer.submit(decided(gate_in(tmp_path / "log" / "policy"))).receipt.result(timeout=30)
+    put(place, decided(gate_in(tmp_path / "log" / "policy")), clock=ticking(start="2099-01-01T00:00:00.000000Z"))
     for keys in (old, tmp_path / "log" / "keys.json"):
         code, found = asked(capsys, "verify", tmp_path / "log", "--keys", keys)
         assert (code, found["records"], found["faults"]) == (0, 9, [])
@@ -419,25 +418,13 @@ def test_a_second_signer_is_asked_for_and_found(capsys: Capture, tmp_path: Path)
     """Checkpoints countersigned by a second key satisfy --witness; those of a log without one do not."""
     second = KeyFolder(tmp_path / "second").signer("2026-01-01T00:00:00Z")
     witness = NoteKey("witness.example", second.public).text
-    place = log_place(str(tmp_path / "log"))
-    with writing(place, second=SecondSigner("witness.example", second)) as writer:
-        writer.submit(decided(gate_in(tmp_path / "policy"))).receipt.result(timeout=30)
+    place, gate = log_place(str(tmp_path / "log")), gate_in(tmp_path / "policy")
+    put(place, decided(gate), second=SecondSigner("witness.example", second))
     code, found = asked(capsys, "verify", tmp_path / "log", "--witness", witness)
     assert (code, found["checks"]["countersignature"]["held"]) == (0, 1)
     small_log(tmp_path / "alone")
     code, found = asked(capsys, "verify", tmp_path / "alone", "--witness", witness)
     assert (code, found["kinds"]) == (1, ["not_countersigned"])
-
-
-@pytest.mark.parametrize("step", ["verify", "show", "prove", "export", "disclose", "erase", "rates", "rotate", "keys"])
-def test_help_has_examples_and_fits(capsys: Capture, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every step's help shows an example and keeps to 80 columns."""
-    monkeypatch.setenv("COLUMNS", "80")
-    with pytest.raises(SystemExit):
-        run(capsys, step, "--help")
-    out = capsys.readouterr().out
-    assert f"demur passport {step} " in out.split("examples:")[1]
-    assert max(map(len, out.splitlines())) <= 80
 
 
 def test_records_of_every_kind_are_shown(capsys: Capture, tmp_path: Path) -> None:
@@ -450,14 +437,12 @@ def test_records_of_every_kind_are_shown(capsys: Capture, tmp_path: Path) -> Non
     failed = AuditorRun("slow", "2", AuditorStatus.TIMEOUT, 9000, "open")
     base = decided(gate, score=0.9)
     response = replace(base.phases[0], phase=Phase.RESPONSE, claims=(), auditors=(failed,))
-    with writing(place, clock=ticking(start="2099-01-01T00:00:00.000000Z")) as writer:
-        writer.submit(replace(base, phases=(*base.phases, response), gaps=(gap,))).receipt.result(timeout=30)
+    later = ticking(start="2099-01-01T00:00:00.000000Z")
+    put(place, replace(base, phases=(*base.phases, response), gaps=(gap,)), clock=later)
     shown = [run(capsys, "show", tmp_path, index)[1] for index in range(5)]
+    said = {1: "2 texts: closed account", 2: "new key", 3: "3 records, left in order", 4: "failed_open (slow)"}
+    assert [index for index, words in said.items() if words not in shown[index]] == []
     assert "1 text" not in shown[1]
-    assert "2 texts: closed account" in shown[1]
-    assert "new key" in shown[2]
-    assert "3 records, left in order" in shown[3]
-    assert "failed_open (slow)" in shown[4]
     assert "slow 2: timeout, 9,000 µs, applied open" in shown[4]
     assert asked(capsys, "verify", tmp_path)[0] == 0
 
@@ -508,9 +493,6 @@ def test_what_is_written_to_standard_output_can_be_read(
 
 def test_a_changed_parquet_export_fails(capsys: Capture, tmp_path: Path) -> None:
     """A column that says something else than its envelope fails the check and names the record."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     small_log(tmp_path / "log")
     out = tmp_path / "export.parquet"
     run(capsys, "export", tmp_path / "log", "--out", out)
@@ -543,8 +525,7 @@ def test_withheld_claims_are_replayed_where_their_texts_are_kept(capsys: Capture
     plain = decided(gate, score=0.9)
     secret = tuple(replace(claim, sensitive=True) for claim in plain.phases[0].claims)
     phase, texts = withhold(replace(plain.phases[0], claims=secret), iter([bytes(16)]))
-    with writing(place) as writer:
-        writer.submit(replace(plain, phases=(phase,)), disclosures=texts).receipt.result(timeout=30)
+    put(place, replace(plain, phases=(phase,)), disclosures=texts)
     policy = ("--policy", tmp_path / "policy")
     assert asked(capsys, "verify", tmp_path, *policy)[1]["checks"]["replay"]["held"] == 1
     assert run(capsys, "erase", tmp_path, "--digest", texts[0].digest, "--reason", "asked")[0] == 0

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 from tests.cli.calling import Capture
-from tests.cli.passport.test_command import asked, run
+from tests.cli.passport.test_command import asked, put, run
 from tests.record.store.passport_logs import decided, gate_in, writing
 
 from demur.cli.passport.words import open_log
@@ -21,12 +21,11 @@ RECORDS = 5
 def committed_log(folder: Path) -> list[tuple[int, str]]:
     """Write records with commitments; return every digest by which one of them can be named, with its place."""
     place, gate = log_place(str(folder)), gate_in(folder / "policy")
-    found: list[tuple[int, str]] = []
-    with writing(place) as writer:
-        for number in range(RECORDS):
-            texts = [commit(f"{name} {number}".encode(), bytes([number]) * 16)[0] for name in ("asked", "answered")]
-            writer.submit(replace(decided(gate), request=texts[0], response=texts[1])).receipt.result(timeout=30)
-            found += [(number, text.digest) for text in texts]
+    texts = [
+        [commit(b"%s %d" % (name, n), bytes([n]) * 16)[0] for name in (b"asked", b"answered")] for n in range(RECORDS)
+    ]
+    put(place, *(replace(decided(gate), request=request, response=response) for request, response in texts))
+    found = [(number, text.digest) for number, pair in enumerate(texts) for text in pair]
     with open_log(place) as store:
         return found + [(row.index, leaf_hash(row.envelope).hex()) for row in store.entries(0, None)]
 
@@ -63,9 +62,7 @@ def test_a_digest_of_two_records_names_neither(capsys: Capture, tmp_path: Path) 
     """Where two records answer to the beginning of a digest, both are named and more is asked for."""
     place, gate = log_place(str(tmp_path)), gate_in(tmp_path / "policy")
     same = commit(b"the same", bytes(16))[0]
-    with writing(place) as writer:
-        for _ in range(2):
-            writer.submit(replace(decided(gate), request=same)).receipt.result(timeout=30)
+    put(place, *[replace(decided(gate), request=same)] * 2)
     code, out = run(capsys, "show", tmp_path, same.digest[:16])
     assert (code, "give more of it" in out) == (2, True)
 

@@ -11,8 +11,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from msgspec.structs import replace
 from tests.cli.calling import Capture
-from tests.cli.passport.test_command import alter, asked, run
-from tests.record.store.passport_logs import ORIGIN, decided, gate_in, small_log, ticking, writing
+from tests.cli.passport.test_command import alter, asked, put, rows_of, run
+from tests.record.store.passport_logs import ORIGIN, decided, gate_in, small_log, ticking
 
 from demur.record.checkpoint import Checkpoint, NoteKey, issue_checkpoint
 from demur.record.commit import commit
@@ -22,6 +22,7 @@ from demur.record.store.location import log_place
 
 WITNESS = Ed25519Signer(Ed25519PrivateKey.from_private_bytes(bytes([9]) * 32))
 WITNESS_KEY = NoteKey("w.example/w", WITNESS.public).text
+GHOST = "INSERT INTO records SELECT {}, payload, rest, kind, at, 'ghost', 0 FROM records WHERE idx = 2"
 REPEATED = "INSERT INTO rollup SELECT hour, model, decision, causes, '', n FROM rollup"
 
 
@@ -29,9 +30,7 @@ REPEATED = "INSERT INTO rollup SELECT hour, model, decision, causes, '', n FROM 
 @pytest.mark.parametrize(
     "change",
     [
-        "INSERT INTO records SELECT -1, payload, rest, kind, at, 'ghost', 0 FROM records WHERE idx = 2",
-        "INSERT INTO records SELECT 4611686018427387904, payload, rest, kind, at, 'ghost', 0 FROM records WHERE idx = 2",
-        "INSERT INTO records SELECT 9223372036854775807, payload, rest, kind, at, 'ghost', 0 FROM records WHERE idx = 2",
+        *(GHOST.format(index) for index in (-1, 2**62, 2**63 - 1)),
         "INSERT INTO nodes VALUES (0, 6, x'00')",
         "INSERT INTO nodes VALUES (0, -1, x'00')",
         "INSERT INTO nodes VALUES (9, 0, x'00')",
@@ -63,7 +62,7 @@ def test_rates_are_not_made_from_damaged_counts(capsys: Capture, tmp_path: Path)
 def test_a_row_outside_the_log_is_not_shown(capsys: Capture, tmp_path: Path) -> None:
     """A row at a place where no record can be is none, by its place or by the session that it names."""
     place = small_log(tmp_path)
-    alter(place, "INSERT INTO records SELECT -1, payload, rest, kind, at, 'ghost', 0 FROM records WHERE idx = 2")
+    alter(place, GHOST.format(-1))
     for which in (("--session", "ghost"), ("--", "-1"), ("6",)):
         code, out = run(capsys, "show", tmp_path, *which)
         assert (code, "no record at" in out) == (2, True)
@@ -71,15 +70,18 @@ def test_a_row_outside_the_log_is_not_shown(capsys: Capture, tmp_path: Path) -> 
 
 def bundle_of(capsys: Capture, tmp_path: Path, *, second: SecondSigner | None = None) -> tuple[Path, Path]:
     """A bundle and the owner's keys, from a log with two records."""
-    place = log_place(str(tmp_path / "log"))
-    gate = gate_in(tmp_path / "policy")
-    with writing(place, second=second) as writer:
-        for _ in range(2):
-            writer.submit(decided(gate)).receipt.result(timeout=30)
+    put(log_place(str(tmp_path / "log")), *[decided(gate_in(tmp_path / "policy"))] * 2, second=second)
     bundle, keys = tmp_path / "bundle.json", tmp_path / "keys.json"
     assert run(capsys, "prove", tmp_path / "log", 1, "--out", bundle)[0] == 0
     assert run(capsys, "keys", tmp_path / "log", "--out", keys)[0] == 0
     return bundle, keys
+
+
+def envelope_in(tmp_path: Path) -> Path:
+    """The envelope of the second record of a log, alone in a file."""
+    path = tmp_path / "envelope.json"
+    path.write_bytes(rows_of(log_place(str(tmp_path / "log")))[1].envelope)
+    return path
 
 
 def test_a_bundle_must_have_the_second_signatures_asked_for(capsys: Capture, tmp_path: Path) -> None:
@@ -119,48 +121,33 @@ def test_a_bundles_decision_is_replayed(capsys: Capture, tmp_path: Path) -> None
 
 @pytest.mark.heavy
 @pytest.mark.parametrize(
-    "flags",
+    "flag",
     [
-        ("--witness", "garbage"),
-        ("--checkpoint", "/nonexistent"),
-        ("--policy", "/nonexistent"),
-        ("--vocabulary", "/nonexistent"),
-        ("--folder", "."),
-        ("--clock-slack", "nan"),
-        ("--clock-slack", "1e300"),
-        ("--clock-slack=-1",),
+        *("--witness=garbage", "--checkpoint=/nonexistent", "--policy=/nonexistent", "--vocabulary=/nonexistent"),
+        *("--folder=.", "--clock-slack=nan", "--clock-slack=1e300", "--clock-slack=-1"),
     ],
 )
 @pytest.mark.parametrize("what", ["bundle", "envelope", "export"])
-def test_a_flag_that_cannot_be_honoured_is_refused(
-    capsys: Capture, tmp_path: Path, what: str, flags: tuple[str, ...]
-) -> None:
+def test_a_flag_that_cannot_be_honoured_is_refused(capsys: Capture, tmp_path: Path, what: str, flag: str) -> None:
     """Whatever is verified, a flag with nothing behind it ends the call with one line, before anything is said to hold."""
     bundle, keys = bundle_of(capsys, tmp_path)
     path = bundle
     if what == "envelope":
-        path = tmp_path / "envelope.json"
-        store = log_place(str(tmp_path / "log")).open(read_only=True)
-        path.write_bytes(next(store.read(1, 2)))
-        store.close()
+        path = envelope_in(tmp_path)
     elif what == "export":
         path = tmp_path / "log.jsonl"
         assert run(capsys, "export", tmp_path / "log", "--out", path)[0] == 0
     assert run(capsys, "verify", path, "--keys", keys)[0] == 0
-    code, out = run(capsys, "verify", path, "--keys", keys, *flags)
+    code, out = run(capsys, "verify", path, "--keys", keys, flag)
     assert (code, "\n" in out.strip()) == (2, False)
 
 
 def test_an_envelope_alone_has_nothing_to_countersign(capsys: Capture, tmp_path: Path) -> None:
     """Neither second signers nor kept checkpoints can be held against one envelope, so both are refused."""
     _, keys = bundle_of(capsys, tmp_path)
-    place = log_place(str(tmp_path / "log"))
-    store = place.open(read_only=True)
-    path = tmp_path / "envelope.json"
-    path.write_bytes(next(store.read(1, 2)))
-    store.close()
-    for flag, value in (("--witness", WITNESS_KEY), ("--checkpoint", place.anchors)):
-        code, out = run(capsys, "verify", path, "--keys", keys, flag, value)
+    anchors = log_place(str(tmp_path / "log")).anchors
+    for flag, value in (("--witness", WITNESS_KEY), ("--checkpoint", anchors)):
+        code, out = run(capsys, "verify", envelope_in(tmp_path), "--keys", keys, flag, value)
         assert (code, "no checkpoint" in out) == (2, True)
 
 
@@ -220,8 +207,7 @@ def log_with_a_text(tmp_path: Path) -> None:
     """A signed log whose only record commits to a text that was kept."""
     commitment, kept = commit(b"a text of somebody", bytes(16))
     passport = replace(decided(gate_in(tmp_path / "policy")), request=commitment)
-    with writing(log_place(str(tmp_path / "log"))) as writer:
-        writer.submit(passport, disclosures=(kept,)).receipt.result(timeout=30)
+    put(log_place(str(tmp_path / "log")), passport, disclosures=(kept,))
 
 
 def test_an_erasure_is_not_put_unsigned_into_a_signed_log(capsys: Capture, tmp_path: Path) -> None:
@@ -247,7 +233,6 @@ def test_days_that_are_no_time_are_refused(capsys: Capture, tmp_path: Path, days
 def test_a_clock_set_back_just_after_the_key_was_made_spoils_nothing(capsys: Capture, tmp_path: Path) -> None:
     """Records a second older than the key that signs them hold within the slack of clocks, and not without."""
     looks = iter([ticking()()] + ["2026-01-31T12:00:00.000000Z"] * 9)
-    with writing(log_place(str(tmp_path)), clock=lambda: next(looks)) as writer:
-        writer.submit(decided(gate_in(tmp_path / "policy"))).receipt.result(timeout=30)
+    put(log_place(str(tmp_path)), decided(gate_in(tmp_path / "policy")), clock=lambda: next(looks))
     assert run(capsys, "verify", tmp_path)[0] == 0
     assert run(capsys, "verify", tmp_path, "--clock-slack", "0.5")[0] == 1
