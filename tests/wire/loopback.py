@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import msgspec
+
+from demur.model.exchange import Response
+from demur.wire import sse
+from demur.wire.fields import Codec, encode
 
 
 @dataclass
@@ -48,3 +52,14 @@ def answering(payload: bytes, *, content_type: str = "application/json", status:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+def serving(codec: Codec, response: Response, *, status: int = 200) -> AbstractContextManager[Stub]:
+    """Return a server of the response as the codec writes it."""
+    return answering(encode(codec.write_response(response)), status=status)
+
+
+def streaming(codec: Codec, response: Response) -> AbstractContextManager[Stub]:
+    """Return a server of the response as the codec streams it, in pieces."""
+    wire = b"".join(map(sse.encode, codec.write_stream(response, piece_chars=4)))
+    return answering(wire, content_type="text/event-stream")

@@ -11,7 +11,7 @@ from anthropic.types import RawMessageStreamEvent
 from pydantic import TypeAdapter
 from tests.plain_http import anthropic_http
 from tests.wire import laws
-from tests.wire.loopback import answering
+from tests.wire.loopback import serving, streaming
 
 from demur.errors import ShapeError
 from demur.model.exchange import (
@@ -40,17 +40,9 @@ ASKED: Any = {"model": "claude-x", "max_tokens": 9, "messages": [{"role": "user"
 
 def message(*content: JsonObject, stop: str | None = "end_turn", **more: Any) -> JsonObject:
     """Return a message body as the API answers it."""
-    return {
-        "id": "msg_1",
-        "type": "message",
-        "role": "assistant",
-        "model": "claude-x",
-        "content": list(content),
-        "stop_reason": stop,
-        "stop_sequence": None,
-        "usage": {"input_tokens": 3, "output_tokens": 5},
-        **more,
-    }
+    head = {"id": "msg_1", "type": "message", "role": "assistant", "model": "claude-x", "content": list(content)}
+    usage = {"input_tokens": 3, "output_tokens": 5}
+    return {**head, "stop_reason": stop, "stop_sequence": None, "usage": usage, **more}
 
 
 def text(words: str) -> JsonObject:
@@ -66,31 +58,16 @@ def refusal(category: str | None, explanation: str | None = None) -> JsonObject:
 
 CATEGORIES = ("cyber", "bio", "frontier_llm", "reasoning_extraction", "general_harms", None)
 FINISHES = {
-    "end_turn": Finish.STOP,
-    "stop_sequence": Finish.STOP,
-    "pause_turn": Finish.STOP,
-    "max_tokens": Finish.LENGTH,
-    "model_context_window_exceeded": Finish.LENGTH,
+    **dict.fromkeys(("end_turn", "stop_sequence", "pause_turn"), Finish.STOP),
+    **dict.fromkeys(("max_tokens", "model_context_window_exceeded"), Finish.LENGTH),
     "tool_use": Finish.TOOL,
     "refusal": Finish.REFUSAL,
     "from_the_future": Finish.UNKNOWN,
 }
 THINKING = {"type": "thinking", "thinking": "Let me see.", "signature": "c2ln"}
 CALL = {"type": "tool_use", "id": "toolu_1", "name": "look_up", "input": {"city": "Zürich", "days": [1, 2.5, None]}}
-CITED = {
-    "type": "text",
-    "text": "It is so.",
-    "citations": [
-        {
-            "type": "char_location",
-            "cited_text": "so",
-            "document_index": 0,
-            "document_title": "t",
-            "start_char_index": 0,
-            "end_char_index": 2,
-        }
-    ],
-}
+DOCUMENT = {"document_index": 0, "document_title": "t", "start_char_index": 0, "end_char_index": 2}
+CITED = {**text("It is so."), "citations": [{"type": "char_location", "cited_text": "so", **DOCUMENT}]}
 # Opaque parts keep the order of their fields; this is the order in which the SDK dumps them.
 SEARCH = {"id": "srvtoolu_1", "input": {"query": "q"}, "name": "web_search", "type": "server_tool_use"}
 
@@ -178,8 +155,9 @@ def test_a_tool_call_cut_off_keeps_its_arguments_as_text() -> None:
     assert laws.streamed(CODEC, anthropic.write_stream(cut)) == cut
 
 
+PICTURE: JsonObject = {"type": "image", "source": {"type": "url", "url": "u"}}
 REQUESTS: dict[str, JsonObject] = {
-    "small": {"model": "claude-x", "max_tokens": 10, "messages": [{"role": "user", "content": "hi"}]},
+    "small": ASKED,
     "system text": {"model": "c", "max_tokens": 1, "system": "Be brief.", "messages": [], "stream": True},
     "system blocks": {
         "model": "c",
@@ -193,18 +171,14 @@ REQUESTS: dict[str, JsonObject] = {
         "max_tokens": 1,
         "tools": [{"name": "look_up", "input_schema": {"type": "object"}}],
         "messages": [
-            {"role": "user", "content": [{"type": "image", "source": {"type": "url", "url": "u"}}, text("what?")]},
+            {"role": "user", "content": [PICTURE, text("what?")]},
             {"role": "assistant", "content": [THINKING, CALL]},
             {
                 "role": "user",
                 "content": [
                     {"type": "tool_result", "tool_use_id": "toolu_1", "content": "rain", "is_error": False},
                     {"type": "tool_result", "tool_use_id": "toolu_2"},
-                    {
-                        "type": "tool_result",
-                        "tool_use_id": "toolu_3",
-                        "content": [text("a"), {"type": "image", "source": {"type": "url", "url": "u"}}, text("b")],
-                    },
+                    {"type": "tool_result", "tool_use_id": "toolu_3", "content": [text("a"), PICTURE, text("b")]},
                 ],
             },
         ],
@@ -218,11 +192,8 @@ def test_the_system_field_is_a_leading_message() -> None:
         "c", (Message("system", (TextPart("Be brief."),)),), stream=True
     )
     results = anthropic.read_request(REQUESTS["tools"]).messages[-1].parts
-    assert results == (
-        ToolResultPart("toolu_1", "rain"),
-        ToolResultPart("toolu_2", ""),
-        ToolResultPart("toolu_3", "a\nb"),
-    )
+    said = {"toolu_1": "rain", "toolu_2": "", "toolu_3": "a\nb"}
+    assert results == tuple(ToolResultPart(call, text) for call, text in said.items())
 
 
 @pytest.mark.parametrize(
@@ -287,41 +258,37 @@ def test_the_sdk_types_accept_what_is_written(body: JsonObject) -> None:
         events.validate_python(decode(event.data))
 
 
+def client_of(url: str) -> sdk.Anthropic:
+    """Return a client that talks to the stub."""
+    return sdk.Anthropic(base_url=url, api_key="none", max_retries=0, http_client=anthropic_http())
+
+
 @pytest.mark.heavy
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
 def test_the_real_client_reads_what_is_written(body: JsonObject) -> None:
     """The client's message, plain and streamed, is the response that was served."""
     response = anthropic.read_response(body)
-    with (
-        answering(encode(anthropic.write_response(response))) as stub,
-        sdk.Anthropic(base_url=stub.url, api_key="none", max_retries=0, http_client=anthropic_http()) as client,
-    ):
+    with serving(CODEC, response) as stub, client_of(stub.url) as client:
         assert anthropic.read_response(plain(client.messages.create(**ASKED))) == response
         assert anthropic.reads_request(stub.bodies[0])
         assert stub.paths == ["/v1/messages"]
-    stream = b"".join(map(sse.encode, anthropic.write_stream(response, piece_chars=4)))
-    with (
-        answering(stream, content_type="text/event-stream") as stub,
-        sdk.Anthropic(base_url=stub.url, api_key="none", max_retries=0, http_client=anthropic_http()) as client,
-        client.messages.stream(**ASKED) as streaming,
-    ):
-        assert anthropic.read_response(plain(streaming.get_final_message())) == response
+    with streaming(CODEC, response) as stub, client_of(stub.url) as client, client.messages.stream(**ASKED) as stream:
+        assert anthropic.read_response(plain(stream.get_final_message())) == response
 
 
 def test_the_real_client_raises_on_errors() -> None:
     """An error body is the client's own exception, plain and streamed."""
     failure = anthropic.read_response(OVERLOADED, status=529)
     with (
-        answering(encode(anthropic.write_response(failure)), status=529) as stub,
-        sdk.Anthropic(base_url=stub.url, api_key="none", max_retries=0, http_client=anthropic_http()) as client,
+        serving(CODEC, failure, status=529) as stub,
+        client_of(stub.url) as client,
         pytest.raises(sdk.APIStatusError, match="Overloaded"),
     ):
         client.messages.create(**ASKED)
-    stream = b"".join(map(sse.encode, anthropic.write_stream(failure)))
     with (
-        answering(stream, content_type="text/event-stream") as stub,
-        sdk.Anthropic(base_url=stub.url, api_key="none", max_retries=0, http_client=anthropic_http()) as client,
+        streaming(CODEC, failure) as stub,
+        client_of(stub.url) as client,
         pytest.raises(sdk.APIStatusError, match="Overloaded"),
-        client.messages.stream(**ASKED) as streaming,
+        client.messages.stream(**ASKED) as stream,
     ):
-        streaming.get_final_message()
+        stream.get_final_message()

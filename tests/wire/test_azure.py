@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from tests.plain_http import openai_http
 from tests.wire import laws
-from tests.wire.loopback import answering
+from tests.wire.loopback import serving, streaming
 
 from demur.model.exchange import Choice, Finish, ProviderError, Response, Signal, SignalKind, TextPart
 from demur.wire import azure, sse
@@ -41,17 +41,9 @@ def body(*choices: JsonObject, prompt: Any = SAFE) -> JsonObject:
 
 def blocked(results: Any, *, name: str = "content_filter_result", **inner: Any) -> JsonObject:
     """Return the error by which the service refuses a prompt."""
+    error = {"message": "The response was filtered", "type": None, "param": "prompt", "code": "content_filter"}
     innererror = {"code": "ResponsibleAIPolicyViolation", **inner, name: results}
-    return {
-        "error": {
-            "message": "The response was filtered",
-            "type": None,
-            "param": "prompt",
-            "code": "content_filter",
-            "status": 400,
-            "innererror": innererror,
-        }
-    }
+    return {"error": {**error, "status": 400, "innererror": innererror}}
 
 
 def rated(severity: str, *, filtered: bool) -> JsonObject:
@@ -105,6 +97,9 @@ PROMPT = "prompt_filter_results[0].content_filter_results"
 INNER = "error.innererror.content_filter_result"
 BLOCK = Signal(SignalKind.PROMPT_BLOCK, "error.code", "content_filter", detail="ResponsibleAIPolicyViolation")
 
+SOURCE = '{"citation":{"URL":"https://example.org","license":"MIT"}}'
+LATE = '{"code":"content_filter_error","message":"late"}'
+
 
 @pytest.mark.parametrize(
     ("given", "expected"),
@@ -121,28 +116,9 @@ BLOCK = Signal(SignalKind.PROMPT_BLOCK, "error.code", "content_filter", detail="
         (BODIES["prompt flagged"], (flag(f"{PROMPT}.jailbreak", "detected", blocked=False),)),
         (
             BODIES["citation"],
-            (
-                flag(
-                    f"{CHOICE}.protected_material_code",
-                    "detected",
-                    choice=0,
-                    blocked=False,
-                    detail='{"citation":{"URL":"https://example.org","license":"MIT"}}',
-                ),
-            ),
+            (flag(f"{CHOICE}.protected_material_code", "detected", choice=0, blocked=False, detail=SOURCE),),
         ),
-        (
-            BODIES["filter failed"],
-            (
-                flag(
-                    f"{CHOICE}.error",
-                    "failed",
-                    choice=0,
-                    blocked=False,
-                    detail='{"code":"content_filter_error","message":"late"}',
-                ),
-            ),
-        ),
+        (BODIES["filter failed"], (flag(f"{CHOICE}.error", "failed", choice=0, blocked=False, detail=LATE),)),
         (ERRORS["harm"], (BLOCK, flag(f"{INNER}.violence", "medium", severity="medium"))),
         (ERRORS["jailbreak"], (BLOCK, flag(f"{INNER}.jailbreak", "detected"))),
         (ERRORS["unexplained"], (BLOCK,)),
@@ -236,14 +212,12 @@ def test_a_plain_response_becomes_azures() -> None:
 def test_the_client_reads_the_answer(name: str) -> None:
     """The real client reads what is written, streamed or not, and what it hands out is the same response."""
     response = CODEC.read_response(BODIES[name])
-    written = CODEC.write_response(response)
-    ChatCompletion.model_validate(written)
-    with answering(encode(written)) as stub, client(stub.url) as door:
+    ChatCompletion.model_validate(CODEC.write_response(response))
+    with serving(CODEC, response) as stub, client(stub.url) as door:
         completion = door.chat.completions.create(**ASKED)
     assert CODEC.read_response(plain(completion)) == response
     assert stub.paths == ["/openai/deployments/gpt-x/chat/completions?api-version=2024-10-21"]
-    wire = b"".join(sse.encode(event) for event in CODEC.write_stream(response, piece_chars=3))
-    with answering(wire, content_type="text/event-stream") as stub, client(stub.url) as door:
+    with streaming(CODEC, response) as stub, client(stub.url) as door:
         chunks = list(door.chat.completions.create(**ASKED, stream=True))
     events = [sse.ServerEvent(encode(plain(chunk)).decode()) for chunk in chunks]
     assert isinstance(chunks[0], ChatCompletionChunk)
@@ -254,16 +228,16 @@ def test_the_client_reads_the_answer(name: str) -> None:
 
 def test_the_client_raises_on_a_blocked_prompt() -> None:
     """A blocked prompt is the client's error with its code and its inner error."""
-    written = CODEC.write_response(CODEC.read_response(ERRORS["harm"], status=400))
+    blocked_prompt = CODEC.read_response(ERRORS["harm"], status=400)
     with (
-        answering(encode(written), status=400) as stub,
+        serving(CODEC, blocked_prompt, status=400) as stub,
         client(stub.url) as door,
         pytest.raises(sdk.BadRequestError) as caught,
     ):
         door.chat.completions.create(**ASKED)
     assert caught.value.code == "content_filter"
     failed: Any = caught.value.body
-    assert CODEC.read_response({"error": failed}, status=400) == CODEC.read_response(ERRORS["harm"], status=400)
+    assert CODEC.read_response({"error": failed}, status=400) == blocked_prompt
     assert decode(encode(failed))["innererror"]["content_filter_result"]["violence"]["filtered"]
 
 

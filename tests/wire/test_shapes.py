@@ -5,6 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.wire import test_anthropic, test_azure
+from tests.wire.bedrock import test_converse as test_bedrock
+from tests.wire.gemini import test_generate as test_gemini
+from tests.wire.openai import chat_bodies, responses_bodies
 
 from demur.errors import ShapeError
 from demur.model.exchange import Shape
@@ -12,50 +16,15 @@ from demur.wire.fields import ServerEvent
 from demur.wire.shapes import CODECS, read_exchange, read_stream, shape_of_request, shape_of_response
 
 USER = [{"role": "user", "content": "hi"}]
-CHAT: dict[str, Any] = {
-    "id": "c1",
-    "object": "chat.completion",
-    "created": 1,
-    "model": "m",
-    "choices": [{"index": 0, "message": {"role": "assistant", "content": "hello"}, "finish_reason": "stop"}],
-}
-RESPONSES: dict[str, Any] = {
-    "id": "r1",
-    "object": "response",
-    "created_at": 1,
-    "model": "m",
-    "status": "completed",
-    "output": [
-        {
-            "type": "message",
-            "id": "m1",
-            "role": "assistant",
-            "status": "completed",
-            "content": [{"type": "output_text", "text": "hello", "annotations": []}],
-        }
-    ],
-}
-AZURE: dict[str, Any] = CHAT | {"prompt_filter_results": [{"prompt_index": 0, "content_filter_results": {}}]}
+CHAT = chat_bodies.body(chat_bodies.answer(content="hello"))
+AZURE = test_azure.body(test_azure.answer(content="hello"), prompt={})
 AZURE_ERROR: dict[str, Any] = {
     "error": {"code": "content_filter", "message": "filtered", "innererror": {"code": "ResponsibleAIPolicyViolation"}}
 }
-ANTHROPIC: dict[str, Any] = {
-    "id": "m1",
-    "type": "message",
-    "role": "assistant",
-    "model": "m",
-    "content": [{"type": "text", "text": "hello"}],
-    "stop_reason": "end_turn",
-    "usage": {"input_tokens": 1, "output_tokens": 1},
-}
-GEMINI: dict[str, Any] = {
-    "candidates": [{"content": {"role": "model", "parts": [{"text": "hello"}]}, "finishReason": "STOP"}]
-}
-BEDROCK: dict[str, Any] = {
-    "output": {"message": {"role": "assistant", "content": [{"text": "hello"}]}},
-    "stopReason": "end_turn",
-    "usage": {"inputTokens": 1, "outputTokens": 1, "totalTokens": 2},
-}
+RESPONSES = responses_bodies.body(responses_bodies.message(responses_bodies.text("hello")))
+ANTHROPIC = test_anthropic.message(test_anthropic.text("hello"))
+GEMINI = test_gemini.answer({"text": "hello"})
+BEDROCK = test_bedrock.answer({"text": "hello"})
 RESPONSE_BODIES = [
     (CHAT, Shape.OPENAI_CHAT),
     (RESPONSES, Shape.OPENAI_RESPONSES),

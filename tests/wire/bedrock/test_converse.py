@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +14,7 @@ import msgspec
 import pytest
 from botocore.validate import ParamValidator
 from tests.wire import laws
-from tests.wire.loopback import answering
+from tests.wire.loopback import answering, serving
 
 from demur.model.exchange import (
     Choice,
@@ -38,15 +39,11 @@ CODEC: Codec = bedrock
 
 ASKED: Any = {"modelId": "some.model", "messages": [{"role": "user", "content": [{"text": "hi"}]}]}
 FINISHES = {
-    "end_turn": Finish.STOP,
-    "stop_sequence": Finish.STOP,
-    "max_tokens": Finish.LENGTH,
-    "model_context_window_exceeded": Finish.LENGTH,
+    **dict.fromkeys(("end_turn", "stop_sequence"), Finish.STOP),
+    **dict.fromkeys(("max_tokens", "model_context_window_exceeded"), Finish.LENGTH),
     "tool_use": Finish.TOOL,
-    "guardrail_intervened": Finish.CONTENT_FILTER,
-    "content_filtered": Finish.CONTENT_FILTER,
-    "malformed_model_output": Finish.UNKNOWN,
-    "malformed_tool_use": Finish.UNKNOWN,
+    **dict.fromkeys(("guardrail_intervened", "content_filtered"), Finish.CONTENT_FILTER),
+    **dict.fromkeys(("malformed_model_output", "malformed_tool_use"), Finish.UNKNOWN),
 }
 
 
@@ -156,14 +153,8 @@ def test_a_guardrail_is_summarised_without_the_words_that_matched() -> None:
 
 def test_flags_alone_are_written_as_a_trace() -> None:
     """Flags that nobody read from a trace make one; flags of other shapes are left out."""
-    flag = Signal(
-        SignalKind.FILTER_FLAG,
-        "trace.guardrail.inputAssessment.g.contentPolicy.filters[0].action",
-        "BLOCKED",
-        category="HATE",
-        severity="LOW",
-        detail="contentPolicy",
-    )
+    path = "trace.guardrail.inputAssessment.g.contentPolicy.filters[0].action"
+    flag = Signal(SignalKind.FILTER_FLAG, path, "BLOCKED", category="HATE", severity="LOW", detail="contentPolicy")
     foreign = Signal(SignalKind.FILTER_FLAG, "choices[0].content_filter_results.hate", "true", category="hate")
     choice = Choice(0, (TextPart("no"),), Finish.CONTENT_FILTER, "guardrail_intervened")
     stop = Signal(SignalKind.FILTER_STOP, "stopReason", "guardrail_intervened", choice=0)
@@ -245,6 +236,11 @@ def test_a_tool_call_cut_off_keeps_its_arguments_as_text() -> None:
     assert laws.streamed(CODEC, bedrock.write_stream(cut)) == cut
 
 
+MORE_RESULTS: list[JsonObject] = [
+    {"toolUseId": "t2", "content": [{"json": {"unit": "C", "degrees": 7}}]},
+    {"toolUseId": "t3", "content": [{"text": "a"}, IMAGE]},
+    {"toolUseId": "t4", "content": []},
+]
 GUARDED: JsonObject = {"guardContent": {"text": {"text": "judge this", "qualifiers": ["query"]}}}
 REQUESTS: dict[str, JsonObject] = {
     "small": {"messages": [{"role": "user", "content": [{"text": "hi"}]}]},
@@ -260,15 +256,7 @@ REQUESTS: dict[str, JsonObject] = {
         "messages": [
             {"role": "user", "content": [{"text": "weather?"}]},
             {"role": "assistant", "content": [THOUGHT, CALL]},
-            {
-                "role": "user",
-                "content": [
-                    RESULTS,
-                    {"toolResult": {"toolUseId": "t2", "content": [{"json": {"unit": "C", "degrees": 7}}]}},
-                    {"toolResult": {"toolUseId": "t3", "content": [{"text": "a"}, IMAGE]}},
-                    {"toolResult": {"toolUseId": "t4", "content": []}},
-                ],
-            },
+            {"role": "user", "content": [RESULTS, *({"toolResult": result} for result in MORE_RESULTS)]},
         ]
     },
 }
@@ -279,12 +267,8 @@ def test_a_request_is_read_for_what_it_is() -> None:
     request = bedrock.read_request(REQUESTS["settings"])
     assert (request.model, request.prompt, request.messages[0].text) == ("some.model", "judge this", "Be brief.")
     results = bedrock.read_request(REQUESTS["tools"]).messages[-1].parts
-    assert [part.text for part in results if isinstance(part, ToolResultPart)] == [
-        "rain",
-        '{"unit":"C","degrees":7}',
-        "a",
-        "",
-    ]
+    texts = [part.text for part in results if isinstance(part, ToolResultPart)]
+    assert texts == ["rain", '{"unit":"C","degrees":7}', "a", ""]
 
 
 @pytest.mark.parametrize(
@@ -328,10 +312,8 @@ def client_of(url: str) -> Any:
 def test_the_real_client_reads_what_is_written(body: JsonObject) -> None:
     """The client's response, plain and streamed, is the response that was served, and of the service's own shape."""
     response = bedrock.read_response(body)
-    with answering(encode(bedrock.write_response(response))) as stub:
-        client = client_of(stub.url)
+    with serving(CODEC, response) as stub, closing(client_of(stub.url)) as client:
         got = client.converse(**ASKED)
-        client.close()
     assert stub.paths == ["/model/some.model/converse"]
     assert bedrock.reads_request(stub.bodies[0])
     assert bedrock.read_response(plain(got)) == response
@@ -350,10 +332,8 @@ def test_the_real_client_streams_what_is_written(body: JsonObject) -> None:
     """The client finds every event in the binary stream, and they make the response that was served."""
     response = bedrock.read_response(body)
     payload = b"".join(map(eventstream.frame, bedrock.write_stream(response, piece_chars=4)))
-    with answering(payload, content_type=eventstream.MEDIA_TYPE) as stub:
-        client = client_of(stub.url)
+    with answering(payload, content_type=eventstream.MEDIA_TYPE) as stub, closing(client_of(stub.url)) as client:
         pairs = [pair for event in client.converse_stream(**ASKED)["stream"] for pair in event.items()]
-        client.close()
     events = [sse.ServerEvent(encode(plain(value)).decode(), event=name) for name, value in pairs]
     assert laws.streamed(CODEC, events) == response
 
@@ -361,16 +341,18 @@ def test_the_real_client_streams_what_is_written(body: JsonObject) -> None:
 def test_the_real_client_raises_on_errors() -> None:
     """An error body is the client's own exception, plain and streamed, and its dict reads as the error."""
     failure = bedrock.read_response(THROTTLED, status=429)
-    with answering(encode(bedrock.write_response(failure)), status=429) as stub:
-        client = client_of(stub.url)
-        with pytest.raises(client.exceptions.ThrottlingException) as caught:
-            client.converse(**ASKED)
-        client.close()
+    with (
+        serving(CODEC, failure, status=429) as stub,
+        closing(client_of(stub.url)) as client,
+        pytest.raises(client.exceptions.ThrottlingException) as caught,
+    ):
+        client.converse(**ASKED)
     again = bedrock.read_response(plain(caught.value.response), status=429)
     assert again.error == failure.error
     payload = b"".join(map(eventstream.frame, bedrock.write_stream(failure)))
-    with answering(payload, content_type=eventstream.MEDIA_TYPE) as stub:
-        client = client_of(stub.url)
-        with pytest.raises(botocore.exceptions.EventStreamError, match="Too many requests"):
-            list(client.converse_stream(**ASKED)["stream"])
-        client.close()
+    with (
+        answering(payload, content_type=eventstream.MEDIA_TYPE) as stub,
+        closing(client_of(stub.url)) as client,
+        pytest.raises(botocore.exceptions.EventStreamError, match="Too many requests"),
+    ):
+        list(client.converse_stream(**ASKED)["stream"])

@@ -8,7 +8,7 @@ import pytest
 from google import genai
 from google.genai import errors, types
 from tests.wire import laws
-from tests.wire.loopback import answering
+from tests.wire.loopback import serving, streaming
 
 from demur.model.exchange import (
     Choice,
@@ -33,13 +33,8 @@ CODEC: Codec = gemini
 
 FILTERS = ("SAFETY", "PROHIBITED_CONTENT", "BLOCKLIST", "SPII", "IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT")
 NO_FILTERS = (
-    "RECITATION",
-    "LANGUAGE",
-    "OTHER",
-    "MALFORMED_FUNCTION_CALL",
-    "MALFORMED_RESPONSE",
-    "UNEXPECTED_TOOL_CALL",
-    "FINISH_REASON_UNSPECIFIED",
+    *("RECITATION", "LANGUAGE", "OTHER", "MALFORMED_FUNCTION_CALL", "MALFORMED_RESPONSE"),
+    *("UNEXPECTED_TOOL_CALL", "FINISH_REASON_UNSPECIFIED"),
 )
 BLOCKS = ("SAFETY", "OTHER", "BLOCKLIST", "PROHIBITED_CONTENT", "IMAGE_SAFETY", "MODEL_ARMOR", "JAILBREAK")
 
@@ -143,14 +138,8 @@ def test_an_unspecified_block_reason_says_nothing() -> None:
 def test_a_rating_that_blocked_is_a_flag() -> None:
     """Only ratings with `blocked: true` are flags, with category, probability and path."""
     response = gemini.read_response(BODIES["rated and blocked"])
-    flag = Signal(
-        SignalKind.FILTER_FLAG,
-        "candidates[0].safetyRatings[1].blocked",
-        "true",
-        choice=0,
-        category="HARM_CATEGORY_HATE_SPEECH",
-        severity="HIGH",
-    )
+    path, hate = "candidates[0].safetyRatings[1].blocked", "HARM_CATEGORY_HATE_SPEECH"
+    flag = Signal(SignalKind.FILTER_FLAG, path, "true", choice=0, category=hate, severity="HIGH")
     assert response.signals[1:] == (flag,)
     prompt = gemini.read_response(BODIES["prompt rated"]).signals[1]
     assert (prompt.path, prompt.choice) == ("promptFeedback.safetyRatings[0].blocked", None)
@@ -181,25 +170,17 @@ def test_a_time_that_is_none_is_kept_as_it_is() -> None:
 
 def test_snake_case_is_read_and_camel_case_written() -> None:
     """A Python dump reads as the same value as the wire's body; a tool's own names are never touched."""
+    content = {"role": "model", "parts": [{"function_call": CALL["functionCall"]}]}
+    rated = {"finish_reason": "SAFETY", "index": 0, "safety_ratings": [rating("HARASSMENT", blocked=True)]}
     dump = {
-        "candidates": [
-            {
-                "content": {"role": "model", "parts": [{"function_call": CALL["functionCall"]}]},
-                "finish_reason": "SAFETY",
-                "index": 0,
-                "safety_ratings": [rating("HARASSMENT", blocked=True)],
-            }
-        ],
+        "candidates": [{"content": content, **rated}],
         "usage_metadata": {"prompt_token_count": 3, "candidates_token_count": 5},
         "model_version": "gemini-x",
         "prompt_feedback": {"block_reason": "OTHER"},
     }
     response = gemini.read_response(dump)
-    assert [s.kind for s in response.signals] == [
-        SignalKind.PROMPT_BLOCK,
-        SignalKind.FILTER_STOP,
-        SignalKind.FILTER_FLAG,
-    ]
+    kinds = [SignalKind.PROMPT_BLOCK, SignalKind.FILTER_STOP, SignalKind.FILTER_FLAG]
+    assert [s.kind for s in response.signals] == kinds
     assert response.usage == Usage(3, 5)
     assert gemini.read_response(gemini.write_response(response)) == response
     assert gemini.reads_response(dump)
@@ -254,7 +235,13 @@ def test_fragments_of_the_same_kind_are_one_part() -> None:
     assert response.complete
 
 
-RESULT: JsonObject = {"functionResponse": {"name": "look_up", "response": {"output": "rain"}}}
+RESULTS: list[JsonObject] = [
+    {"name": "look_up", "response": {"output": "rain"}},
+    {"id": "c1", "name": "look_up", "response": {"degrees": 7}},
+    {"id": "lost", "name": "other", "response": {"output": '{"a":1}'}},
+    {"name": "mute"},
+    {"name": "empty", "response": {"output": ""}},
+]
 REQUESTS: dict[str, JsonObject] = {
     "small": {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]},
     "settings": {
@@ -269,16 +256,7 @@ REQUESTS: dict[str, JsonObject] = {
         "contents": [
             {"role": "user", "parts": [{"text": "weather?"}]},
             {"role": "model", "parts": [THOUGHT, CALL, CALL_WITH_ID]},
-            {
-                "role": "function",
-                "parts": [
-                    RESULT,
-                    {"functionResponse": {"id": "c1", "name": "look_up", "response": {"degrees": 7}}},
-                    {"functionResponse": {"id": "lost", "name": "other", "response": {"output": '{"a":1}'}}},
-                    {"functionResponse": {"name": "mute"}},
-                    {"functionResponse": {"name": "empty", "response": {"output": ""}}},
-                ],
-            },
+            {"role": "function", "parts": [{"functionResponse": result} for result in RESULTS]},
         ],
         "tools": [{"functionDeclarations": [{"name": "look_up"}]}],
     },
@@ -292,13 +270,8 @@ def test_a_request_is_read_for_what_it_is() -> None:
     assert request.messages[0] == Message("system", (TextPart("Be brief."),))
     tools = gemini.read_request(REQUESTS["tools"]).messages
     assert [m.role for m in tools] == ["user", "assistant", "tool"]
-    assert tools[2].parts == (
-        ToolResultPart("look_up", "rain"),
-        ToolResultPart("c1", '{"degrees":7}'),
-        ToolResultPart("lost", '{"output":"{\\"a\\":1}"}'),
-        ToolResultPart("mute", "{}"),
-        ToolResultPart("empty", ""),
-    )
+    said = {"look_up": "rain", "c1": '{"degrees":7}', "lost": '{"output":"{\\"a\\":1}"}', "mute": "{}", "empty": ""}
+    assert tools[2].parts == tuple(ToolResultPart(call, text) for call, text in said.items())
 
 
 def test_an_instruction_may_be_mere_text() -> None:
@@ -338,13 +311,12 @@ SEEN_BY_CLIENT = {name: body for name, body in BODIES.items() if name not in ("c
 def test_the_real_client_reads_what_is_written(body: JsonObject) -> None:
     """The client's response, plain and streamed, is the response that was served."""
     response = gemini.read_response(body)
-    with answering(encode(gemini.write_response(response))) as stub, client_of(stub.url) as client:
+    with serving(CODEC, response) as stub, client_of(stub.url) as client:
         got = client.models.generate_content(model="gemini-x", contents="hi")
         assert gemini.read_response(plain(got)) == response
         assert gemini.reads_request(stub.bodies[0])
         assert stub.paths[0].endswith("/models/gemini-x:generateContent")
-    stream = b"".join(map(sse.encode, gemini.write_stream(response, piece_chars=4)))
-    with answering(stream, content_type="text/event-stream") as stub, client_of(stub.url) as client:
+    with streaming(CODEC, response) as stub, client_of(stub.url) as client:
         chunks = client.models.generate_content_stream(model="gemini-x", contents="hi")
         events = [sse.ServerEvent(encode(plain(chunk)).decode()) for chunk in chunks]
     assert laws.streamed(CODEC, events) == response
@@ -353,16 +325,14 @@ def test_the_real_client_reads_what_is_written(body: JsonObject) -> None:
 def test_the_real_client_raises_on_errors() -> None:
     """An error body is the client's own exception, plain and streamed."""
     failure = gemini.read_response(INVALID, status=400)
-    payload = encode(gemini.write_response(failure))
     with (
-        answering(payload, status=400) as stub,
+        serving(CODEC, failure, status=400) as stub,
         client_of(stub.url) as client,
         pytest.raises(errors.ClientError, match=r"Bad input\."),
     ):
         client.models.generate_content(model="gemini-x", contents="hi")
-    stream = b"".join(map(sse.encode, gemini.write_stream(failure)))
     with (
-        answering(stream, content_type="text/event-stream") as stub,
+        streaming(CODEC, failure) as stub,
         client_of(stub.url) as client,
         pytest.raises(errors.ClientError, match=r"Bad input\."),
     ):
