@@ -36,19 +36,9 @@ def overview_of(name: str = "small") -> Overview:
     line = RateSeries(name, wilson(3, 60), points)
     shares = Shares(name, 60, 0, line.whole, line.whole, line.whole)
     decisions = tuple(DecisionBucket(at, {"allow": 10, "deny": number}) for number, at in enumerate(DAYS.buckets))
+    rates, gaps = ((line,),) * 3, (GapCount(name, "request", name, 2),)
     return Overview(
-        DAYS,
-        (name, "other"),
-        name,
-        shares,
-        (shares,),
-        (line,),
-        (line,),
-        (line,),
-        decisions,
-        ((name, 3),),
-        (GapCount(name, "request", name, 2),),
-        Reach(60, 60),
+        DAYS, (name, "other"), name, shares, (shares,), *rates, decisions, ((name, 3),), gaps, Reach(60, 60)
     )
 
 

@@ -6,7 +6,7 @@ import json
 from base64 import b64decode
 
 import pytest
-from tests.dashboard.dashboard_logs import filled_log, scene_of
+from tests.dashboard.dashboard_logs import filled_log, scene_of, session_of
 
 from demur.dashboard.counts import PayloadRow, RecordCounts, row_of_payload
 from demur.dashboard.reader import DashboardReader, period_of
@@ -76,10 +76,10 @@ def test_a_session_is_listed_once_at_its_newest_match(place: LogPlace) -> None:
 def test_what_the_engine_sorts_out_would_not_have_fitted(place: LogPlace, asked: SessionFilter) -> None:
     """A filter finds the sessions that reading every record finds, whatever the engine looked for beforehand."""
     with DashboardReader(place).opened() as store:
-        found = [
-            row_of_payload(PayloadRow(r.index, payload_of(r.envelope), r.at, r.session or "", r.seq or 0))
-            for r in store.entries(0, EXCHANGES)
-        ]
+        found = []
+        for r in store.entries(0, EXCHANGES):
+            payload = b64decode(json.loads(r.envelope)["payload"])
+            found.append(row_of_payload(PayloadRow(r.index, payload, r.at, r.session or "", r.seq or 0)))
     fitting = {
         row.session
         for row in found
@@ -98,10 +98,6 @@ def test_what_the_engine_sorts_out_would_not_have_fitted(place: LogPlace, asked:
         before = page.following
     assert sorted(listed) == sorted(fitting)
     assert bool(fitting) is (asked.rule != 'no "such" rule')
-
-
-def payload_of(envelope: bytes) -> bytes:
-    return b64decode(json.loads(envelope)["payload"])
 
 
 def test_checkpoints_are_counted_without_being_read(place: LogPlace) -> None:
@@ -124,10 +120,6 @@ def test_nobody_waits_for_another_who_reads(place: LogPlace) -> None:
     counts.follow(EXCHANGES, read)
     assert inside == [100]
     assert counts.reach(EXCHANGES).counted == 200
-
-
-def session_of(number: int) -> str:
-    return f"{(number // 12 * 3 + number % 3) * 2654435761 % 2**32:08x}-{number % 3}"
 
 
 def test_a_time_is_found_by_its_place(place: LogPlace) -> None:

@@ -16,6 +16,8 @@ REQUEST_ONLY = '(principal, action == Action::"request", resource)'
 
 
 def found(text: str, default: str = "allow") -> list[tuple[str, str]]:
+    """What is found in a policy, or in a forbid under this condition."""
+    text = text if text.endswith(";") else f"forbid {ANY} when {{ {text} }};"
     gate = load_gate([PolicySource("p.cedar", text)], default=default, vocabulary=SAFETY_VOCABULARY)  # type: ignore[arg-type]  # the test's own settings
     return [(p.severity.value, str(p)) for p in problems_of(gate, SAFETY_VOCABULARY)]
 
@@ -23,12 +25,12 @@ def found(text: str, default: str = "allow") -> list[tuple[str, str]]:
 @pytest.mark.parametrize(
     "text",
     [
-        f"forbid {ANY} when {{ context.claims.toxic_content > 0.8 }};",
-        f'forbid {ANY} when {{ context.claims.model_refused && context.claims.language != "en" }};',
-        f'forbid {ANY} when {{ context.claims.harm_categories.containsAny(["weapons"]) }};',
+        "context.claims.toxic_content > 0.8",
+        'context.claims.model_refused && context.claims.language != "en"',
+        'context.claims.harm_categories.containsAny(["weapons"])',
         f"forbid {ANY} unless {{ context.claims has toxic_content }};",
-        f"forbid {ANY} when {{ context.claims.toxic_content > 0.8 || context.claims.toxic_content < 0.1 }};",
-        f"forbid {ANY} when {{ !(context.claims.toxic_content > 1) }};",
+        "context.claims.toxic_content > 0.8 || context.claims.toxic_content < 0.1",
+        "!(context.claims.toxic_content > 1)",
         'forbid (principal in Label::"beta", action, resource is Model) when { context.claims.safety_flagged };',
         'forbid (principal, action == Action::"response", resource) when { context.claims.safety_flagged };',
     ],
@@ -41,31 +43,27 @@ def test_a_sound_rule_has_no_problem(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "severity", "said"),
     [
-        (f"forbid {ANY} when {{ context.claims.toxic_contnt > 0.8 }};", "error", "did you mean `toxic_content`?"),
-        (f"forbid {ANY} when {{ context.claims has toxic_contnt }};", "error", "did you mean `toxic_content`?"),
-        (f"forbid {ANY} when {{ context.claims.qqq > 0.8 }};", "error", "declare it in the vocabulary"),
-        (f'forbid {ANY} when {{ context.claims.model_refused == "yes" }};', "error", "not compatible"),
-        (f"forbid {ANY} when {{ context.claims.language > 0.5 }};", "error", "expected decimal but saw String"),
-        (f"forbid {ANY} when {{ context.claims.language }};", "error", "expected Bool but saw String"),
+        ("context.claims.toxic_contnt > 0.8", "error", "did you mean `toxic_content`?"),
+        ("context.claims has toxic_contnt", "error", "did you mean `toxic_content`?"),
+        ("context.claims.qqq > 0.8", "error", "declare it in the vocabulary"),
+        ('context.claims.model_refused == "yes"', "error", "not compatible"),
+        ("context.claims.language > 0.5", "error", "expected decimal but saw String"),
+        ("context.claims.language", "error", "expected Bool but saw String"),
         ('forbid (principal, action == Action::"requst", resource);', "error", "did you mean `request`?"),
         ('forbid (principal == User::"a", action, resource);', "error", "nothing here is a `User`"),
-        (f"forbid {ANY} when {{ context.claims.toxic_content > 1 }};", "warning", "leaves nothing of 0 to 1"),
+        ("context.claims.toxic_content > 1", "warning", "leaves nothing of 0 to 1"),
         (
             f"forbid {ANY} when {{ context.claims.harm_score > 0.5 }} when {{ 0.5 >= context.claims.harm_score }};",
             "warning",
             "`harm_score > 0.5 and harm_score <= 0.5` leaves nothing",
         ),
-        (
-            f"forbid {ANY} when {{ context.claims.harm_score == 0.5 && context.claims.harm_score < 0.5 }};",
-            "warning",
-            "leaves nothing",
-        ),
-        (f"forbid {ANY} when {{ context.claims.safety_flagged && false }};", "warning", "its condition is false"),
+        ("context.claims.harm_score == 0.5 && context.claims.harm_score < 0.5", "warning", "leaves nothing"),
+        ("context.claims.safety_flagged && false", "warning", "its condition is false"),
         (f"forbid {REQUEST_ONLY} when {{ context.claims.model_refused }};", "warning", "after the request"),
         (f"forbid {ANY};", "warning", "denies everything in request, response"),
         (f"permit {ANY};", "warning", "changes nothing: the default allows"),
-        (f'forbid {ANY} when {{ context.claims.refusal_phrase like "*a*" }};', "warning", "carries text"),
-        (f'forbid {ANY} when {{ context.tenant == "a" }};', "warning", "`context.tenant`, which is no claim"),
+        ('context.claims.refusal_phrase like "*a*"', "warning", "carries text"),
+        ('context.tenant == "a"', "warning", "`context.tenant`, which is no claim"),
         (
             f"forbid {ANY} when {{ context.claims.safety_flagged }};" * 2,
             "warning",

@@ -71,8 +71,8 @@ class Client:
 
     def wait_for(self, more: int) -> None:
         """Return once it was answered so often again."""
-        self.enough.clear()
         self.goal = len(self.acknowledged) + more
+        self.enough.clear()
         assert self.enough.wait(120)
 
 

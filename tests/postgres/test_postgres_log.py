@@ -11,7 +11,7 @@ import pytest
 from tests.cli.passport.test_command import asked, run
 from tests.postgres.conftest import Server
 from tests.record.logs import append, busy_log
-from tests.record.store.passport_logs import ORIGIN, committed, decided, gate_in, opened_at, ticking, writing
+from tests.record.store.passport_logs import ORIGIN, committed, decided, gate_in, opened_at, small_log, ticking, writing
 from tests.record.store.store_laws import (
     LAWS,
     NAMES,
@@ -166,11 +166,7 @@ def test_a_log_that_is_only_read_cannot_be_written(database: str) -> None:
 @pytest.fixture
 def shared(database: str, tmp_path: Path) -> tuple[str, Path]:
     """A log of six exchanges of two sessions, its address and the folder of its keys."""
-    gate = gate_in(tmp_path / "policy")
-    with writing(log_place(database, str(tmp_path))) as writer:
-        for number in range(6):
-            score = 0.9 if number % 3 == 2 else 0.1
-            writer.submit(decided(gate, "ab"[number % 2], score=score)).receipt.result(timeout=30)
+    small_log(tmp_path, database=database)
     return database, tmp_path
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from msgspec.structs import replace
-from tests.record.memory_tree import MemoryTree
 
 from demur.model.claim import AuditorRun, AuditorStatus, Claim, ClaimType, Decision, Effect, FiredRule, Phase
 from demur.model.passport import Commitment, DeclineCause, LogEntry, Passport, PhaseRecord
@@ -16,7 +15,7 @@ from demur.record.checkpoint import Checkpoint, issue_checkpoint
 from demur.record.keys import Ed25519Signer
 from demur.record.seal import open_sealed, seal
 from demur.record.store.log_store import LogStore
-from demur.record.tree import leaf_hash
+from demur.record.tree import Frontier, grow, leaf_hash
 
 ORIGIN = "gateway.example/log"
 POLICY = "d" * 64
@@ -69,6 +68,26 @@ def passport_of(session: str = "s", seq: int = 0, *, second: int = 0, score: str
         upstream_status=200,
         causes=(DeclineCause.GATEWAY_BLOCK,) if float(score) > 0.8 else (),
     )
+
+
+class MemoryTree:
+    """A tree with all its perfect nodes in memory, for proofs where there is no store; `node` is a `NodeReader`."""
+
+    def __init__(self, leaves: Iterable[bytes] = ()) -> None:
+        self.frontier = Frontier()
+        self._nodes: dict[tuple[int, int], bytes] = {}
+        for leaf in leaves:
+            self.append(leaf)
+
+    def append(self, leaf: bytes) -> int:
+        """Add a leaf hash; return its index."""
+        self.frontier, nodes = grow(self.frontier, [leaf])
+        self._nodes |= {(level, index): found for level, index, found in nodes}
+        return self.frontier.size - 1
+
+    def node(self, level: int, index: int) -> bytes:
+        """Return the hash of a perfect subtree."""
+        return self._nodes[level, index]
 
 
 @dataclass

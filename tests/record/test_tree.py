@@ -7,7 +7,7 @@ from hashlib import sha256
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.record.memory_tree import MemoryTree
+from tests.record.logs import MemoryTree
 
 from demur.errors import ShapeError, UsageError
 from demur.record.tree import (

@@ -1,9 +1,14 @@
-"""Every fault that a log can have is caught, named and placed; what was not checked is said."""
+"""Every fault that a log can have is caught, named and placed; one passport is shown to somebody who has none of our code."""
 
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from base64 import b64decode, b64encode
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,13 +17,14 @@ from hypothesis import strategies as st
 from msgspec import structs
 from tests.record.logs import ORIGIN, POLICY, Log, busy_log, decide, passport_of, phase_of, signer
 
-from demur.errors import UsageError
+from demur.errors import ShapeError, UsageError
 from demur.model.claim import AuditorStatus, Decision, Effect, EnforcementGap, Phase
 from demur.model.passport import (
     Check,
     Coverage,
     DeclineCause,
     Erasure,
+    Fault,
     FaultKind,
     KeyRotation,
     Restart,
@@ -31,7 +37,7 @@ from demur.record.checkpoint import NoteKey, countersign
 from demur.record.commit import canonical, commit, withhold
 from demur.record.seal import seal
 from demur.record.tree import Frontier, grow, leaf_hash
-from demur.record.verify import Evidence, Trust, Witnesses, verify
+from demur.record.verify import Evidence, Trust, Witnesses, check_bundle, prove, read_bundle, verify
 
 TRUST = Trust(ORIGIN, (signer().public,))
 REPLAYS = {POLICY: decide}
@@ -48,6 +54,11 @@ def sealed(**fields: Any) -> bytes:
 
 def kinds(found: Verification) -> set[FaultKind]:
     return {fault.kind for fault in found.faults}
+
+
+def first_bad(found: Verification) -> Fault:
+    assert found.first_bad is not None
+    return found.first_bad
 
 
 def test_a_sound_log_is_sound() -> None:
@@ -99,9 +110,7 @@ def test_any_changed_byte_is_caught(data: st.DataObject) -> None:
     record = bytearray(log.envelopes[index])
     record[data.draw(st.integers(0, len(record) - 1))] ^= data.draw(st.integers(1, 255))
     spoiled = [*log.envelopes[:index], bytes(record), *log.envelopes[index + 1 :]]
-    first = checked(spoiled).first_bad
-    assert first is not None
-    assert first.index == index
+    assert first_bad(checked(spoiled)).index == index
     assert FaultKind.ROOT_MISMATCH in kinds(checked(spoiled, log.checkpoint()))
 
 
@@ -114,8 +123,7 @@ def test_a_deleted_record_is_caught(index: int) -> None:
     assert not found.ok
     assert FaultKind.TRUNCATED in kinds(found)
     if index < 4:
-        first = found.first_bad
-        assert first is not None
+        first = first_bad(found)
         assert (first.kind, first.index) == (FaultKind.SEQUENCE, index + 1)
         assert "missing before it" in first.what
         assert kinds(checked(left)) == {FaultKind.SEQUENCE}
@@ -128,8 +136,7 @@ def test_swapped_records_are_caught() -> None:
     for one, other, kind, index, until in swaps:
         swapped = list(log.envelopes)
         swapped[one], swapped[other] = swapped[other], swapped[one]
-        first = checked(swapped, *([] if until is None else [log.checkpoint()])).first_bad
-        assert first is not None
+        first = first_bad(checked(swapped, *([] if until is None else [log.checkpoint()])))
         assert (first.kind, first.index) == (kind, index)
         assert until is None or first.until == until
 
@@ -388,8 +395,7 @@ def test_restarts_and_erasures_are_entries() -> None:
     log.exchange("a")
     assert checked(log.envelopes, log.checkpoint()).ok
     log.add(Restart("2026-01-01T00:00:05Z", 5, root, "c" * 64, POLICY, clean=False))
-    first = checked(log.envelopes).first_bad
-    assert first is not None
+    first = first_bad(checked(log.envelopes))
     assert (first.kind, first.index) == (FaultKind.ROOT_MISMATCH, 5)
 
 
@@ -461,3 +467,103 @@ def test_a_broken_log_does_not_fill_the_memory() -> None:
     """Faults are counted to the end and listed to a limit."""
     found = checked([json.dumps(n).encode() for n in range(150)])
     assert (len(found.faults), found.tally(Check.SIGNATURE).failed) == (100, 150)
+
+
+SCRIPT = Path(__file__).parents[2] / "examples" / "verify_passport.py"
+KEY = signer().public
+
+
+def bundle_of(log: Log, index: int = 4) -> bytes:
+    return prove(log.envelopes[index], index, checkpoint=log.checkpoint(), node=log.tree.node, keys=[KEY])
+
+
+def script(path: Path, *keys: str) -> tuple[int, str]:
+    done = subprocess.run([sys.executable, SCRIPT, path, *keys], capture_output=True, text=True, check=False)  # noqa: S603 — our own example
+    return done.returncode, done.stdout + done.stderr
+
+
+def flipped(envelope: str) -> str:
+    raw = bytearray(b64decode(envelope))
+    raw[200] ^= 1
+    return b64encode(raw).decode()
+
+
+STRANGER = signer(2).public
+SPOILERS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "flipped bit": lambda form: {"envelope": flipped(form["envelope"])},
+    "other index": lambda _: {"index": 3},
+    "index beyond": lambda _: {"index": 6},
+    "short proof": lambda form: {"proof": form["proof"][:-1]},
+    "other size": lambda form: {"checkpoint": form["checkpoint"].replace("\n6\n", "\n7\n")},
+    "respaced": lambda form: {"envelope": b64encode(b64decode(form["envelope"]) + b" ").decode()},
+    "other key": lambda _: {"keys": [{"key_id": STRANGER.key_id, "ed25519": STRANGER.ed25519}]},
+}
+
+
+def spoiled(how: str) -> bytes:
+    form = json.loads(bundle_of(busy_log()))
+    return json.dumps(form | SPOILERS[how](form)).encode()
+
+
+def test_a_bundle_verifies_here() -> None:
+    """A record under a signed checkpoint is accepted by who trusts its key, and by nobody else."""
+    bundle = read_bundle(bundle_of(busy_log()))
+    assert check_bundle(bundle, [KEY], origin=ORIGIN) is None
+    faults = (
+        check_bundle(bundle, [STRANGER], origin=ORIGIN),
+        check_bundle(bundle, [KEY], origin="elsewhere.example/log"),
+    )
+    assert [fault and fault.kind for fault in faults] == [FaultKind.UNKNOWN_KEY, FaultKind.BAD_CHECKPOINT]
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("index", range(6))
+def test_a_good_bundle_verifies_anywhere(tmp_path: Path, index: int) -> None:
+    """The example accepts what we prove, with only a common library, and prints the record."""
+    path = tmp_path / "bundle.json"
+    path.write_bytes(bundle_of(busy_log(), index))
+    code, said = script(path, KEY.ed25519)
+    assert (code, f"verified: record {index} of 6" in said, '"session":' in said) == (0, True, True)
+
+
+def test_without_a_key_of_your_own_you_are_told(tmp_path: Path) -> None:
+    """The bundle's own keys do not vouch for it: the example says which to compare."""
+    path = tmp_path / "bundle.json"
+    path.write_bytes(bundle_of(busy_log()))
+    assert f"compare the keys: {KEY.ed25519}" in script(path)[1]
+    assert script(path, signer(2).public.ed25519)[0] == 1
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("how", SPOILERS)
+def test_a_spoiled_bundle_is_refused_everywhere(tmp_path: Path, how: str) -> None:
+    """Whatever is changed in a bundle, the example refuses it, and so do we, who take no key from the bundle itself."""
+    path = tmp_path / "bundle.json"
+    path.write_bytes(spoiled(how))
+    code, said = script(path)
+    assert (code, said.startswith("NOT VERIFIED")) == (1, True)
+    try:
+        fault = check_bundle(read_bundle(spoiled(how)), [KEY], origin=ORIGIN)
+    except ShapeError:
+        return
+    assert (fault is None) == (how == "other key")
+
+
+def test_nothing_false_is_proved() -> None:
+    """A record of another log, or one after the checkpoint, gets no bundle."""
+    log = busy_log()
+    note = log.checkpoint()
+    log.exchange("a")
+    with pytest.raises(UsageError, match="leaf 6 is not in a tree of 6"):
+        prove(log.envelopes[6], 6, checkpoint=note, node=log.tree.node, keys=[KEY])
+    with pytest.raises(UsageError, match="not under this checkpoint"):
+        prove(log.envelopes[5], 4, checkpoint=note, node=log.tree.node, keys=[KEY])
+
+
+def test_what_is_no_bundle() -> None:
+    """Anything else is refused by name, and a later format is not read as this one."""
+    for data in (b"", b"[]", b"\xff", b'{"format":"urn:demur:bundle:v1"}'):
+        with pytest.raises(ShapeError, match="no bundle"):
+            read_bundle(data)
+    with pytest.raises(ShapeError, match="bundle:v2"):
+        read_bundle(bundle_of(busy_log()).replace(b"bundle:v1", b"bundle:v2"))

@@ -126,9 +126,11 @@ def free_disk(db: Database) -> None:
     db.ask("PRAGMA max_page_count = 1000000")
 
 
-def small_log(folder: Path, records: int = 6, *, clock: Callable[[], str] | None = None) -> LogPlace:
+def small_log(
+    folder: Path, records: int = 6, *, clock: Callable[[], str] | None = None, database: str = ""
+) -> LogPlace:
     """A log of two sessions in turn, every third exchange denied, closed in order."""
-    place = log_place(str(folder))
+    place = log_place(database or str(folder), str(folder))
     gate = gate_in(folder / "policy")
     with writing(place, clock=clock) as writer:
         for number in range(records):

@@ -8,10 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from demur.errors import DemurError
 from demur.record.store.key_files import KeyFolder, read_private_key
 
+FOREIGN = X25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 NOW, LATER = "2026-01-01T00:00:00Z", "2026-02-01T00:00:00Z"
 
 
@@ -66,20 +69,14 @@ def test_a_lost_list_is_made_again(tmp_path: Path) -> None:
         (None, 0o600, "no such file"),
         (b"noise", 0o600, "no private key in it"),
         (b"noise", 0o644, "others can read the key"),
-        ("rsa", 0o600, "not an Ed25519 key"),
+        (FOREIGN, 0o600, "not an Ed25519 key"),
     ],
+    ids=["missing", "broken", "readable", "foreign"],
 )
-def test_what_is_no_key_of_ours_is_refused(
-    tmp_path: Path, content: bytes | str | None, mode: int, message: str
-) -> None:
+def test_what_is_no_key_of_ours_is_refused(tmp_path: Path, content: bytes | None, mode: int, message: str) -> None:
     """A missing, broken, readable or foreign key is refused with the reason."""
     path = tmp_path / "signing.pem"
-    if content == "rsa":
-        from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
-        from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-
-        content = X25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    if isinstance(content, bytes):
+    if content is not None:
         path.write_bytes(content)
         os.chmod(path, mode)  # noqa: PTH101 — the mode is the subject
     with pytest.raises(DemurError, match=message):

@@ -11,8 +11,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.record.logs import append, busy_log
-from tests.record.memory_tree import MemoryTree
+from tests.record.logs import MemoryTree, append, busy_log
 from tests.record.store.passport_logs import ORIGIN, decided, opened_at, small_log, writing
 from tests.record.store.store_laws import (
     LAWS,
@@ -75,13 +74,6 @@ def test_steps_are_applied_from_where_a_store_is() -> None:
     assert missing_steps(3, steps) == ()
     with pytest.raises(StoreError, match="of version 4"):
         missing_steps(4, steps)
-
-
-def test_files_are_for_their_owner_alone(tmp_path: Path) -> None:
-    """The log, its journal and the texts can be read by their owner only."""
-    small_log(tmp_path / "log", 1)
-    modes = {path.name: path.stat().st_mode & 0o077 for path in (tmp_path / "log").glob("*.db")}
-    assert modes == {"log.db": 0, "disclosures.db": 0}
 
 
 @pytest.mark.heavy
@@ -214,11 +206,12 @@ def test_opening_a_log_twice_keeps_its_locks(place: LogPlace, gate: PolicyGate) 
         second.close()
 
 
-def test_a_new_file_is_its_owners_and_an_old_one_keeps_its_mode(tmp_path: Path, place: LogPlace) -> None:
-    """A log is made for its owner alone; one that its owner has opened to others stays so."""
-    place.open(origin=ORIGIN, read_only=False).close()
+def test_new_files_are_their_owners_and_an_old_one_keeps_its_mode(tmp_path: Path) -> None:
+    """A log and its texts are made for their owner alone; one that its owner has opened to others stays so."""
+    place = small_log(tmp_path, 1)
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.glob("*.db")}
+    assert modes == {"log.db": 0o600, "disclosures.db": 0o600}
     path = tmp_path / "log.db"
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
     path.chmod(0o640)
     place.open(origin=ORIGIN, read_only=False).close()
     assert stat.S_IMODE(path.stat().st_mode) == 0o640

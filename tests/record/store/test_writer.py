@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 from tests.patience import until
-from tests.record.logs import append
-from tests.record.memory_tree import MemoryTree
+from tests.record.logs import MemoryTree, append
 from tests.record.store.passport_logs import (
     ORIGIN,
     SYNC,
@@ -40,7 +39,7 @@ from demur.record.store.key_files import KeyFolder
 from demur.record.store.location import LogPlace
 from demur.record.store.sealing import issue_time
 from demur.record.store.sqlite import SqliteLog
-from demur.record.store.writer import Durability, LogWriter, Submission, WriterCache, WriterSettings
+from demur.record.store.writer import Durability, LogWriter, WriterCache, WriterSettings
 from demur.record.tree import Frontier, leaf_hash
 
 TAIL = SessionTail(3, "ab" * 32, "2026-01-31T12:00:00Z")
@@ -308,29 +307,18 @@ def test_a_record_is_not_written_twice_where_only_the_answer_was_lost(tmp_path: 
 def test_records_that_had_to_be_given_up_are_counted_at_closing(tmp_path: Path, gate: PolicyGate) -> None:
     """Where the store is full to the end, closing says how many acknowledged records were lost, and their futures fail."""
     place = small_log(tmp_path, 1)
-    pending: list[Submission] = []
-
-    def write_into_a_full_store() -> None:
-        with writing(place, settings=ASYNC) as writer:
-            fill_disk(writer._store.db)
-            pending.append(writer.submit(decided(gate, "x" * 90_000)))
-
-    with pytest.raises(StoreError, match="a record could not be written"):
-        write_into_a_full_store()
-    assert isinstance(pending[0].receipt.exception(timeout=30), StoreError)
+    with pytest.raises(StoreError, match="a record could not be written"), writing(place, settings=ASYNC) as writer:  # noqa: PT012 — closing is what raises
+        fill_disk(writer._store.db)
+        pending = writer.submit(decided(gate, "x" * 90_000))
+    assert isinstance(pending.receipt.exception(timeout=30), StoreError)
 
 
 def test_a_checkpoint_that_cannot_be_anchored_is_told_at_closing(place: LogPlace, gate: PolicyGate) -> None:
     """Records are written where their checkpoint cannot be kept in the file, and the writer says so."""
     assert place.anchors is not None
-
-    def write_without_the_file(anchors: Path) -> None:
-        with writing(place) as writer:
-            anchors.mkdir()
-            writer.submit(decided(gate)).receipt.result(timeout=30)
-
-    with pytest.raises(StoreError, match="cannot be kept"):
-        write_without_the_file(place.anchors)
+    with pytest.raises(StoreError, match="cannot be kept"), writing(place) as writer:  # noqa: PT012 — closing is what raises
+        place.anchors.mkdir()
+        writer.submit(decided(gate)).receipt.result(timeout=30)
     with closing(place.open(read_only=True)) as store:
         assert store.frontier().size == 1
 
