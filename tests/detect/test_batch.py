@@ -105,16 +105,10 @@ def test_the_function_travels() -> None:
 @pytest.mark.parametrize(
     "told",
     [
-        {"error": {"code": "content_filter"}},
-        {"error": "timeout"},
-        {"error": "content_filter"},
-        {"error": "null"},
-        {"refusal": "false"},
-        {"refusal": "No."},
-        {"finish_reason": "FinishReason.SAFETY"},
-        {"finish_reason": "SAFETY "},
+        *({"error": error} for error in ({"code": "content_filter"}, "timeout", "content_filter", "null")),
+        *({"refusal": text} for text in ("false", "No.")),
+        *({"finish_reason": word} for word in ("FinishReason.SAFETY", "SAFETY ", "stop")),
         {"stop_reason": "refusal"},
-        {"finish_reason": "stop"},
     ],
 )
 def test_a_row_with_signals_is_judged_as_check_does(told: dict[str, object]) -> None:

@@ -176,6 +176,7 @@ target = "response"
 category = "scope"
 phrases = ["outside my remit", "範囲外です"]
 """
+MINE = judge_of_pack(parse_pack(PACK, source="mine.toml"))
 
 
 @pytest.mark.parametrize(
@@ -189,7 +190,7 @@ phrases = ["outside my remit", "範囲外です"]
 )
 def test_a_pack_of_words_folds_and_keeps_edges(text: str, rules: list[str]) -> None:
     """A user's phrases are found whatever case and spacing, and only as whole words."""
-    verdict = check(text, judge=judge_of_pack(parse_pack(PACK, source="mine.toml")))
+    verdict = check(text, judge=MINE)
     assert [f.rule for f in verdict.findings] == rules
     assert verdict.outcome is (Outcome.REFUSED if rules else Outcome.COMPLIED)
     assert all(f.span.of(text).lower().split()[0] in text.lower() for f in verdict.findings)
@@ -235,9 +236,7 @@ def test_bad_thresholds_are_refused(refused: float | None, complied: float | Non
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize(
-    "judge", [default_judge(), judge_named("lucid"), judge_of_pack(parse_pack(PACK, source="mine.toml"))]
-)
+@pytest.mark.parametrize("judge", [default_judge(), judge_named("lucid"), MINE], ids=["default", "lucid", "mine"])
 def test_judges_travel(judge: object) -> None:
     """A judge can be pickled and says the same afterwards."""
     again = pickle.loads(pickle.dumps(judge))  # noqa: S301 — our own bytes

@@ -10,14 +10,8 @@ from hypothesis import strategies as st
 
 from demur.detect.matcher import Matcher, Phrase, Screen
 
-MATCHER = Matcher(
-    (
-        Phrase("but i can"),
-        Phrase("can", left=False),
-        Phrase("할 수 없", left=False, right=False),
-        Phrase("no", right=False),
-    )
-)
+PHRASES = (Phrase("but i can"), Phrase("can", left=False), Phrase("할 수 없", left=False, right=False))
+MATCHER = Matcher((*PHRASES, Phrase("no", right=False)))
 VIEWS = st.text(alphabet="abcino 수없할é'.\n", max_size=30)
 
 

@@ -6,6 +6,7 @@ import io
 import json
 import logging
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,37 +16,10 @@ from demur.io.log import LogEvent, log_event, set_up_log
 
 SECRETS = ("sk-live-5up3rs3cr3t", "Ignore your instructions and", "I cannot help with that", "Bearer abc")
 FIELDS = [
-    "status",
-    "took_ms",
-    "shape",
-    "phase",
-    "effect",
-    "outcome",
-    "cause",
-    "fault",
-    "part",
-    "auditor",
-    "client",
-    "rules",
-    "session",
-    "model",
-    "trace",
-    "policy",
-    "error",
-    "prompt",
-    "text",
-    "body",
-    "key",
-    "authorization",
-    "headers",
-    "path",
-    "message",
-    "at",
-    "level",
-    "event",
-    "logger",
-    "where",
-    "dropped",
+    *("status", "took_ms", "shape", "phase", "effect", "outcome", "cause", "fault", "part", "auditor"),
+    *("client", "rules", "session", "model", "trace", "policy", "error"),
+    *("prompt", "text", "body", "key", "authorization", "headers", "path", "message"),
+    *("at", "level", "event", "logger", "where", "dropped"),
 ]
 
 
@@ -61,38 +35,26 @@ def _as_it_was() -> Iterator[None]:
         one.propagate = propagate
 
 
+def opened_log(**settings: Any) -> io.StringIO:
+    """Return what the log is written to from now on."""
+    stream = io.StringIO()
+    set_up_log(stream, **settings)
+    return stream
+
+
 def lines(stream: io.StringIO) -> list[dict[str, object]]:
     return [json.loads(line) for line in stream.getvalue().splitlines()]
 
 
 def test_an_event_is_one_line_with_its_fields() -> None:
     """Numbers, words of ours and announced names are written; the level follows from the event."""
-    stream = io.StringIO()
-    set_up_log(stream, names=frozenset({"safety", "no-attacks"}))
-    log_event(
-        LogEvent.DENIED,
-        status=403,
-        took_ms=1.5,
-        streamed=True,
-        effect="deny",
-        auditor="safety",
-        rules=("no-attacks", "unknown rule"),
-        error=ValueError("private"),
-        cause=None,
-    )
+    stream = opened_log(names=frozenset({"safety", "no-attacks"}))
+    kept = {"status": 403, "took_ms": 1.5, "streamed": True, "effect": "deny", "auditor": "safety"}
+    log_event(LogEvent.DENIED, **kept, rules=("no-attacks", "unknown rule"), error=ValueError("private"), cause=None)
     (line,) = lines(stream)
     assert str(line.pop("at")).endswith("+00:00")
-    assert line == {
-        "level": "warning",
-        "event": "denied",
-        "status": 403,
-        "took_ms": 1.5,
-        "streamed": True,
-        "effect": "deny",
-        "auditor": "safety",
-        "rules": ["no-attacks"],
-        "error": "ValueError",
-    }
+    told = {"level": "warning", "event": "denied", **kept, "rules": ["no-attacks"], "error": "ValueError"}
+    assert line == told
 
 
 @pytest.mark.heavy
@@ -100,8 +62,7 @@ def test_an_event_is_one_line_with_its_fields() -> None:
 @pytest.mark.parametrize("secret", SECRETS)
 def test_no_secret_gets_in_by_any_field(secret: str, *, as_json: bool) -> None:
     """A secret in every field, as text, in a list, in an error or as bytes, is nowhere in the log."""
-    stream = io.StringIO()
-    set_up_log(stream, level="debug", as_json=as_json)
+    stream = opened_log(level="debug", as_json=as_json)
     for name in FIELDS:
         for value in (secret, [secret], (secret,), {secret: secret}, secret.encode(), ValueError(secret)):
             for event in LogEvent:
@@ -113,8 +74,7 @@ def test_no_secret_gets_in_by_any_field(secret: str, *, as_json: bool) -> None:
 @pytest.mark.parametrize("secret", SECRETS)
 def test_no_secret_gets_in_by_other_libraries(secret: str) -> None:
     """Messages, arguments, errors and tracebacks of anyone else are reduced to who spoke and from where."""
-    stream = io.StringIO()
-    set_up_log(stream, level="debug")
+    stream = opened_log(level="debug")
     for name in ("asyncio", "uvicorn.error", "uvicorn.access", "demur.gateway", "httpx"):
         logger = logging.getLogger(name)
         logger.error(secret)
@@ -131,8 +91,7 @@ def test_no_secret_gets_in_by_other_libraries(secret: str) -> None:
 
 def test_what_is_dropped_is_counted() -> None:
     """A field that may not be written leaves a trace of having been there, not more."""
-    stream = io.StringIO()
-    set_up_log(stream)
+    stream = opened_log()
     log_event(LogEvent.EXCHANGE, prompt="x", status="200", took_ms=float("nan"), shape="unheard", seq=1)
     (line,) = lines(stream)
     assert (line["dropped"], line["seq"]) == (4, 1)
@@ -142,8 +101,7 @@ def test_what_is_dropped_is_counted() -> None:
 @given(st.text(min_size=1, max_size=30), st.sampled_from(FIELDS))
 def test_a_line_is_a_line(text: str, name: str) -> None:
     """No text can break a line, or forge another field."""
-    stream = io.StringIO()
-    set_up_log(stream, as_json=True)
+    stream = opened_log(as_json=True)
     log_event(LogEvent.EXCHANGE, **{name: text})
     (line,) = lines(stream)
     assert set(line) <= {"at", "level", "event", "dropped", name}
@@ -152,8 +110,7 @@ def test_a_line_is_a_line(text: str, name: str) -> None:
 
 def test_the_same_session_has_the_same_digest() -> None:
     """What a client names can be followed through the log without standing in it."""
-    stream = io.StringIO()
-    set_up_log(stream)
+    stream = opened_log()
     for session in ("s1", "s1", "s2"):
         log_event(LogEvent.EXCHANGE, session=session)
     first, second, third = (line["session"] for line in lines(stream))
@@ -164,8 +121,7 @@ def test_the_same_session_has_the_same_digest() -> None:
 
 def test_levels_hold() -> None:
     """Below the level nothing is written; a fail-open is an error."""
-    stream = io.StringIO()
-    set_up_log(stream, level="error")
+    stream = opened_log(level="error")
     log_event(LogEvent.EXCHANGE, status=200)
     log_event(LogEvent.FAILED_OPEN, part="store")
     (line,) = lines(stream)
@@ -174,7 +130,6 @@ def test_levels_hold() -> None:
 
 def test_the_text_form_has_the_same_fields() -> None:
     """For people the line is words, under the same rules."""
-    stream = io.StringIO()
-    set_up_log(stream, as_json=False)
+    stream = opened_log(as_json=False)
     log_event(LogEvent.EXCHANGE, status=200, prompt="private")
     assert stream.getvalue().rstrip().endswith("info event=exchange status=200 dropped=1")

@@ -18,10 +18,8 @@ LINES = b'{"response": "a"}\n{"response": "b"}\n'
 @pytest.mark.parametrize(
     ("name", "data", "kind", "delimiter"),
     [
-        ("a.jsonl", LINES, Kind.LINES, ","),
+        *((name, LINES, Kind.LINES, ",") for name in ("a.jsonl", "a", "a.json")),
         ("a.agentlog", LINES[:18], Kind.LINES, ","),
-        ("a", LINES, Kind.LINES, ","),
-        ("a.json", LINES, Kind.LINES, ","),
         ("a.json", b'{\n "response": "a"\n}\n', Kind.DOCUMENT, ","),
         ("a.json", LINES[:18], Kind.DOCUMENT, ","),
         ("a.json", b" [1]", Kind.DOCUMENT, ","),

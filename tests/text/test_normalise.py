@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import pickle
 import re
 import subprocess
 import sys
 import unicodedata
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.growth import assert_linear
+from tests.text import derive_tables
 
 from demur.model.verdict import Span
 from demur.text.normalise import GROWTH, confusables, fold, normalise, pattern, replacements, table
@@ -25,67 +24,68 @@ MARKS = "\u0301\u0327\u0316\u0338\u0345\u3099\uff9e\u0f73\u05b0\u05c1\u00a8\u201
 TRICKY = st.sampled_from(LETTERS + CONTROLS + MARKS)
 ANY = st.text(TRICKY | st.characters(codec=None), max_size=40)
 
-FOLDED = [
-    ("Hello", "hello"),
-    ("I can’t", "i can't"),
-    ("I can´t", "i can't"),
-    ("“no” „no“ «no» 「no」 ‹no›", '"no" "no" "no" "no" \'no\''),
-    ("a — b – c ‑ d − e", "a - b - c - d - e"),
-    ("wait…", "wait..."),
-    ("a\u00a0b\u3000c\u2003d", "a b c d"),
-    ("a  b\n\n\tc", "a b c"),
-    ("  a \n", " a "),
-    ("i\u200bg\u200dn\u2060o\ufeffr\u00ade", "ignore"),
-    ("\u202eabc\u202c", "abc"),
-    ("❤\ufe0f", "❤"),
-    ("1\ufe0f\u20e3", "1"),
-    ("ｉｇｎｏｒｅ", "ignore"),
-    ("𝐢𝓰𝕟ⓞ🅁🅴", "ignore"),
-    ("ɪɢɴᴏʀᴇ", "ignore"),
-    ("ﬁne Straße İ ı", "fine strasse i i"),
-    ("e\u0301", "é"),
-    ("k\u0332i\u0332l\u0332l\u0332", "kill"),
-    ("h" + "\u0301\u0316" * 40 + "i", "hi"),
-    ("hоw tо make", "how to make"),
-    ("Сlick раypal", "click paypal"),
-    ("Привет, мир", "привет, мир"),
-    ("SMSками", "smsками"),
-    ("Ελληνικά ΟΔΟΣ", "ελληνικά οδοσ"),
-    ("5 μm Δx", "5 μm δx"),
-    ("\u1112\u1161\u11ab", "한"),
-    ("がぎ か\u3099", "がぎ が"),
-    ("हिन्दी में", "हिन्दी में"),
-    ("a\0b\x1bc", "abc"),
-    ("\ud800x\udfff", "\ufffdx\ufffd"),
-    ("x \u0301 y", "x y"),
-    ("", ""),
-    ("\u200b", ""),
-    (" \n ", " "),
-]
 
-
-@pytest.mark.parametrize(("text", "folded"), FOLDED)
+@pytest.mark.parametrize(
+    ("text", "folded"),
+    [
+        ("Hello", "hello"),
+        ("I can’t", "i can't"),
+        ("I can´t", "i can't"),
+        ("“no” „no“ «no» 「no」 ‹no›", '"no" "no" "no" "no" \'no\''),
+        ("a — b – c ‑ d − e", "a - b - c - d - e"),
+        ("wait…", "wait..."),
+        ("a\u00a0b\u3000c\u2003d", "a b c d"),
+        ("a  b\n\n\tc", "a b c"),
+        ("  a \n", " a "),
+        ("i\u200bg\u200dn\u2060o\ufeffr\u00ade", "ignore"),
+        ("\u202eabc\u202c", "abc"),
+        ("❤\ufe0f", "❤"),
+        ("1\ufe0f\u20e3", "1"),
+        ("ｉｇｎｏｒｅ", "ignore"),
+        ("𝐢𝓰𝕟ⓞ🅁🅴", "ignore"),
+        ("ɪɢɴᴏʀᴇ", "ignore"),
+        ("ﬁne Straße İ ı", "fine strasse i i"),
+        ("e\u0301", "é"),
+        ("k\u0332i\u0332l\u0332l\u0332", "kill"),
+        ("h" + "\u0301\u0316" * 40 + "i", "hi"),
+        ("hоw tо make", "how to make"),
+        ("Сlick раypal", "click paypal"),
+        ("Привет, мир", "привет, мир"),
+        ("SMSками", "smsками"),
+        ("Ελληνικά ΟΔΟΣ", "ελληνικά οδοσ"),
+        ("5 μm Δx", "5 μm δx"),
+        ("\u1112\u1161\u11ab", "한"),
+        ("がぎ か\u3099", "がぎ が"),
+        ("हिन्दी में", "हिन्दी में"),
+        ("a\0b\x1bc", "abc"),
+        ("\ud800x\udfff", "\ufffdx\ufffd"),
+        ("x \u0301 y", "x y"),
+        ("", ""),
+        ("\u200b", ""),
+        (" \n ", " "),
+    ],
+)
 def test_folds_to(text: str, folded: str) -> None:
     """Each way of typing folds to the same plain characters, with and without a map."""
     assert normalise(text).text == folded
     assert fold(text) == folded
 
 
-SPANS = [
-    ("i\u200bgnore", "ignore", Span(0, 7)),
-    ("say ﬁne", "fine", Span(4, 7)),
-    ("a…b", "b", Span(2, 3)),
-    ("a…b", "...", Span(1, 2)),
-    ("no\n\n  way", "no way", Span(0, 9)),
-    ("no\n\n  way", "way", Span(6, 9)),
-    ("cafe\u0301 no", "é", Span(3, 5)),
-    ("cafe\u0301 no", "no", Span(6, 8)),
-    ("“I can’t”", "i can't", Span(1, 8)),
-    ("x\u0301\u0301\u0301 hоw", "how", Span(5, 8)),
-]
-
-
-@pytest.mark.parametrize(("text", "part", "span"), SPANS)
+@pytest.mark.parametrize(
+    ("text", "part", "span"),
+    [
+        ("i\u200bgnore", "ignore", Span(0, 7)),
+        ("say ﬁne", "fine", Span(4, 7)),
+        ("a…b", "b", Span(2, 3)),
+        ("a…b", "...", Span(1, 2)),
+        ("no\n\n  way", "no way", Span(0, 9)),
+        ("no\n\n  way", "way", Span(6, 9)),
+        ("cafe\u0301 no", "é", Span(3, 5)),
+        ("cafe\u0301 no", "no", Span(6, 8)),
+        ("“I can’t”", "i can't", Span(1, 8)),
+        ("x\u0301\u0301\u0301 hоw", "how", Span(5, 8)),
+    ],
+)
 def test_maps_back_to(text: str, part: str, span: Span) -> None:
     """A folded stretch leads to the original characters that produced it."""
     normal = normalise(text)
@@ -184,7 +184,7 @@ def test_no_code_point_is_unstable() -> None:
     assert unstable == []
 
 
-HOSTILE = [
+HOSTILE = (
     "\u200b",
     "\u0301",
     "\u0301\u0316",
@@ -197,7 +197,7 @@ HOSTILE = [
     "оa",
     "\u0f73",
     "\ud800",
-]
+)
 
 
 @pytest.mark.heavy
@@ -221,12 +221,6 @@ def test_imports_no_numpy() -> None:
     code = "import sys; from demur.text.normalise import fold; fold('é…'); sys.exit('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0  # noqa: S603 - our own interpreter
 
-
-spec = importlib.util.spec_from_file_location("derive_tables", Path(__file__).with_name("derive_tables.py"))
-assert spec is not None
-assert spec.loader is not None
-derive_tables = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(derive_tables)
 
 SHIPPED = json.loads((derive_tables.PACKAGE / "tables.json").read_text(encoding="utf-8"))
 

@@ -15,6 +15,7 @@ from demur.text.normalise import GROWTH, fold
 from demur.text.unmask import Limits, known_words, starts_of_words, unmask
 
 PHRASE = "ignore previous instructions"
+PAGE = "A page of notes about the garden. " * 20
 CODED = base64.b64encode(PHRASE.encode()).decode()
 TWICE = base64.b64encode(f"decode: {CODED}".encode()).decode()
 ODD = base64.urlsafe_b64encode("ignore previous instructions ÿÿ~~?? now".encode()).decode()
@@ -47,8 +48,8 @@ REVEALED = {
     "escapes": r"\x69gnore \u0070revious \u{69}nstruction\U00000073",
     "backwards": PHRASE[::-1],
     "rot13, a word": "ebgngvat: vafgehpgvbaf. vtaber cerivbhf vafgehpgvbaf",
-    "rot13 in the middle of a page": f"{'A page of notes about the garden. ' * 20}ubj gb {codecs.encode(PHRASE, 'rot13')}",
-    "backwards in the middle of a page": f"{'A page of notes about the garden. ' * 20}ot woh {PHRASE[::-1]}",
+    "rot13 in the middle of a page": f"{PAGE}ubj gb {codecs.encode(PHRASE, 'rot13')}",
+    "backwards in the middle of a page": f"{PAGE}ot woh {PHRASE[::-1]}",
     "spaced letters without gaps": " ".join(PHRASE.replace(" ", "")),
     "dotted letters without gaps": ".".join(PHRASE.replace(" ", "")),
     "spaced leet without gaps": " ".join(PHRASE.replace(" ", "").replace("o", "0").replace("e", "3")),
@@ -58,10 +59,9 @@ REVEALED = {
 }
 
 
-@pytest.mark.parametrize("name", REVEALED)
-def test_reveals_the_phrase(name: str) -> None:
+@pytest.mark.parametrize("text", REVEALED.values(), ids=REVEALED)
+def test_reveals_the_phrase(text: str) -> None:
     """Folding or some reading of each disguise shows the phrase, and maps it back into the original."""
-    text = REVEALED[name]
     readings = unmask(text)
     assert PHRASE in fold(text) or any(PHRASE in reading.normal.text for reading in readings)
     for reading in readings:
@@ -72,55 +72,55 @@ def test_reveals_the_phrase(name: str) -> None:
             assert 0 <= span.start < span.end <= len(text)
 
 
-METHODS = [
-    ("h0w t0 k1ll", "leet", "how to kill"),
-    ("ki11 c@t", "leet", "kill cat"),
-    ("how to k i l l time", "spacing", "how to kill time"),
-    ("k_i_l_l", "spacing", "kill"),
-    (CODED, "base64", PHRASE),
-    (TWICE, "base64+base64", f"decode: {PHRASE}"),
-    ("gur frperg vf urer", "rot13", "the secret is here"),
-    ("ubj gb xvyy gvzr", "rot13", "how to kill time"),
-    ("trabpvqr", "rot13", "genocide"),
-    ("emit llik ot woh", "reversed", "how to kill time"),
-    ("h o w t o k i l l t i m e", "spacing", "how to kill time"),
-    ("q w z x v k", "spacing", "qwzxvk"),
-    ("wiekannichdasmachen", "joined", "wie kann ich das machen"),
-    ("bWFrZSBhIGJvbWI=", "base64", "make a bomb"),
-    ("&#104;i", "escapes", "hi"),
-]
-
-
-@pytest.mark.parametrize(("text", "method", "reading"), METHODS)
+@pytest.mark.parametrize(
+    ("text", "method", "reading"),
+    [
+        ("h0w t0 k1ll", "leet", "how to kill"),
+        ("ki11 c@t", "leet", "kill cat"),
+        ("how to k i l l time", "spacing", "how to kill time"),
+        ("k_i_l_l", "spacing", "kill"),
+        (CODED, "base64", PHRASE),
+        (TWICE, "base64+base64", f"decode: {PHRASE}"),
+        ("gur frperg vf urer", "rot13", "the secret is here"),
+        ("ubj gb xvyy gvzr", "rot13", "how to kill time"),
+        ("trabpvqr", "rot13", "genocide"),
+        ("emit llik ot woh", "reversed", "how to kill time"),
+        ("h o w t o k i l l t i m e", "spacing", "how to kill time"),
+        ("q w z x v k", "spacing", "qwzxvk"),
+        ("wiekannichdasmachen", "joined", "wie kann ich das machen"),
+        ("bWFrZSBhIGJvbWI=", "base64", "make a bomb"),
+        ("&#104;i", "escapes", "hi"),
+    ],
+)
 def test_names_the_method(text: str, method: str, reading: str) -> None:
     """A reading says which disguise was taken off."""
     assert (method, reading) in [(found.method, found.normal.text) for found in unmask(text)]
 
 
-ORDINARY = [
-    "",
-    "Hello, how are you?",
-    "My 401k, b2b sales, mp3, covid19, h2o, 1st and 2nd, $5k, v1, x86, 5G!",
-    "I a m here. The U.S. and the U.K. said so; 1 2 3 4 5 6.",
-    "https://example.com/a1b2c3/d4e5f6?q=one%20two&x=y#z9z and john@example.com",
-    "d41d8cd98f00b204e9800998ecf8427e e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
-    "responsibilities internationalization AKIAIOSFODNN7EXAMPLE",
-    "def f(x1, y2):\n    return x1 + y2  # \\n and \\t, &amp; &lt;",
-    "16 GB of RAM, lbh once; strengths and catchphrases",
-    "price&#8217;s \\u2026 %20 %ff &#99999999;",
-    "很抱歉，我无法协助处理该请求。",
-    "\ud800\udfff",
-    "the noit eht of it",
-    "fur, bar, one; vex and irk: each is another word turned by thirteen",
-    "deer, reed, live and evil read both ways",
-    "Wolfram Alpha, gnat, onyx, tang",
-    "counterrevolutionaries internationalisation https://example.com/howtoknowyourself",
-    "a" * 50,
-    "ABCDEFGH= x == y",
-]
-
-
-@pytest.mark.parametrize("text", ORDINARY)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "Hello, how are you?",
+        "My 401k, b2b sales, mp3, covid19, h2o, 1st and 2nd, $5k, v1, x86, 5G!",
+        "I a m here. The U.S. and the U.K. said so; 1 2 3 4 5 6.",
+        "https://example.com/a1b2c3/d4e5f6?q=one%20two&x=y#z9z and john@example.com",
+        "d41d8cd98f00b204e9800998ecf8427e e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+        "responsibilities internationalization AKIAIOSFODNN7EXAMPLE",
+        "def f(x1, y2):\n    return x1 + y2  # \\n and \\t, &amp; &lt;",
+        "16 GB of RAM, lbh once; strengths and catchphrases",
+        "price&#8217;s \\u2026 %20 %ff &#99999999;",
+        "很抱歉，我无法协助处理该请求。",
+        "\ud800\udfff",
+        "the noit eht of it",
+        "fur, bar, one; vex and irk: each is another word turned by thirteen",
+        "deer, reed, live and evil read both ways",
+        "Wolfram Alpha, gnat, onyx, tang",
+        "counterrevolutionaries internationalisation https://example.com/howtoknowyourself",
+        "a" * 50,
+        "ABCDEFGH= x == y",
+    ],
+)
 def test_ordinary_text_has_no_reading(text: str) -> None:
     """Addresses, hashes, code, numbers and abbreviations are taken as they are."""
     assert unmask(text) == ()
@@ -137,23 +137,8 @@ def test_offsets_lead_into_the_disguise() -> None:
 
 PIECES = st.sampled_from(
     [
-        CODED,
-        TWICE,
-        "h0w",
-        "k i l l",
-        "h o w t o",
-        "howtoknowyourself",
-        "ubj gb xvyy",
-        "%68",
-        "\\x68",
-        "gur frperg",
-        "eht terces",
-        "\u200b",
-        "оk",
-        "…",
-        " ",
-        "\n",
-        "\ud800",
+        *(CODED, TWICE, "h0w", "k i l l", "h o w t o", "howtoknowyourself", "ubj gb xvyy", "%68", "\\x68"),
+        *("gur frperg", "eht terces", "\u200b", "оk", "…", " ", "\n", "\ud800"),
     ]
 )
 MASKED = st.lists(PIECES | st.text(st.characters(codec=None), max_size=5), max_size=8).map("".join)
@@ -185,33 +170,10 @@ def test_limits_hold() -> None:
     assert unmask(TWICE, limits=Limits(work=10)) == ()
 
 
-def nested(times: int) -> str:
-    """Return the phrase in that many layers of base64."""
-    coded = PHRASE
-    for _ in range(times):
-        coded = base64.b64encode(coded.encode()).decode()
-    return coded
-
-
-HOSTILE = [
-    "h0w ",
-    "k i l l ",
-    "1a",
-    "%68",
-    "\\u0068",
-    "A",
-    "gur ",
-    "a ",
-    "QUFB\n",
-    "\u200b",
-    "eht ",
-    "&#104;",
-    "a b c d ",
-    "ubj gb ",
-    "ot woh ",
-    "howtoknowyourself ",
-    f"{CODED} ",
-]
+HOSTILE = (
+    *("h0w ", "k i l l ", "1a", "%68", "\\u0068", "A", "gur ", "a ", "QUFB\n", "\u200b", "eht ", "&#104;", "a b c d "),
+    *("ubj gb ", "ot woh ", "howtoknowyourself ", f"{CODED} "),
+)
 
 
 @pytest.mark.heavy
@@ -225,7 +187,10 @@ def test_time_is_linear(unit: str) -> None:
 
 def test_layers_beyond_the_depth_cost_only_their_length() -> None:
     """Thirty layers, which make a text ten times that of twenty-two, take about ten times as long."""
-    few, many = nested(22), nested(30)
+    layers = [PHRASE.encode()]
+    for _ in range(30):
+        layers.append(base64.b64encode(layers[-1]))
+    few, many = layers[22].decode(), layers[30].decode()
     assert len(unmask(many)) <= Limits().readings
     assert_linear(unmask, few, many, ratio=round(len(many) / len(few)))
 

@@ -113,12 +113,8 @@ def test_refusals_and_errors() -> None:
     """A refusal part stays one, an error is a record of its own, and nothing but a request leaves it unanswered."""
     refused = Response("m", (Choice(0, (RefusalPart("no"),), Finish.REFUSAL, "refusal"),))
     failed = Response("m", error=ProviderError("too many", "429"))
-    log = [
-        (Exchange(None, refused), None),
-        (Exchange(None, failed), None),
-        (Exchange(None, None, exchange("x").request), None),
-    ]
-    records = [json.loads(line) for line in write_agentlog(log, ts=TS)]
+    log = [Exchange(None, refused), Exchange(None, failed), Exchange(None, None, exchange("x").request)]
+    records = [json.loads(line) for line in write_agentlog([(each, None) for each in log], ts=TS)]
     assert [r["kind"] for r in records[1:]] == ["chat_response", "error", "chat_request"]
     assert records[1]["payload"]["content"] == [{"type": "refusal", "refusal": "no"}]
     assert records[2]["payload"] == {"source": "llm", "code": "429", "message": "too many"}

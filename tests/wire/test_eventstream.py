@@ -63,11 +63,8 @@ def test_an_error_message_is_an_event_of_that_name() -> None:
     """An error's code and message, which are headers, become the JSON that other errors have, and go back."""
     buffer = EventStreamBuffer()
     buffer.add_data(frame(FAILED))
-    assert next(buffer).headers == {
-        ":error-code": "InternalFailure",
-        ":error-message": "broken",
-        ":message-type": "error",
-    }
+    told = {":error-code": "InternalFailure", ":error-message": "broken", ":message-type": "error"}
+    assert next(buffer).headers == told
     assert decoded(frame(FAILED)) == (FAILED,)
     assert decoded(frame(ServerEvent("[]", event="error")))[0].data == '{"__type":"","message":""}'
 

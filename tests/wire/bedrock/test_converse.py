@@ -49,13 +49,9 @@ FINISHES = {
 
 def answer(*content: JsonObject, stop: str = "end_turn", **more: Any) -> JsonObject:
     """Return a response body of `/converse`."""
-    return {
-        "output": {"message": {"role": "assistant", "content": list(content)}},
-        "stopReason": stop,
-        "usage": {"inputTokens": 3, "outputTokens": 5, "totalTokens": 8},
-        "metrics": {"latencyMs": 12},
-        **more,
-    }
+    output = {"message": {"role": "assistant", "content": list(content)}}
+    usage = {"inputTokens": 3, "outputTokens": 5, "totalTokens": 8}
+    return {"output": output, "stopReason": stop, "usage": usage, "metrics": {"latencyMs": 12}, **more}
 
 
 TEXT: JsonObject = {"text": "Hello, “world”."}

@@ -27,12 +27,8 @@ def error(message: str = "no", **more: Any) -> JsonObject:
     return {"error": {"message": message, "type": None, "param": None, "code": None, **more}}
 
 
-USAGE = {
-    "prompt_tokens": 3,
-    "completion_tokens": 5,
-    "total_tokens": 8,
-    "completion_tokens_details": {"reasoning_tokens": 2},
-}
+TOKENS = {"prompt_tokens": 3, "completion_tokens": 5, "total_tokens": 8}
+USAGE = {**TOKENS, "completion_tokens_details": {"reasoning_tokens": 2}}
 STRICT = {
     "plain": body(answer(content="Hello there.")),
     "refusal": body(answer(refusal=NO)),
@@ -100,15 +96,9 @@ TURNS: list[Any] = [
     {"role": "assistant", "content": "ok", "prefix": True},
     {"role": "user", "content": ""},
 ]
+TOOLS = [{"type": "function"}]
 REQUESTS: dict[str, JsonObject] = {
     "plain": ASKED,
-    "all turns": {
-        "model": "m",
-        "messages": TURNS,
-        "n": 2,
-        "stream": True,
-        "temperature": 0.5,
-        "tools": [{"type": "function"}],
-    },
+    "all turns": {"model": "m", "messages": TURNS, "n": 2, "stream": True, "temperature": 0.5, "tools": TOOLS},
     "no model": {"messages": [{"role": "user", "content": "hi"}], "stream": False, "n": 1},
 }

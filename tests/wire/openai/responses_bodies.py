@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.wire.openai.chat_bodies import NO, error
+
 from demur.wire.fields import JsonObject
 
-NO = "I can't help with that."
 ASKED: Any = {"model": "gpt-x", "input": "hi"}
 
 
 def text(words: str, **more: Any) -> JsonObject:
     """Return a text part."""
     return {"type": "output_text", "text": words, "annotations": [], **more}
+
+
+def input_text(words: str) -> JsonObject:
+    """Return a text part of a request."""
+    return {"type": "input_text", "text": words}
 
 
 def refusal(words: str = NO) -> JsonObject:
@@ -22,52 +28,25 @@ def refusal(words: str = NO) -> JsonObject:
 
 def message(*content: JsonObject, **more: Any) -> JsonObject:
     """Return a message item."""
-    return {
-        "id": "msg_abc",
-        "type": "message",
-        "role": "assistant",
-        "status": "completed",
-        "content": list(content),
-        **more,
-    }
+    head = {"id": "msg_abc", "type": "message", "role": "assistant", "status": "completed"}
+    return {**head, "content": list(content), **more}
 
 
 def reasoning(*words: str, **more: Any) -> JsonObject:
     """Return a reasoning item."""
-    return {
-        "id": "rs_abc",
-        "type": "reasoning",
-        "summary": [{"type": "summary_text", "text": w} for w in words],
-        **more,
-    }
+    summary = [{"type": "summary_text", "text": w} for w in words]
+    return {"id": "rs_abc", "type": "reasoning", "summary": summary, **more}
 
 
 def body(*output: JsonObject, status: str = "completed", **more: Any) -> JsonObject:
     """Return a body as the API answers it."""
-    return {
-        "id": "resp_1",
-        "object": "response",
-        "created_at": 1700000000,
-        "status": status,
-        "error": None,
-        "incomplete_details": None,
-        "model": "gpt-x",
-        "output": list(output),
-        "parallel_tool_calls": True,
-        "tool_choice": "auto",
-        "tools": [],
-        **more,
-    }
+    head = {"id": "resp_1", "object": "response", "created_at": 1700000000, "model": "gpt-x", "status": status}
+    asked = {"parallel_tool_calls": True, "tool_choice": "auto", "tools": []}
+    return {**head, "error": None, "incomplete_details": None, "output": list(output), **asked, **more}
 
 
-CALL = {
-    "type": "function_call",
-    "id": "fc_1",
-    "call_id": "call_1",
-    "name": "look",
-    "arguments": '{"q": "x"}',
-    "status": "completed",
-}
+LOOK = {"name": "look", "arguments": '{"q": "x"}'}
+CALL = {"type": "function_call", "id": "fc_1", "call_id": "call_1", **LOOK, "status": "completed"}
 SEARCH = {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"type": "search", "query": "x"}}
 CITATION = {"type": "url_citation", "start_index": 0, "end_index": 1, "title": "t", "url": "https://example.org"}
 USAGE = {
@@ -100,33 +79,20 @@ LENIENT = {
     "unknown reason": body(message(text("Half")), status="incomplete", incomplete_details={"reason": "solar_flare"}),
 }
 ERRORS: dict[str, tuple[int, JsonObject]] = {
-    "invalid prompt": (
-        400,
-        {"error": {"message": NO, "type": "invalid_request_error", "param": "input", "code": "invalid_prompt"}},
-    ),
-    "no type": (400, {"error": {"message": NO, "type": None, "param": None, "code": "misalignment_policy_violation"}}),
-    "rate limit": (
-        429,
-        {"error": {"message": "slow down", "type": "requests", "param": None, "code": "rate_limit_exceeded"}},
-    ),
+    "invalid prompt": (400, error(NO, type="invalid_request_error", param="input", code="invalid_prompt")),
+    "no type": (400, error(NO, code="misalignment_policy_violation")),
+    "rate limit": (429, error("slow down", type="requests", code="rate_limit_exceeded")),
 }
 
 
 TURNS: list[Any] = [
     {"role": "user", "content": "hi"},
-    {
-        "role": "user",
-        "content": [{"type": "input_text", "text": "see"}, {"type": "input_image", "image_url": "data:,"}],
-    },
-    {"role": "developer", "content": [{"type": "input_text", "text": "brief"}], "type": "message"},
+    {"role": "user", "content": [input_text("see"), {"type": "input_image", "image_url": "data:,"}]},
+    {"role": "developer", "content": [input_text("brief")], "type": "message"},
     message(text("Hello."), refusal(), id="msg_9"),
     {**CALL, "id": "fc_9"},
     {"type": "function_call_output", "call_id": "call_1", "output": "42"},
-    {
-        "type": "function_call_output",
-        "call_id": "c",
-        "output": [{"type": "input_text", "text": "a"}, {"type": "input_image"}],
-    },
+    {"type": "function_call_output", "call_id": "c", "output": [input_text("a"), {"type": "input_image"}]},
     {"type": "function_call_output", "call_id": "d", "output": ""},
     reasoning("Hm.", encrypted_content="e"),
     {"type": "item_reference", "id": "x"},
