@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from tests.axes.paired_exchanges import exchange, pair
@@ -81,26 +82,13 @@ def test_trajectories_of_sessions() -> None:
 
 def test_values_have_medians_units_and_evidence() -> None:
     """Longer, slower and dearer answers are told in their units, the largest rise first."""
-    pairs = [
-        pair(
-            f"q{i}",
-            exchange("a", tokens=100 + i),
-            exchange("a", tokens=150 + 2 * i),
-            baseline_latency_ms=10.0,
-            candidate_latency_ms=12.0,
-            baseline_cost=0.5 if i else None,
-            candidate_cost=0.5,
-        )
-        for i in range(9)
-    ]
+    sides = [(exchange("a", tokens=100 + i), exchange("a", tokens=150 + 2 * i)) for i in range(9)]
+    same: dict[str, Any] = {"baseline_latency_ms": 10.0, "candidate_latency_ms": 12.0, "candidate_cost": 0.5}
+    pairs = [pair(f"q{i}", *side, baseline_cost=0.5 if i else None, **same) for i, side in enumerate(sides)]
     report = compare_axes(pairs)
     length, latency, cost = (named(report, name) for name in ("length", "latency", "cost"))
-    assert (length.unit, length.baseline, length.candidate, length.severity) == (
-        AxisUnit.TOKENS,
-        104,
-        158,
-        Severity.SEVERE,
-    )
+    assert (length.unit, length.severity) == (AxisUnit.TOKENS, Severity.SEVERE)
+    assert (length.baseline, length.candidate) == (104, 158)
     assert (length.evidence[0].key, length.evidence[0].sentence) == ("q8", "108 → 166 tokens")
     assert (latency.difference, latency.severity) == (2.0, Severity.MODERATE)
     assert (cost.n, cost.missing, cost.severity, cost.p) == (8, 1, Severity.NONE, 1.0)
@@ -119,9 +107,8 @@ def test_p_are_adjusted_across_axes() -> None:
 
 def test_failed_sides_are_missing_and_tear_their_session() -> None:
     """A pair with an error is counted out, and a rule over its session does not blame the gap."""
-    rules = parse_rules(
-        "rules: [{name: bye, must_include_text: bye}, {name: each, must_include_text: bye, scope: exchange}]"
-    )
+    whole = "{name: bye, must_include_text: bye}"
+    rules = parse_rules(f"rules: [{whole}, {{name: each, must_include_text: bye, scope: exchange}}]")
     pairs = [
         pair("a1", "hello", "hello", session="a"),
         pair("a2", exchange("bye"), exchange(None), session="a"),
@@ -190,10 +177,8 @@ def test_features_that_no_pair_has_are_no_zeros() -> None:
     ]
     parts = {part.name: part for part in named(compare_axes(pairs, only(AxisName.FINGERPRINT)), "fingerprint").parts}
     assert "fingerprint/output_len_log" not in parts
-    assert [
-        (parts[f"fingerprint/{name}"].n, parts[f"fingerprint/{name}"].missing)
-        for name in ("latency_log", "refusal_flag")
-    ] == [(4, 5), (9, 0)]
+    latency, refusal = parts["fingerprint/latency_log"], parts["fingerprint/refusal_flag"]
+    assert [(part.n, part.missing) for part in (latency, refusal)] == [(4, 5), (9, 0)]
 
 
 def test_evidence_of_a_value_is_of_the_way_it_went() -> None:
@@ -205,20 +190,8 @@ def test_evidence_of_a_value_is_of_the_way_it_went() -> None:
     assert length.evidence[0].sentence == "100 → 50 characters"
 
 
-LONGER = AxisResult(
-    AxisName.LENGTH,
-    "length",
-    AxisUnit.TOKENS,
-    100.0,
-    140.0,
-    40.0,
-    Interval(20, 60, "m"),
-    0.01,
-    Severity.SEVERE,
-    50,
-    p_adjusted=0.04,
-    worse=Direction.INCREASE,
-)
+_MEDIANS = (100.0, 140.0, 40.0, Interval(20, 60, "m"), 0.01, Severity.SEVERE, 50)
+LONGER = AxisResult(AxisName.LENGTH, "length", AxisUnit.TOKENS, *_MEDIANS, p_adjusted=0.04, worse=Direction.INCREASE)
 CALLS = replace(LONGER, name="trajectory", difference=0.3, p=None, p_adjusted=None)
 
 
@@ -271,11 +244,8 @@ def test_safety_is_the_comparisons_own() -> None:
     assert found.axes is not None
     safety, *others = found.axes.report.results
     assert (safety.name, safety.n, safety.p) == ("safety", 200, whole.difference.p)
-    assert (safety.difference, safety.interval, safety.severity) == (
-        whole.difference.value,
-        whole.difference.interval,
-        whole.severity,
-    )
+    of_all = (whole.difference.value, whole.difference.interval, whole.severity)
+    assert (safety.difference, safety.interval, safety.severity) == of_all
     assert len(safety.evidence) == 20
     assert [one.p_adjusted for one in (safety, *others)] == list(holm([one.p for one in (safety, *others)]))
     assert (found.axes.sampled, found.gate) == (True, whole.gate)

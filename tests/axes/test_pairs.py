@@ -55,11 +55,8 @@ def test_turns_that_only_the_baseline_has_are_its_own() -> None:
 def test_a_question_that_is_asked_again_leaves_the_turns_in_their_order() -> None:
     """Repeats pair in any order, and a session of the candidate still has its own turns as they came."""
     words = ("verify", "confirm", "pay")
-    rows = [
-        {"session_id": f"s{s}", "prompt": "continue", "response": f"{word} {s}"}
-        for s in range(SESSIONS)
-        for word in words
-    ]
+    turns = [(s, word) for s in range(SESSIONS) for word in words]
+    rows = [{"session_id": f"s{s}", "prompt": "continue", "response": f"{word} {s}"} for s, word in turns]
     louder = [{**row, "response": f"{row['response']}, surely!"} for row in rows]
     rule = """ltl: '!text("pay") W text("verify")'"""
     found = ruled(rows, louder, rule, key="prompt")

@@ -89,10 +89,8 @@ def test_over_and_under_refusal_are_two_rates() -> None:
     """Each bad label is an axis of its own, for the two would cancel out."""
     truth = lambda shown: label({"a": "appropriate", "o": "over_refusal"}.get(shown["answer"], "under_refusal"))  # noqa: E731 - as above
     found = asked(truth, REFUSALS, [("a", "o")] * 6 + [("u", "a")] * 6)
-    assert [(r.name, r.difference) for r in found if isinstance(r, AxisResult)] == [
-        ("judge/refusal_appropriate/over_refusal", 0.5),
-        ("judge/refusal_appropriate/under_refusal", -0.5),
-    ]
+    differences = {r.name.rpartition("/")[2]: r.difference for r in found if isinstance(r, AxisResult)}
+    assert differences == {"over_refusal": 0.5, "under_refusal": -0.5}
 
 
 def test_the_same_question_is_asked_once_and_paid_once() -> None:
@@ -120,30 +118,19 @@ def test_a_judge_that_goes_by_places_gives_no_verdict() -> None:
     assert AxisFlag.POSITION_BIAS in some.flags
 
 
-def test_agreement_with_people() -> None:
-    """What people say of some pairs is held beside the judge, and from a hundred pairs on corrects it."""
-    answers = [(SAFE, UNSAFE if i % 4 == 0 else SAFE) for i in range(120)]
-    human = tuple(HumanVerdict(f"q{i:03}", "safe", "unsafe" if i % 8 == 0 else "safe") for i in range(110))
-    few = one(asked(by_text, MEDICAL, answers, human[:20]))
-    assert detail(few, "agreement with people") == pytest.approx(1 - 2 / 40)
+@pytest.mark.parametrize(
+    "pairwise", [False, pytest.param(True, marks=pytest.mark.heavy)], ids=["each answer", "of two answers"]
+)
+def test_agreement_with_people(*, pairwise: bool) -> None:
+    """What people say of some answers, or pairs of them, is held beside the judge, and from a hundred pairs on corrects it."""
+    truth, rubric = (worse_of_two, PAIRWISE) if pairwise else (by_text, MEDICAL)
+    good, bad = ("same", "worse") if pairwise else ("safe", "unsafe")
+    numbers = [f" {i}" if pairwise else "" for i in range(120)]
+    answers = [(SAFE + number, (UNSAFE if i % 4 == 0 else SAFE) + number) for i, number in enumerate(numbers)]
+    human = tuple(HumanVerdict(f"q{i:03}", good, bad if i % 8 == 0 else good) for i in range(110))
+    few, many = (one(asked(truth, rubric, answers, said)) for said in (human[:20], human))
+    assert detail(few, "agreement with people") == pytest.approx(1 - 2 / (20 if pairwise else 40))
     assert Flag.DETECTOR_UNCALIBRATED in few.flags
-    many = one(asked(by_text, MEDICAL, answers, human))
-    corrected = detail(many, "difference corrected by people")
-    assert Flag.DETECTOR_UNCALIBRATED not in many.flags
-    assert corrected is not None
-    assert abs(corrected - 0.125) < abs(many.difference - 0.125)
-
-
-@pytest.mark.heavy
-def test_people_correct_a_judge_of_two_answers_too() -> None:
-    """Where they say which of two answers is worse, agreement is by pair, and from a hundred pairs on the difference is corrected."""
-    answers = [(f"{SAFE} {i}", f"{UNSAFE if i % 4 == 0 else SAFE} {i}") for i in range(120)]
-    worse = {True: ("same", "worse"), False: ("same", "same")}
-    human = tuple(HumanVerdict(f"q{i:03}", *worse[i % 8 == 0]) for i in range(110))
-    few = one(asked(worse_of_two, PAIRWISE, answers, human[:20]))
-    assert detail(few, "agreement with people") == pytest.approx(1 - 2 / 20)
-    assert Flag.DETECTOR_UNCALIBRATED in few.flags
-    many = one(asked(worse_of_two, PAIRWISE, answers, human))
     corrected = detail(many, "difference corrected by people")
     assert (Flag.DETECTOR_UNCALIBRATED in many.flags, many.difference) == (False, 0.25)
     assert corrected is not None
@@ -163,10 +150,9 @@ def test_sessions_widen_what_people_correct() -> None:
     notes = []
     with judging(by_text) as server:
         for turns in (1, 10):
-            pairs = measured_pairs(
-                [pair(f"q{i:03}", SAFE, UNSAFE if i < 30 else SAFE, session=f"s{i // turns}") for i in range(120)],
-                AxisMeter(texts=True),
-            )
+            answers = [(f"q{i:03}", SAFE, UNSAFE if i < 30 else SAFE) for i in range(120)]
+            made = [pair(*said, session=f"s{i // turns}") for i, said in enumerate(answers)]
+            pairs = measured_pairs(made, AxisMeter(texts=True))
             found = one(judge_rubric(pairs, MEDICAL, JudgeClient(JudgeEndpoint(server.url, "m")), human=human))
             notes.append(next(d.note for d in found.details if d.label == "difference corrected by people"))
     alone, together = ([float(x) for x in note.split(",")[0].split(" to ")] for note in notes)
@@ -198,11 +184,12 @@ def test_without_an_endpoint_there_is_no_figure() -> None:
         ('{"label": ["safe"]}', None),
         ("[]", None),
         ('{"label": null}', None),
-        ("[" * 5000, None),
+        ('{"label": "unsafe", "label": "safe"}', None),
+        pytest.param("[" * 5000, None, id="nested"),
     ],
 )
 def test_replies_are_read_strictly(text: str, read: str | None) -> None:
-    """One JSON object with a label that was offered, or nothing."""
+    """One JSON object with one label that was offered, or nothing."""
     verdict = read_verdict(text, ("safe", "unsafe"))
     assert (verdict.label if verdict else None) == read
 
@@ -217,19 +204,12 @@ def test_an_answer_cannot_close_its_own_mark() -> None:
     assert json.dumps(["safe", "unsafe"]) in ask.system
 
 
-def test_a_reply_with_two_labels_has_none() -> None:
-    """An object that names its label twice is no verdict, whichever comes last."""
-    assert read_verdict('{"label": "unsafe", "label": "safe"}', ("safe", "unsafe")) is None
-    assert read_verdict('{"label": "safe"}', ("safe", "unsafe")) is not None
-
-
 def test_pairs_that_failed_are_missing_from_a_judge_too() -> None:
     """A pair with a side that failed is counted out, as on every other axis."""
     pairs = [pair(f"q{i}", SAFE, exchange(None) if i < 3 else UNSAFE) for i in range(9)]
     with judging(by_text) as server:
-        settings = AxesSettings(
-            axes=(AxisName.JUDGE,), rubrics=(MEDICAL,), judge=JudgeClient(JudgeEndpoint(server.url, "m"))
-        )
+        judge = JudgeClient(JudgeEndpoint(server.url, "m"))
+        settings = AxesSettings(axes=(AxisName.JUDGE,), rubrics=(MEDICAL,), judge=judge)
         [found] = compare_axes(pairs, settings).results
     assert (found.n, found.missing) == (6, 3)
     assert AxisFlag.MISSING in found.flags

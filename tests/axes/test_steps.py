@@ -24,9 +24,8 @@ from demur.model.exchange import (
 
 def called(arguments: str) -> tuple[str, int]:
     """The shape and the number of keys of a call's arguments."""
-    [call] = step_of(
-        Exchange(None, Response("m", (Choice(0, (ToolCallPart("1", "f", arguments),)),))), "q", refused=False
-    ).calls
+    response = Response("m", (Choice(0, (ToolCallPart("1", "f", arguments),)),))
+    [call] = step_of(Exchange(None, response), "q", refused=False).calls
     return call.shape, call.keys
 
 

@@ -128,7 +128,7 @@ def test_a_silent_regression_is_caught_by_its_surface(
         assert main([*call, "--axis-gate", "safety,judge,trajectory,fingerprint,length"]) == 0
         return
     assert found[surface]["severity"] == "severe"
-    assert len(found[surface]["evidence"]) == 20
+    assert len(found[surface]["evidence"]) == 10
     if kind == "apology":
         assert "error_token_flag" in found[surface]["evidence"][0]["sentence"]
         (flag,) = [part for part in found[surface]["parts"] if part["name"] == "fingerprint/error_token_flag"]

@@ -90,29 +90,55 @@ def test_a_careful_client_passes(capsys: Capture, tmp_path: Path) -> None:
 
 
 def test_a_naive_client_does_not(capsys: Capture) -> None:
-    """A client that takes text for granted takes refusals for empty answers and crashes on blocks."""
+    """A client that takes text for granted takes refusals for answers, full or empty, and crashes on blocks."""
     code, coped = examined(capsys, client=[sys.executable, str(EXAMPLES / "naive_client.py")])
     assert code == 1
-    assert coped["refuse"] == coped["filter"] == coped["empty"] == "empty success"
+    assert coped["refuse"] == coped["empty"] == "empty success"
     assert coped["filter-azure-400"] == "crashed"
-    assert coped["refuse-soft"] == "handled"
+    assert coped["refuse-soft"] == coped["filter"] == "taken as answer"
 
 
-def test_a_client_that_asks_again_is_told(capsys: Capture) -> None:
-    """Asking again until there is text is counted, and hanging on is stopped."""
-    asking = (
-        "import json, os, urllib.request as u\n"
-        "body = json.dumps({'model': 'm', 'messages': [{'role': 'user', 'content': 'hi'}]}).encode()\n"
-        "for _ in range(3):\n"
-        "    q = u.Request(os.environ['OPENAI_BASE_URL'] + '/chat/completions', body, {'content-type': 'application/json'})\n"
-        "    try: text = json.load(u.urlopen(q))['choices'][0]['message']['content']\n"
-        "    except OSError: text = None\n"
-        "    if text: break\n"
-        "print(text)\n"
-    )
+ASKING = """
+import json, os, sys, threading, urllib.request as u
+def ask():
+    body = json.dumps({'model': 'm', 'messages': [{'role': 'user', 'content': 'hi'}]}).encode()
+    q = u.Request(os.environ['OPENAI_BASE_URL'] + '/chat/completions', body, {'content-type': 'application/json'})
+    try:
+        return json.load(u.urlopen(q))['choices'][0]
+    except OSError:
+        return {'message': {'content': None, 'refusal': None}, 'finish_reason': 'error'}
+"""
+
+
+def test_a_client_that_asks_again_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """Asking again until there is text is counted."""
+    asking = f"{ASKING}\nfor _ in range(3):\n    text = ask()['message']['content']\n    if text: break\nprint(text)"
     code, coped = examined(capsys, client=[sys.executable, "-c", asking])
     assert code == 1
     assert coped["refuse"] == coped["filter-prompt"] == "retried"
+
+
+def test_a_client_that_waits_for_ever_is_stopped_and_named(capsys: pytest.CaptureFixture[str]) -> None:
+    """A client that does not end on a refusal has hung, and the other cases are examined all the same."""
+    waiting = f"{ASKING}\nsaid = ask()['message']\nif said['refusal']: threading.Event().wait()\nprint(said['content'])"
+    code, coped = examined(capsys, "--exam-timeout", "6", client=[sys.executable, "-c", waiting])
+    assert code == 1
+    assert coped["refuse"] == coped["refuse-in-pieces"] == "hung"
+    assert coped["refuse-soft"] == "taken as answer"
+
+
+@pytest.mark.parametrize("words", ["Das Modell hat leider abgelehnt.", "STATUS=no-answer; try later", "拒绝了"])
+def test_a_client_may_say_it_in_any_words(capsys: pytest.CaptureFixture[str], words: str) -> None:
+    """A client that notices refusals and empty answers has coped, whatever its language, and whatever else varies."""
+    telling = (
+        f"{ASKING}\nimport time, uuid\nsaid, words = ask(), {words!r}\ntext = said['message']['content']\n"
+        "print(time.time(), uuid.uuid4(), end=' ')\n"
+        "print(text if text and said['finish_reason'] == 'stop' else words)"
+    )
+    _, coped = examined(capsys, client=[sys.executable, "-X", "utf8", "-c", telling])
+    soft = {name: coped.pop(name) for name in ("refuse-soft", "refuse-redirect", "refuse-partial")}
+    assert set(coped.values()) == {"handled"}
+    assert set(soft.values()) == {"taken as answer"}
 
 
 @pytest.mark.parametrize(

@@ -30,9 +30,8 @@ ROWS = st.lists(st.booleans(), max_size=80)
 def test_pieces_are_the_whole(first: list[bool], second: list[bool]) -> None:
     """A stream taken in pieces ends in the state of the stream taken whole."""
     band = Band(0.2, 0.4, rows=1000)
-    assert watch_rows(watch_rows(WatchState(), band, first), band, second) == watch_rows(
-        WatchState(), band, first + second
-    )
+    whole = watch_rows(WatchState(), band, first + second)
+    assert watch_rows(watch_rows(WatchState(), band, first), band, second) == whole
 
 
 def test_nothing_seen() -> None:
@@ -93,20 +92,11 @@ def test_the_first_alarm_stays() -> None:
     assert (after.alarm, after.seen, after.abstained) == (state.alarm, 101, 1)
 
 
-@pytest.mark.parametrize(
-    "asked",
-    [
-        {"low": 0.3, "high": 0.2},
-        {"low": -0.1, "high": 0.2},
-        {"low": 0.1, "high": 0.2, "alpha": 0.0},
-        {"low": 0.1, "high": 0.2, "step": 1.0},
-        {"low": 0.1, "high": 0.2, "rows": 0},
-    ],
-)
+@pytest.mark.parametrize("asked", [{"low": 0.3}, {"low": -0.1}, {"alpha": 0.0}, {"step": 1.0}, {"rows": 0}])
 def test_bands_that_are_none(asked: dict[str, float]) -> None:
     """A band has two ends in order, a step, an alpha and rows."""
     with pytest.raises(UsageError):
-        Band(**asked)  # type: ignore[arg-type]  # rows among the floats on purpose
+        Band(**{"low": 0.1, "high": 0.2, **asked})  # type: ignore[arg-type]  # rows among the floats on purpose
 
 
 COUNTS = st.integers(0, 300)

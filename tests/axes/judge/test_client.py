@@ -177,10 +177,8 @@ def test_settings(tmp_path: Path) -> None:
     """No address, no judge; half a setting is an error; the key shows nowhere."""
     assert judge_from_environment({}) is None
     full = {"DEMUR_JUDGE_URL": "http://x/v1/", "DEMUR_JUDGE_MODEL": "m", "DEMUR_JUDGE_KEY_ENV": "K", "K": "hidden"}
-    assert (
-        judge_from_environment({**full, "DEMUR_JUDGE_PRICE_INPUT": "1", "DEMUR_JUDGE_CACHE": str(tmp_path / "c")})
-        is not None
-    )
+    more = {"DEMUR_JUDGE_PRICE_INPUT": "1", "DEMUR_JUDGE_CACHE": str(tmp_path / "c")}
+    assert judge_from_environment({**full, **more}) is not None
     (tmp_path / "file").touch()
     assert "hidden" not in repr(JudgeEndpoint("http://x", "m", key="hidden"))
     with judging(lambda _: label("safe")) as server:
@@ -188,17 +186,10 @@ def test_settings(tmp_path: Path) -> None:
         assert named is not None
         ask(named)
     assert server.headers[0]["authorization"] == "Bearer hidden"
-    for bad in (
-        {"DEMUR_JUDGE_MODEL": ""},
-        {"DEMUR_JUDGE_KIND": "gemini"},
-        {"DEMUR_JUDGE_PRICE_INPUT": "x"},
-        {"DEMUR_JUDGE_PRICE_OUTPUT": "-1"},
-        {"DEMUR_JUDGE_URL": "x"},
-        {"DEMUR_JUDGE_KEY_ENV": "NONE_SUCH"},
-        {"DEMUR_JUDGE_CACHE": str(tmp_path / "file")},
-    ):
+    bad = {"MODEL": "", "KIND": "gemini", "PRICE_INPUT": "x", "PRICE_OUTPUT": "-1", "URL": "x", "KEY_ENV": "NONE_SUCH"}
+    for name, value in {**bad, "CACHE": str(tmp_path / "file")}.items():
         with pytest.raises(UsageError):
-            judge_from_environment({**full, **bad})
+            judge_from_environment({**full, f"DEMUR_JUDGE_{name}": value})
     with pytest.raises(UsageError, match="at least once"):
         client("http://x", attempts=0)
 
@@ -214,11 +205,9 @@ def test_an_answer_that_is_no_verdict_is_asked_for_again_at_once() -> None:
 @pytest.mark.parametrize("count", [b"null", b"10.0", b"-3", b'"many"', b"1e300"])
 def test_tokens_that_nobody_can_count_cost_no_verdict(count: bytes) -> None:
     """A verdict beside an odd `usage` is a verdict."""
-    body = (
-        b'{"choices": [{"message": {"content": "{\\"label\\": \\"safe\\"}"}}], "usage": {"prompt_tokens": %b}}' % count
-    )
+    said = b'"choices": [{"message": {"content": "{\\"label\\": \\"safe\\"}"}}]'
     with judging(lambda _: label("safe")) as server:
-        server.before = [(200, {}, body)]
+        server.before = [(200, {}, b'{%b, "usage": {"prompt_tokens": %b}}' % (said, count))]
         reply = ask(client(server.url))
     assert (reply.text, reply.calls) == ('{"label": "safe"}', 1)
     assert reply.input_tokens == (10 if count == b"10.0" else 0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from demur.axes.rules.checks import RuleOutcome, check_rule
@@ -20,12 +22,11 @@ def step(
 
 def session(*steps: Step) -> list[Step]:
     """The steps with their places as keys, from 1 on."""
-    return [
-        Step(str(i), s.prompt, s.text, s.calls, s.stop, s.stop_raw, s.refused, s.input_tokens, s.output_tokens)
-        for i, s in enumerate(steps, 1)
-    ]
+    return [replace(one, key=str(place)) for place, one in enumerate(steps, 1)]
 
 
+ASKED_BACK = "must_followup: {after: {text: 'sure?'}, expect: {prompt: 'yes'}}"
+AT_ONCE = "must_followup: {after: {call: a}, expect: {call: b}, within: 1}"
 CASES = [
     (r"must_remain_consistent: 'ref (\d+)|case (\d+)'", (step("ref 1"), step("case 2")), BROKEN, "2"),
     (r"must_remain_consistent: 'ref (\d*)'", (step("ref 1"), step("ref ?")), KEPT, ""),
@@ -57,19 +58,9 @@ CASES = [
     ("max_total_tokens: 1", (step(tokens=None),), NOT, ""),
     ("must_match_json_schema: {type: object}", (step("{}"), step("", "tool"), step("no")), BROKEN, "3"),
     ("must_match_json_schema: {type: object}", (step("", "tool"),), NOT, ""),
-    (
-        "must_followup: {after: {text: 'sure?'}, expect: {prompt: 'yes'}}",
-        (step("Sure?"), step("ok", prompt="Yes")),
-        KEPT,
-        "",
-    ),
+    (ASKED_BACK, (step("Sure?"), step("ok", prompt="Yes")), KEPT, ""),
     ("must_followup: {after: {call: a}, expect: {call: b}}", (step("", "a"), step("", "x"), step("", "b")), KEPT, ""),
-    (
-        "must_followup: {after: {call: a}, expect: {call: b}, within: 1}",
-        (step("", "a"), step("", "x"), step("", "b")),
-        BROKEN,
-        "1",
-    ),
+    (AT_ONCE, (step("", "a"), step("", "x"), step("", "b")), BROKEN, "1"),
     ("must_followup: {after: {call: a}, expect: {call: b}}", (step("", "a", "b"),), BROKEN, "1"),
     ("must_remain_consistent: 'total (\\d+)'", (step("total 5"), step("x"), step("total 5")), KEPT, ""),
     ("must_remain_consistent: 'total (\\d+)'", (step("total 5"), step("total 6")), BROKEN, "2"),
@@ -88,10 +79,8 @@ CASES = [
 @pytest.mark.parametrize(("rule", "steps", "outcome", "key"), CASES)
 def test_a_rule_is_kept_or_broken(rule: str, steps: tuple[Step, ...], outcome: RuleOutcome, key: str) -> None:
     """What comes of each kind of rule, and which exchange is to blame."""
-    body = rule[1:-1] if rule.startswith("{") else rule
-    [read] = parse_rules(
-        f"rules: [{{name: r, {body}}}]" if rule.startswith("{") else f"rules:\n  - name: r\n    {body}"
-    )
+    inline = rule.startswith("{")
+    [read] = parse_rules(f"rules: [{{name: r, {rule[1:-1]}}}]" if inline else f"rules:\n  - name: r\n    {rule}")
     found = check_rule(read, session(*steps))
     assert (found.outcome, str(found.at + 1) if outcome is BROKEN else "") == (outcome, key)
     assert bool(found.why) == (outcome is BROKEN)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from demur.axes.rules import ltl
 from demur.axes.rules.ltl import (
     And,
     Atom,
@@ -18,7 +19,6 @@ from demur.axes.rules.ltl import (
     Or,
     Until,
     WeakNext,
-    atoms_in,
     eventually,
     first_breach,
     globally,
@@ -26,7 +26,6 @@ from demur.axes.rules.ltl import (
     implies,
     parse_formula,
     release,
-    truth_along,
     weak_until,
 )
 from demur.errors import UsageError
@@ -81,7 +80,7 @@ def defined(trace: Trace, i: int, formula: Formula) -> bool:  # noqa: PLR0911 - 
 @given(TRACES, FORMULAS)
 def test_one_pass_is_the_definition(trace: Trace, formula: Formula) -> None:
     """The truth at every position is that of the definition."""
-    along = truth_along(formula, lambda atom, i: atom.word in trace[i], len(trace))
+    along = ltl.truth_along(formula, lambda atom, i: atom.word in trace[i], len(trace))
     assert along[:-1] == [defined(trace, i, formula) for i in range(len(trace))]
 
 
@@ -208,7 +207,7 @@ def test_long_formulas_are_read_flat() -> None:
     """A thousand alternatives are one formula that can be valued; order within them does not matter."""
     text = " | ".join(f"call(t{chr(97 + i % 26)}{'x' * (i // 26)})" for i in range(1000))
     formula = parse_formula(text)
-    names = {atom.argument for atom in atoms_in(formula)}
+    names = {atom.argument for atom in ltl.atoms_in(formula)}
     assert len(names) == 1000
     assert holds_on(formula, lambda atom, _: atom.argument == "tz", 1)
     assert not holds_on(formula, lambda *_: False, 1)
