@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -40,25 +41,20 @@ class Clock:
 class Port:
     """An auditor made of a function: one that answers at once, or a coroutine function."""
 
-    now: Callable[[AuditorInput], Stated] | None = None
-    later: Callable[[AuditorInput], Coroutine[Any, Any, Stated]] | None = None
+    answer: Callable[[AuditorInput], Any]
     version: str = "1"
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
     closed: bool = False
 
     def is_sync(self, _phase: Phase) -> bool:
         """Return whether it answers at once."""
-        return self.now is not None
+        return not inspect.iscoroutinefunction(self.answer)
 
-    def ask(self, given: AuditorInput) -> Stated:
-        """Return the answer."""
-        assert self.now is not None
-        return self.now(given)
+    def ask(self, given: AuditorInput) -> Any:
+        """Return the answer, or what to wait for."""
+        return self.answer(given)
 
-    def ask_async(self, given: AuditorInput) -> Coroutine[Any, Any, Stated]:
-        """Return the answer to wait for."""
-        assert self.later is not None
-        return self.later(given)
+    ask_async = ask
 
     async def close(self) -> None:
         """Take note."""
@@ -72,7 +68,7 @@ def taking(clock: Clock, seconds: float) -> Port:
         clock.now += seconds
         return states("slow")
 
-    return Port(now=slow)
+    return Port(slow)
 
 
 @pytest.fixture
@@ -84,7 +80,7 @@ def blocked() -> Iterator[Port]:
         release.wait()
         return states("b")
 
-    yield Port(now=blocks)
+    yield Port(blocks)
     release.set()
 
 
@@ -99,7 +95,7 @@ def link(name: str, port: Port, *, breaker: Breaker | None = None, blocking: boo
 
 
 def at_once(name: str, **terms: Any) -> Link:
-    return link(name, Port(now=lambda _: states(name)), **terms)
+    return link(name, Port(lambda _: states(name)), **terms)
 
 
 def audit(*stages: list[Link], clock: Clock | None = None, budget_s: float = 5.0) -> Audit:
@@ -126,7 +122,7 @@ def test_in_place_auditors_need_no_event_loop_turn() -> None:
 def test_the_short_way_comes_to_what_the_long_one_does(answer: Stated, phase_mode: FailureMode) -> None:
     """An auditor that is asked at once has the same turn as one that a breaker watches."""
     done = [
-        audit([link("a", Port(now=lambda _: answer), breaker=breaker, on_error={Phase.REQUEST: phase_mode})])
+        audit([link("a", Port(lambda _: answer), breaker=breaker, on_error={Phase.REQUEST: phase_mode})])
         for breaker in (None, Breaker(BreakerSettings()))
     ]
     assert done[0] == done[1]
@@ -146,7 +142,7 @@ def test_auditors_of_a_stage_run_together() -> None:
         await first.wait()
         return states("two")
 
-    done = audit([link("one", Port(later=one)), link("two", Port(later=two))])
+    done = audit([link("one", Port(one)), link("two", Port(two))])
     assert statuses(done) == {"one": OK, "two": OK}
 
 
@@ -157,7 +153,7 @@ def test_one_that_hangs_costs_its_own_claims_only() -> None:
         await asyncio.sleep(0)
         return states("soon")
 
-    done = audit([at_once("a"), link("h", Port(later=hangs), timeout_s=0.01), link("soon", Port(later=soon))])
+    done = audit([at_once("a"), link("h", Port(hangs), timeout_s=0.01), link("soon", Port(soon))])
     assert statuses(done) == {"a": OK, "h": TIMEOUT, "soon": OK}
     assert [run.auditor for run in done.runs] == ["a", "h", "soon"]
     assert [c.name for c in done.claims] == ["a", "soon"]
@@ -174,7 +170,7 @@ async def test_one_that_ignores_its_cancellation_is_left_behind() -> None:
                 await release.wait()
         return Stated()
 
-    chain = Chain([[link("s", Port(later=stubborn), timeout_s=0.01)]], clock=Clock())
+    chain = Chain([[link("s", Port(stubborn), timeout_s=0.01)]], clock=Clock())
     done = await chain.audit(ASKED)
     release.set()
     await chain.close()
@@ -189,7 +185,7 @@ def test_the_failure_mode_of_the_phase_applies(mode: FailureMode, must_deny: boo
     """What a failure does is said for each auditor and phase; only closed denies, and only the others leave a gap."""
     other = FailureMode.OPEN if mode is FailureMode.CLOSED else FailureMode.CLOSED
     terms: dict[str, Any] = {"timeout_s": 0.01, "on_error": {Phase.REQUEST: mode, Phase.RESPONSE: other}}
-    done = audit([link("h", Port(later=hangs), **terms)])
+    done = audit([link("h", Port(hangs), **terms)])
     assert (done.must_deny, len(done.gaps)) == (must_deny, gaps)
     assert done.runs[0].failure_mode == mode.value
 
@@ -199,7 +195,7 @@ def test_problems_in_an_answer_are_a_failure() -> None:
     problem, unsound = Problem("invalid_claim", "claim `b`: a number too large"), (("b", "a number too large"),)
     bad = Stated(states("a").claims, (problem,), unsound=unsound)
     for mode in (FailureMode.CLOSED, FailureMode.OPEN):
-        done = audit([link("a", Port(now=lambda _: bad), on_error={Phase.REQUEST: mode})])
+        done = audit([link("a", Port(lambda _: bad), on_error={Phase.REQUEST: mode})])
         assert statuses(done) == {"a": ERROR}
         assert [c.name for c in done.claims] == ["a"]
         assert (done.unsound, done.must_deny) == (unsound, mode is FailureMode.CLOSED)
@@ -214,7 +210,7 @@ def test_what_a_port_raises_or_cancels_is_an_error() -> None:
     async def cancels(_given: AuditorInput) -> Stated:
         raise asyncio.CancelledError
 
-    done = audit([link("r", Port(later=raises)), link("c", Port(later=cancels))])
+    done = audit([link("r", Port(raises)), link("c", Port(cancels))])
     assert statuses(done) == {"r": ERROR, "c": ERROR}
     assert [t.what for t in done.troubles] == ["it raised LookupError", "it cancelled itself"]
 
@@ -227,14 +223,14 @@ def test_stages_follow_each_other_with_what_was_said() -> None:
         seen.append(dict(given.claims))
         return states("b")
 
-    done = audit([at_once("a")], [link("b", Port(now=later))])
+    done = audit([at_once("a")], [link("b", Port(later))])
     assert seen == [{"a": True}]
     assert [run.auditor for run in done.runs] == ["a", "b"]
 
 
 def test_a_stage_after_a_failure_still_runs() -> None:
     """`after` orders auditors; it does not make one depend on another's success."""
-    done = audit([link("h", Port(later=hangs), timeout_s=0.01)], [at_once("b")])
+    done = audit([link("h", Port(hangs), timeout_s=0.01)], [at_once("b")])
     assert statuses(done) == {"h": TIMEOUT, "b": OK}
 
 
@@ -245,7 +241,7 @@ def test_the_budget_ends_a_call_and_skips_the_rest() -> None:
     done = audit([slow], [at_once("late")], clock=clock, budget_s=2.0)
     assert statuses(done) == {"slow": OK, "late": SKIPPED}
     assert done.denials == ("auditor `late`: the time for all auditors was used up before its turn",)
-    cut = audit([link("h", Port(later=hangs), timeout_s=60.0)], budget_s=0.01)
+    cut = audit([link("h", Port(hangs), timeout_s=60.0)], budget_s=0.01)
     assert [(t.status, t.code) for t in cut.troubles] == [(TIMEOUT, "out_of_budget")]
 
 
@@ -265,7 +261,7 @@ def test_a_blocking_auditor_stalls_nobody(blocked: Port) -> None:
         return states(threading.current_thread().name.replace("-", "_"))
 
     late = link("b", blocked, blocking=True, timeout_s=0.05)
-    done = audit([late, at_once("ok", blocking=True), link("own", Port(later=in_its_thread), blocking=True)])
+    done = audit([late, at_once("ok", blocking=True), link("own", Port(in_its_thread), blocking=True)])
     assert statuses(done) == {"b": TIMEOUT, "ok": OK, "own": OK}
     assert [c.name for c in done.claims] == ["demur_auditor_own", "ok"]
 
@@ -285,7 +281,7 @@ def test_the_breaker_opens_tries_and_closes() -> None:
     async def next_answer(_given: AuditorInput) -> Stated:
         return answers.pop(0)
 
-    one = link("a", Port(later=next_answer), breaker=Breaker(BreakerSettings(2, 10.0)))
+    one = link("a", Port(next_answer), breaker=Breaker(BreakerSettings(2, 10.0)))
     seen = []
     for moment in (0.0, 1.0, 2.0, 10.9, 11.0):
         clock.now = moment
@@ -295,14 +291,14 @@ def test_the_breaker_opens_tries_and_closes() -> None:
 
 def test_timeouts_open_the_breaker() -> None:
     """An auditor that hangs is soon passed over, which costs no time."""
-    one = link("h", Port(later=hangs), timeout_s=0.01, breaker=Breaker(BreakerSettings(1, 10.0)))
+    one = link("h", Port(hangs), timeout_s=0.01, breaker=Breaker(BreakerSettings(1, 10.0)))
     assert [audit([one]).troubles[0].code for _ in range(2)] == ["timeout", "breaker_open"]
 
 
 def test_a_problem_that_a_prompt_can_cause_does_not_open_the_breaker() -> None:
     """Errors of an auditor that was reached do not open it: else an attacker could switch an auditor off for others."""
     bad = Stated(problems=(Problem("auditor_error", "it raised"),))
-    one = link("a", Port(now=lambda _: bad), breaker=Breaker(BreakerSettings(1, 10.0)))
+    one = link("a", Port(lambda _: bad), breaker=Breaker(BreakerSettings(1, 10.0)))
     assert [audit([one]).runs[0].status for _ in range(3)] == [ERROR] * 3
 
 
@@ -320,7 +316,7 @@ async def test_a_cancelled_audit_cancels_its_calls() -> None:
     breaker = Breaker(BreakerSettings(1, 0.0))
     breaker.failed(0.0)
 
-    chain = Chain([[link("w", Port(later=waits), breaker=breaker)]], clock=Clock())
+    chain = Chain([[link("w", Port(waits), breaker=breaker)]], clock=Clock())
     task = asyncio.create_task(chain.audit(ASKED))
     await asyncio.sleep(0)
     await asyncio.sleep(0)
@@ -341,7 +337,7 @@ def test_only_auditors_of_the_phase_are_asked() -> None:
 
 def test_closing_closes_every_port() -> None:
     """Closing the chain lets every auditor go."""
-    ports = [Port(now=lambda _: Stated()), Port(now=lambda _: Stated())]
+    ports = [Port(lambda _: Stated()), Port(lambda _: Stated())]
     chain = Chain([[link("a", ports[0])], [link("b", ports[1])]])
     asyncio.run(chain.close())
     assert [port.closed for port in ports] == [True, True]
@@ -356,7 +352,7 @@ def test_an_async_auditor_that_keeps_the_loop_busy_is_on_record_as_late() -> Non
         clock.now += 3
         return states("b")
 
-    done = audit([link("b", Port(later=busy), timeout_s=0.2)], clock=clock)
+    done = audit([link("b", Port(busy), timeout_s=0.2)], clock=clock)
     assert statuses(done) == {"b": OK}
     assert [(t.code, t.mode) for t in done.troubles] == [("overran", None)]
 
@@ -369,7 +365,7 @@ def test_long_texts_are_looked_at_in_a_thread() -> None:
         threads.append(threading.current_thread() is threading.main_thread())
         return states("a")
 
-    chain = Chain([[link("a", Port(now=look))]], clock=Clock())
+    chain = Chain([[link("a", Port(look))]], clock=Clock())
     for length in (LONG_CHARS, LONG_CHARS + 1):
         done = asyncio.run(chain.audit(AuditorInput(Phase.REQUEST, given_input={"prompt": "x" * length})))
         assert statuses(done) == {"a": OK}

@@ -273,20 +273,15 @@ def test_the_clock_can_be_passed_in() -> None:
     assert [run.took_us for run in audit.runs] == [1_000_000]
 
 
-class NotANumber(ClaimsAuditor):
-    """States something that is none."""
-
-    auditor_id = "nan"
-
-    @claims(phase=Phase.REQUEST, vocabulary={"risk": "score_normalized"})
-    def look(self, _request: object) -> dict[str, object]:
-        """State what no policy can read."""
-        return {"risk": float("nan")}
-
-
 def test_an_unsound_claim_is_named_across_http() -> None:
     """A claim that a remote auditor could not state is unsound in the chain's audit too, where its failure is open."""
-    with serving(AuditorApp(NotANumber())) as url:
+
+    class NotANumber(ClaimsAuditor):
+        @claims(phase=Phase.REQUEST, vocabulary={"risk": "score_normalized"})
+        def look(self, _request: object) -> dict[str, object]:
+            return {"risk": float("nan")}
+
+    with serving(AuditorApp(NotANumber("nan"))) as url:
         done, _ = audited(f"chain: [{{name: n, url: '{url}', on_error: open}}]", request_input(ATTACK))
     assert done.unsound == (("risk", "not sound, the auditor itself says"),)
     assert not done.must_deny

@@ -54,12 +54,6 @@ class Scene:
     category: str = ""
 
 
-def gate_of(folder: Path) -> PolicyGate:
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "rules.cedar").write_text(RULES)
-    return load_gate(read_policies([str(folder)]).sources, vocabulary=SAFETY_VOCABULARY)
-
-
 def scene_of(number: int) -> Scene:
     """The kinds in turn, at shares that differ by model, without randomness."""
     model = ("small-2026", "large-2026", "legacy-chat")[0 if number % 9 < 5 else 1 if number % 9 < 8 else 2]
@@ -120,7 +114,10 @@ def passport_of(
     response, status = None, None if denied else 500 if kind == "failed" else 200
     if status == 200:
         finish = "content_filter" if kind == "filtered" else "stop"
-        body = _chat_body(REFUSAL if kind == "refused" else ANSWER, model=model, finish=finish)
+        message = {"role": "assistant", "content": REFUSAL if kind == "refused" else ANSWER}
+        choice = {"index": 0, "message": message, "finish_reason": finish}
+        chat = {"id": "chatcmpl-1", "object": "chat.completion", "model": model, "choices": [choice]}
+        body = json.dumps(chat).encode()
         response, behind = commit(body, next(salts))
         kept.append(behind)
         reasons = (finish,)
@@ -145,12 +142,6 @@ def passport_of(
         gaps=gaps,
     )
     return passport, tuple(kept)
-
-
-def _chat_body(text: str, *, model: str, finish: str) -> bytes:
-    message = {"role": "assistant", "content": text}
-    choice = {"index": 0, "message": message, "finish_reason": finish}
-    return json.dumps({"id": "chatcmpl-1", "object": "chat.completion", "model": model, "choices": [choice]}).encode()
 
 
 def _answer_phase(gate: PolicyGate, kind: str, *, session: str, model: str) -> PhaseRecord:
@@ -178,7 +169,10 @@ def filled_log(
 ) -> LogPlace:
     """A log of so many exchanges, evenly over some days, four or so to a session, under a signed checkpoint."""
     place = log_place(database or str(folder), str(folder))
-    gate = gate_of(folder / "policy")
+    policy = folder / "policy"
+    policy.mkdir(parents=True, exist_ok=True)
+    (policy / "rules.cedar").write_text(RULES)
+    gate = load_gate(read_policies([str(policy)]).sources, vocabulary=SAFETY_VOCABULARY)
     store = place.open(origin=ORIGIN, read_only=False)
     signer = place.keys().signer(_time_text(START))
     kept = place.disclosures(lambda: _time_text(START), create=True) if texts else None

@@ -43,12 +43,6 @@ def ids(decision: Decision) -> list[str]:
     return [rule.id for rule in decision.rules]
 
 
-def error_of(text: str) -> PolicyError:
-    with pytest.raises(PolicyError) as caught:
-        gate_of(text)
-    return caught.value
-
-
 @pytest.mark.parametrize(
     ("claims", "effect"),
     [
@@ -280,9 +274,10 @@ def test_what_a_phase_reads() -> None:
 def test_a_policy_that_is_not_sound_is_refused_at_its_place(marked: str, said: str) -> None:
     """Loading names file, line and column of the user's own text, before any rewriting, and the fix."""
     before = marked[: marked.index("¦")]
-    error = error_of(marked.replace("¦", ""))
-    assert said in str(error)
-    assert (error.line, error.column) == (before.count("\n") + 1, len(before) - before.rfind("\n"))
+    with pytest.raises(PolicyError) as caught:
+        gate_of(marked.replace("¦", ""))
+    assert said in str(caught.value)
+    assert (caught.value.line, caught.value.column) == (before.count("\n") + 1, len(before) - before.rfind("\n"))
 
 
 def test_an_empty_set_is_refused() -> None:

@@ -12,6 +12,7 @@ from demur.policy.lint import problems_of, schema_of
 from demur.policy.values import SAFETY_VOCABULARY
 
 ANY = "(principal, action, resource)"
+TWICE = f"forbid {ANY} when {{ context.claims.safety_flagged }};" * 2
 REQUEST_ONLY = '(principal, action == Action::"request", resource)'
 
 
@@ -64,11 +65,7 @@ def test_a_sound_rule_has_no_problem(text: str) -> None:
         (f"permit {ANY};", "warning", "changes nothing: the default allows"),
         ('context.claims.refusal_phrase like "*a*"', "warning", "carries text"),
         ('context.tenant == "a"', "warning", "`context.tenant`, which is no claim"),
-        (
-            f"forbid {ANY} when {{ context.claims.safety_flagged }};" * 2,
-            "warning",
-            "`policy1`: says again what `policy0` says",
-        ),
+        (TWICE, "warning", "`policy1`: says again what `policy0` says"),
     ],
 )
 def test_what_cannot_be_meant_is_said(text: str, severity: str, said: str) -> None:

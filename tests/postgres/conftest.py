@@ -131,23 +131,18 @@ def guarded() -> Iterator[tuple[str, Path]]:
     with server_folder() as made:
         (made.folder / "password").write_text(PASSWORD + "\n", encoding="utf-8")
         made.make("--auth=scram-sha-256", f"--pwfile={made.folder / 'password'}")
-        certify(made)
+        certificate(made.folder)
+        key = made.folder / "loopback.key"
+        key.chmod(0o600)
+        if made.who and hasattr(os, "chown"):
+            os.chown(key, made.who["user"], made.who["group"])
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
-        files = {"ssl_cert_file": made.folder / "loopback.pem", "ssl_key_file": made.folder / "loopback.key"}
+        files = {"ssl_cert_file": made.folder / "loopback.pem", "ssl_key_file": key}
         settings = {"listen_addresses": "127.0.0.1", "port": port, "ssl": "on", **files}
         made.flags = tuple(f"--{name}={value}" for name, value in settings.items())
         made.start()
         yield f"127.0.0.1:{port}", made.folder / "loopback.pem"
-
-
-def certify(made: Server) -> None:
-    """Give a server a certificate for 127.0.0.1 that it signed itself."""
-    certificate(made.folder)
-    key = made.folder / "loopback.key"
-    key.chmod(0o600)
-    if made.who and hasattr(os, "chown"):
-        os.chown(key, made.who["user"], made.who["group"])
 
 
 @pytest.fixture

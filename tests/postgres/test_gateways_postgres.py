@@ -20,7 +20,6 @@ from tests.http.serving import serving
 
 from demur.model.passport import DeclineCause, Passport
 from demur.record.seal import open_sealed
-from demur.record.store.log_store import StoredEntry
 from demur.record.store.postgres import PostgresLog
 
 pytestmark = pytest.mark.heavy
@@ -102,11 +101,6 @@ def on_database(database: str, folder: Path, upstream: str, *flags: str) -> Iter
         yield started
 
 
-def rows_of(database: str) -> list[StoredEntry]:
-    with closing(PostgresLog(database, read_only=True)) as store:
-        return list(store.entries(0, None))
-
-
 def check_log(capsys: pytest.CaptureFixture[str], database: str, folders: list[Path]) -> list[Passport]:
     """Verify the log by the command, with the keys of all its gateways; return its passports, once their order is checked."""
     keys: list[object] = []
@@ -120,7 +114,8 @@ def check_log(capsys: pytest.CaptureFixture[str], database: str, folders: list[P
         capsys, "verify", database, "--folder", folders[0] / "keys", "--keys", merged, "--policy", "block-attacks"
     )
     assert code == 0, out
-    rows = rows_of(database)
+    with closing(PostgresLog(database, read_only=True)) as store:
+        rows = list(store.entries(0, None))
     assert [row.index for row in rows] == list(range(len(rows)))
     found = [entry for row in rows if isinstance(entry := open_sealed(row.envelope).entry, Passport)]
     for session in {each.session for each in found}:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -170,6 +170,7 @@ def shared(database: str, tmp_path: Path) -> tuple[str, Path]:
     return database, tmp_path
 
 
+_MOVED = "UPDATE demur.records SET idx = {} WHERE idx = {}"
 _STRAY = "INSERT INTO demur.records SELECT {}, payload, rest, kind, at, 'ghost', 0 FROM demur.records WHERE idx = 2"
 
 
@@ -179,14 +180,7 @@ _STRAY = "INSERT INTO demur.records SELECT {}, payload, rest, kind, at, 'ghost',
         ((), None),
         (("UPDATE demur.records SET payload = set_byte(payload, 100, 65) WHERE idx = 3",), 3),
         (("DELETE FROM demur.records WHERE idx = 2",), 2),
-        (
-            (
-                "UPDATE demur.records SET idx = 99 WHERE idx = 1",
-                "UPDATE demur.records SET idx = 1 WHERE idx = 3",
-                "UPDATE demur.records SET idx = 3 WHERE idx = 99",
-            ),
-            1,
-        ),
+        ([_MOVED.format(to, at) for at, to in ((1, 99), (3, 1), (99, 3))], 1),
         (("DELETE FROM demur.records WHERE idx >= 4",), None),
         (("UPDATE demur.rollup SET n = n + 1",), None),
         ((_STRAY.format(-1),), None),
@@ -202,7 +196,7 @@ _STRAY = "INSERT INTO demur.records SELECT {}, payload, rest, kind, at, 'ghost',
     ],
 )
 def test_faults_are_seen_through_the_command(
-    capsys: Capture, shared: tuple[str, Path], statements: tuple[str, ...], first_bad: int | None
+    capsys: Capture, shared: tuple[str, Path], statements: Sequence[str], first_bad: int | None
 ) -> None:
     """`demur passport verify` passes a sound log in a database and fails a changed one, naming the record."""
     address, folder = shared

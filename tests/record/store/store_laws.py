@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -88,14 +88,12 @@ def killed_after(process: Child, entries: int) -> int:
 
 def check_many_writers(places: Sequence[LogPlace]) -> None:
     """Three processes, a session shared among them, make one sound log with every entry of each."""
-    with (
-        writer_process(places[0], "x", 40) as x,
-        writer_process(places[1], "y", 40) as y,
-        writer_process(places[2], "z", 40) as z,
-    ):
-        for process in (x, y, z):
+    with ExitStack() as stack:
+        named = zip(places, "xyz", strict=True)
+        processes = [stack.enter_context(writer_process(place, name, 40)) for place, name in named]
+        for process in processes:
             begin(process)
-        for process in (x, y, z):
+        for process in processes:
             assert process.stdout is not None
             assert len(process.stdout.read().splitlines()) == 40
             assert process.wait() == 0

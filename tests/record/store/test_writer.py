@@ -46,13 +46,6 @@ TAIL = SessionTail(3, "ab" * 32, "2026-01-31T12:00:00Z")
 ASYNC = WriterSettings(Durability.ASYNC, interval_s=0.0, max_unsynced=8)
 
 
-def held_by_another(place: LogPlace) -> sqlite3.Connection:
-    """A connection of somebody else who is in the middle of writing: nothing can be committed until it ends."""
-    db = sqlite3.connect(place.store, isolation_level=None)
-    db.execute("BEGIN IMMEDIATE")
-    return db
-
-
 def telling(gate: PolicyGate) -> Passport:
     """A passport that cannot be sealed: a claim still quotes the user."""
     secret = Claim("quote", ClaimType.CATEGORY, "text of a user", Phase.REQUEST, "safety", sensitive=True)
@@ -73,7 +66,9 @@ def rotate_key(place: LogPlace, clock: Callable[[], str]) -> None:
 def test_nobody_waits_in_async_mode_until_the_bound_is_reached(tmp_path: Path, gate: PolicyGate) -> None:
     """With the store held, the first `max_unsynced` records are acknowledged at once, every further one must wait."""
     place = small_log(tmp_path, 1)
-    with writing(place, settings=ASYNC) as writer, closing(held_by_another(place)):
+    other = sqlite3.connect(place.store, isolation_level=None)
+    with writing(place, settings=ASYNC) as writer, closing(other):
+        other.execute("BEGIN IMMEDIATE")
         waits = [writer.submit(decided(gate, f"s{number}")).must_wait for number in range(10)]
     assert waits == [False] * 8 + [True] * 2
 
