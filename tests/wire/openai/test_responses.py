@@ -14,18 +14,8 @@ from pydantic import TypeAdapter
 from tests.plain_http import openai_http
 from tests.wire import laws
 from tests.wire.loopback import serving, streaming
-from tests.wire.openai.responses_bodies import (
-    ASKED,
-    BODIES,
-    CALL,
-    ERRORS,
-    NO,
-    REQUESTS,
-    body,
-    message,
-    reasoning,
-    refusal,
-)
+from tests.wire.openai.chat_bodies import NO
+from tests.wire.openai.responses_bodies import ASKED, BODIES, CALL, ERRORS, REQUESTS, body, message, reasoning, refusal
 
 from demur.errors import ShapeError
 from demur.model.exchange import (
