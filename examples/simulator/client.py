@@ -1,10 +1,12 @@
-"""A client that copes with refusals: it reads the refusal field and the finish reason, and tells its user."""
+"""A client that copes with refusals: it reads the refusal field, the finish reason and the words, and tells its user."""
 
 from __future__ import annotations
 
 import sys
 
 import openai
+
+import demur
 
 
 def main() -> int:
@@ -24,6 +26,8 @@ def main() -> int:
         sys.stdout.write("a filter cut the answer off\n")
     elif not choice.message.content:
         sys.stdout.write("the model gave no answer\n")
+    elif demur.check(choice.message.content).outcome != "complied":
+        sys.stdout.write(f"the model declined in its own words: {choice.message.content}\n")
     else:
         sys.stdout.write(f"{choice.message.content}\n")
     return 0

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
+from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -11,6 +13,7 @@ import pytest
 from demur.errors import UsageError
 from demur.model.exchange import Shape
 from demur.simulate.exam import (
+    Command,
     Coped,
     ExamCase,
     ExamResult,
@@ -19,48 +22,98 @@ from demur.simulate.exam import (
     exam_json,
     exam_junit,
     exam_table,
-    judge_ran,
-    run_command,
+    examine,
+    judge_runs,
 )
 
 CASE, FAULT = ExamCase("refuse"), ExamCase("fault-429", fault=True)
-CONTROL = Ran(0, "Mix flour and water.", 1)
+BREAD, SORRY = "Mix flour and water.", "I can't help with that."
+CHAT = frozenset({Shape.OPENAI_CHAT})
+
+
+def ran(output: str, code: int | None = 0, *, requests: int = 1, said: str = SORRY) -> Ran:
+    return Ran(code, output, requests, said, CHAT)
+
+
+CONTROL, EMPTY = ran(f"Answer: {BREAD}", said=BREAD), ran("Answer: ", said="")
 
 
 @pytest.mark.parametrize(
-    ("case", "ran", "coped", "why"),
+    ("case", "one", "coped", "why"),
     [
-        (CASE, Ran(None, "", 1), Coped.HUNG, ""),
-        (CASE, Ran(0, "", 0), Coped.UNTESTED, ""),
-        (CASE, Ran(1, "Traceback (most recent call last)\nTypeError", 1), Coped.CRASHED, "stack trace"),
-        (CASE, Ran(-11, "", 1), Coped.CRASHED, "a signal ended it (11)"),
-        (CASE, Ran(4, " ", 1), Coped.CRASHED, "without a word"),
-        (CASE, Ran(1, "", 1), Coped.CRASHED, "without a word"),
-        (CASE, Ran(3, "no answer", 1), Coped.HANDLED, "failed with a message"),
-        (CASE, Ran(1, "the model refused", 1), Coped.HANDLED, ""),
-        (CASE, Ran(0, "the model refused", 1), Coped.HANDLED, "printed `refus`"),
-        (CASE, Ran(0, "Es tut mir leid, aber dabei kann ich nicht helfen.", 1), Coped.HANDLED, ""),
-        (CASE, Ran(0, "None", 1), Coped.EMPTY_SUCCESS, ""),
-        (CASE, Ran(0, "", 1), Coped.EMPTY_SUCCESS, ""),
-        (CASE, Ran(0, "the model refused", 4), Coped.RETRIED, ""),
-        (FAULT, Ran(0, "Mix flour and water.", 3), Coped.HANDLED, "asked again"),
-        (FAULT, Ran(0, "", 1), Coped.EMPTY_SUCCESS, ""),
+        (CASE, ran("", None), Coped.HUNG, "time was up"),
+        (CASE, ran("", requests=0), Coped.UNTESTED, ""),
+        (CASE, ran("Traceback (most recent call last)\nTypeError", 1), Coped.CRASHED, "stack trace"),
+        (CASE, ran("", -11), Coped.CRASHED, "a signal ended it (11)"),
+        (CASE, ran(" ", 4), Coped.CRASHED, "without a word"),
+        (CASE, ran("keine Antwort", 3), Coped.HANDLED, "failed with a message"),
+        (CASE, ran("the model refused", requests=4), Coped.RETRIED, ""),
+        (FAULT, ran(f"Answer: {BREAD}", requests=3), Coped.HANDLED, "asked again"),
+        (FAULT, ran(""), Coped.EMPTY_SUCCESS, "printed nothing"),
     ],
 )
-def test_a_run_is_judged_by_how_it_ends(case: ExamCase, ran: Ran, coped: Coped, why: str) -> None:
-    """Hanging, crashing, asking again, saying nothing and noticing are told apart, and the result says by what."""
-    result = judge_ran(case, CONTROL, ran)
+def test_a_run_is_judged_by_how_it_ends(case: ExamCase, one: Ran, coped: Coped, why: str) -> None:
+    """Hanging, crashing, asking again and failing in order are told apart, and the result says by what."""
+    result = judge_runs(case, [CONTROL], EMPTY, [one])
     assert result.coped is coped
     assert result.passed is (coped is Coped.HANDLED)
-    assert result.retries == max(0, ran.requests - 1)
+    assert result.retries == max(0, one.requests - 1)
     assert why in result.why
     assert why in exam_table([result])
 
 
+@pytest.mark.parametrize(
+    ("output", "coped"),
+    [
+        ("Das Modell hat leider abgelehnt.", Coped.HANDLED),
+        ("STATUS=no-answer; try later", Coped.HANDLED),
+        ("模型没有回答", Coped.HANDLED),
+        ("Answer: 🚫", Coped.HANDLED),
+        (f"The model declined: {SORRY}", Coped.HANDLED),
+        ('{"answer": null, "declined": true}', Coped.HANDLED),
+        (f"Answer: {SORRY}", Coped.TAKEN),
+        (f"ANSWER: {SORRY.upper()}", Coped.TAKEN),
+        (f"Answer: {SORRY[:-9]}", Coped.TAKEN),
+        ('Answer: "I can\\u2019t help\\nwith that."', Coped.TAKEN),
+        ("Answer: None", Coped.EMPTY_SUCCESS),
+        ("Answer:", Coped.EMPTY_SUCCESS),
+        ("", Coped.EMPTY_SUCCESS),
+        ("Answer: (0)", Coped.EMPTY_SUCCESS),
+        ('Answer:\n"HTTP/1.1 400 Bad Request"', Coped.EMPTY_SUCCESS),
+    ],
+)
+def test_an_app_has_coped_if_it_says_what_it_does_not_say_of_an_answer(output: str, coped: Coped) -> None:
+    """Words of any language count where neither the control nor the model has them; numbers and `None` do not."""
+    assert judge_runs(CASE, [CONTROL], EMPTY, [ran(output)]).coped is coped
+
+
 def test_words_of_the_control_prove_nothing() -> None:
     """A client that always prints `safety` has not noticed a refusal by printing it."""
-    chatty = Ran(0, "safety first: flour", 1)
-    assert judge_ran(CASE, chatty, Ran(0, "safety first:", 1)).coped is Coped.EMPTY_SUCCESS
+    chatty = ran(f"safety first: {BREAD}", said=BREAD)
+    assert judge_runs(CASE, [chatty], EMPTY, [ran("safety first:")]).coped is Coped.EMPTY_SUCCESS
+
+
+def test_doing_as_on_an_empty_answer_is_named() -> None:
+    """A client that treats a refusal as an empty answer is told so, unless it says something in both."""
+    assert "as on an empty answer" in judge_runs(CASE, [CONTROL], EMPTY, [ran("Answer: ")]).why
+    told = "there is nothing"
+    assert judge_runs(CASE, [CONTROL], ran(told), [ran(told)]).passed
+
+
+def test_what_varies_by_itself_is_no_sign() -> None:
+    """Times, ids and words that are drawn at random do not make a refusal handled; a word that comes again does."""
+    moods = iter(["amber", "birch", "cedar", "dogwood", "elm", *["fir", "gorse"] * 20])
+    stamps = iter(range(100, 200))
+
+    def run(scenario: str) -> Ran:
+        head = f"[12:{next(stamps)} run-{next(stamps)}-abc] {next(moods)}:"
+        if scenario == "filter":
+            return ran(f"{head} gefiltert")
+        return ran(f"{head} {BREAD}", said=BREAD) if scenario == "answer" else ran(head)
+
+    coped = {result.case.scenario: result.coped for result in examine("app", run, faults=False)}
+    assert coped.pop("filter") is Coped.HANDLED
+    assert set(coped.values()) == {Coped.EMPTY_SUCCESS}
 
 
 def test_the_cases_fit_the_client() -> None:
@@ -89,17 +142,31 @@ def test_reports_agree() -> None:
 def test_a_command_ends_with_its_code_and_words() -> None:
     """The exit code, both outputs and the variables are as the command has them."""
     code = "import os, sys; print(os.environ['GIVEN']); sys.stderr.write('bad'); sys.exit(3)"
-    ended, output = run_command([sys.executable, "-c", code], {"GIVEN": "here"}, timeout_s=20)
+    ended, output = Command([sys.executable, "-c", code], 20).run({"GIVEN": "here"})
     assert ended == 3
     assert "here" in output
     assert "bad" in output
+
+
+def test_a_file_that_a_command_names_is_part_of_what_it_says(tmp_path: Path) -> None:
+    """What a run writes to a file that it names is read, without what earlier runs wrote; other files are not."""
+    log, other = tmp_path / "log.txt", tmp_path / "old.txt"
+    other.write_text("secret", encoding="utf-8")
+    os.utime(other, (1, 1))
+    code = f"import os; open({str(log)!r}, 'a').write(os.environ['GIVEN']); print('see {log}, {other}')"
+    command = Command([sys.executable, "-c", code], 20)
+    first, second = command.run({"GIVEN": "abgelehnt"})[1], command.run({"GIVEN": "beantwortet"})[1]
+    assert "abgelehnt" in first
+    assert "beantwortet" in second
+    assert "abgelehnt" not in second
+    assert "secret" not in first
 
 
 @pytest.mark.heavy
 def test_a_command_that_does_not_end_is_stopped() -> None:
     """A command that outlives its time is stopped, and its words are kept."""
     code = "import threading; print('waiting', flush=True); threading.Event().wait()"
-    ended, output = run_command([sys.executable, "-c", code], {}, timeout_s=1.5)
+    ended, output = Command([sys.executable, "-c", code], 1.5).run({})
     assert ended is None
     assert "waiting" in output
 
@@ -107,4 +174,4 @@ def test_a_command_that_does_not_end_is_stopped() -> None:
 def test_a_command_that_is_none_is_refused() -> None:
     """What cannot be run is an error of the call."""
     with pytest.raises(UsageError, match="no such file"):
-        run_command(["/no/such/command"], {}, timeout_s=1)
+        Command(["/no/such/command"], 1).run({})

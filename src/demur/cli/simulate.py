@@ -14,15 +14,15 @@ from demur.cli.output import write_report
 from demur.detect.prompts.check import default_prompt_judge, prompt_judge_of_pack
 from demur.errors import UsageError
 from demur.simulate.engine import Simulator
-from demur.simulate.exam import ExamCase, Ran, exam_cases, exam_json, exam_junit, exam_table, judge_ran, run_command
+from demur.simulate.exam import Command, exam_json, exam_junit, exam_table, examine, ran_of
 from demur.simulate.scenario import builtin_scenarios, scenario_named
 from demur.simulate.settings import SIMULATOR_SETTINGS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
-    from demur.simulate.engine import Truth
-    from demur.simulate.exam import ExamResult
+    from demur.simulate.engine import Simulated
+    from demur.simulate.exam import ExamResult, Ran
     from demur.simulate.server.run import RunningSimulator
     from demur.simulate.settings import SimulatorOptions
 
@@ -125,7 +125,7 @@ def _serve(options: SimulatorOptions, simulator: Simulator) -> int:
     return 0
 
 
-def _truth_log(name: str, stack: ExitStack) -> Callable[[Truth], None]:
+def _truth_log(name: str, stack: ExitStack) -> Callable[[Simulated], None]:
     """Return what writes a label, a line at a time, so that whoever follows the file reads whole lines."""
     try:
         # Unbuffered, and appended to: whoever follows the file reads whole lines, and a restart loses none.
@@ -136,9 +136,9 @@ def _truth_log(name: str, stack: ExitStack) -> Callable[[Truth], None]:
 
     reported: set[str] = set()
 
-    def note(truth: Truth) -> None:
+    def note(simulated: Simulated) -> None:
         try:
-            log.write(truth.line())
+            log.write(simulated.truth.line())
         except OSError as exc:
             # A full disk is no fault of the client's: it is answered, and whoever started the simulator is told once.
             what = (exc.strerror or "it cannot be written").lower()
@@ -150,27 +150,12 @@ def _truth_log(name: str, stack: ExitStack) -> Callable[[Truth], None]:
 
 
 def _results(args: argparse.Namespace, simulator: Simulator, running: RunningSimulator) -> Iterator[ExamResult]:
-    """Yield how the client coped with each case, the control first, which is no case."""
+    """Yield how the client coped with each case."""
+    command = Command(args.client, args.exam_timeout)
 
     def ran_with(scenario: str) -> Ran:
         running.use(replace(simulator, settings=replace(simulator.settings, scenario=scenario_named(scenario))))
-        code, output = run_command(args.client, running.environment(), timeout_s=args.exam_timeout)
-        return Ran(code, output, len(running.truths))
+        code, output = command.run(running.environment())
+        return ran_of(code, output, running.replies)
 
-    # A client that fails even where it is answered would pass every case in which it should fail.
-    control = ran_with("answer")
-    shapes = frozenset(truth.shape for truth in running.truths)
-    name = " ".join(args.client)
-    if control.exit_code is None:
-        raise UsageError(f"`{name}` does not end, even where it is answered", hint="raise --exam-timeout")
-    if control.exit_code != 0:
-        said = control.output.strip().splitlines()[-1:] or ["nothing"]
-        when = "where it is answered" if control.requests else "before it asks anything"
-        raise UsageError(f"`{name}` fails {when}; it says `{said[0][:120]}`")
-    if control.requests == 0:
-        hint = "let it read its base URL from the environment (OPENAI_BASE_URL, ANTHROPIC_BASE_URL, …)"
-        raise UsageError(f"`{name}` asked the simulator nothing", hint=hint)
-    # Only the shapes that the client asked in: it cannot fail by what it never meets.
-    cases: Sequence[ExamCase] = exam_cases(shapes, faults=args.exam_faults)
-    for case in cases:
-        yield judge_ran(case, control, ran_with(case.scenario))
+    return examine(" ".join(args.client), ran_with, faults=args.exam_faults)

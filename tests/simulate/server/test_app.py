@@ -68,7 +68,7 @@ def test_the_same_request_gives_the_same_bytes(running: RunningSimulator, path: 
 
 def test_the_truth_is_in_a_header_and_in_the_log(running: RunningSimulator) -> None:
     """Each reply says what it is, and the log says the same, without a word of the prompt."""
-    running.truths.clear()
+    running.replies.clear()
     came = knock(running.url, CHAT, asked(HARM, model="refuse-soft-de"))
     said = "refused; way=text; category=violence; style=soft; language=de; topic=violence; scenario=refuse-soft-de"
     assert came.headers["x-demur-truth"] == said

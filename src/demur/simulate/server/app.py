@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from demur.http.asgi import Receive, Scope, Send
-    from demur.simulate.engine import Call, Simulated, Truth
+    from demur.simulate.engine import Call, Simulated
     from demur.simulate.server.requests import Route
     from demur.wire.fields import JsonObject
 
@@ -57,13 +57,13 @@ _REQUEST_IDS = {Shape.ANTHROPIC: b"request-id", Shape.BEDROCK: b"x-amzn-requesti
 
 @dataclass(slots=True)
 class SimulatorApp:
-    """The ASGI application; `simulator` may be exchanged between requests, `note` is told the truth of each reply.
+    """The ASGI application; `simulator` may be exchanged between requests, `note` is handed each reply.
 
     A client has `body_s` seconds for the body of its request.
     """
 
     simulator: Simulator = field(default_factory=Simulator)
-    note: Callable[[Truth], None] | None = None
+    note: Callable[[Simulated], None] | None = None
     body_s: float = 60.0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -150,7 +150,7 @@ class SimulatorApp:
             return _no_model(call.request.model, call.shape)
         simulated = self.simulator.answer(call)
         if self.note is not None:
-            self.note(simulated.truth)
+            self.note(simulated)
         outgoing = _write(simulated, raw)
         return broken(outgoing, simulated.truth.fault) if simulated.truth.fault else outgoing
 

@@ -16,7 +16,7 @@ from demur.simulate.server.app import SimulatorApp
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from demur.simulate.engine import Truth
+    from demur.simulate.engine import Simulated, Truth
 
 __all__ = ["RunningSimulator", "running_simulator", "serve_simulator"]
 
@@ -27,7 +27,12 @@ class RunningSimulator:
 
     app: SimulatorApp
     url: str
-    truths: list[Truth]
+    replies: list[Simulated]
+
+    @property
+    def truths(self) -> list[Truth]:
+        """The truth of each reply since the simulator was last exchanged."""
+        return [reply.truth for reply in self.replies]
 
     @property
     def openai_url(self) -> str:
@@ -35,9 +40,9 @@ class RunningSimulator:
         return f"{self.url}/v1"
 
     def use(self, simulator: Simulator) -> None:
-        """Answer by another simulator from the next request on, and forget the truths so far."""
+        """Answer by another simulator from the next request on, and forget the replies so far."""
         self.app.simulator = simulator
-        self.truths.clear()
+        self.replies.clear()
 
     def refuse_by(self, scenario: str) -> None:
         """Answer by a scenario that ships with Demur, as `refuse-soft`, from the next request on."""
@@ -73,11 +78,11 @@ def running_simulator(
     simulator: Simulator | None = None, *, host: str = "127.0.0.1", port: int = 0
 ) -> Iterator[RunningSimulator]:
     """Yield a simulator that runs in a thread of this process."""
-    truths: list[Truth] = []
-    app = SimulatorApp(simulator or Simulator(), truths.append)
+    replies: list[Simulated] = []
+    app = SimulatorApp(simulator or Simulator(), replies.append)
     _silence_log()
     with serve_in_thread(app, host=host, port=port) as url:
-        yield RunningSimulator(app, url, truths)
+        yield RunningSimulator(app, url, replies)
 
 
 def serve_simulator(app: SimulatorApp, *, host: str, port: int, ready: Callable[[str], None]) -> None:
