@@ -1,6 +1,6 @@
 """Derive `tables.json` from this Python's Unicode data: `python tests/text/derive_tables.py > src/demur/text/tables.json`.
 
-The laws that the tables keep are written here as predicates, and `test_tables.py` holds the shipped file to them.
+The laws that the tables keep are written here as predicates, and `test_normalise.py` holds the shipped file to them.
 """
 
 from __future__ import annotations
