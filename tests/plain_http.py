@@ -8,13 +8,12 @@ from __future__ import annotations
 import http.client
 import json
 import ssl
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
 import anthropic
 import openai
-
-__all__ = ["Got", "anthropic_http", "knock", "openai_http"]
 
 # Trusts nobody: whoever speaks TLS by mistake is told so.
 _NO_CERTIFICATES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -48,10 +47,8 @@ def knock(url: str, path: str, body: Any = None, *, method: str = "POST", **head
     """Return what a bare request gets; a body that is no bytes is sent as JSON, names of headers take dashes."""
     sent = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
     named = {"content-type": "application/json"} | {name.replace("_", "-"): value for name, value in headers.items()}
-    connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=20)
-    try:
+    with closing(http.client.HTTPConnection(url.removeprefix("http://"), timeout=20)) as connection:
         connection.request(method, path, sent, named)
-        response = connection.getresponse()
-        return Got(response.status, {k.lower(): v for k, v in response.getheaders()}, response.read())
-    finally:
-        connection.close()
+        # A response that ends with its connection holds the socket by itself.
+        with connection.getresponse() as response:
+            return Got(response.status, {k.lower(): v for k, v in response.getheaders()}, response.read())

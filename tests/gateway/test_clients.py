@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ from demur.simulate.server.run import RunningSimulator
 
 pytestmark = pytest.mark.heavy
 
+PAGE = Path(__file__).parents[2] / "docs" / "gateway.md"
+BLOCKS = re.findall(r"```py\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
 MESSAGES: Any = chat(HARMLESS)["messages"]
 ATTACKED: Any = chat(ATTACK)["messages"]
 
@@ -34,6 +37,17 @@ class Capital(BaseModel):
     """What a client asks to be parsed."""
 
     city: str
+
+
+def test_clients_as_the_page_shows_them(running: Running, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Both providers' clients on the gateway's page get their answers through it, and the denied one its denial."""
+    assert len(BLOCKS) == 2
+    for block in BLOCKS:
+        names: dict[str, Any] = {}
+        exec(compile(block.replace("http://127.0.0.1:8080", running.url), PAGE.name, "exec"), names)  # noqa: S102 — our own page
+        names["client"].close()
+    assert "policy_denied attack" in capsys.readouterr().out
+    assert len(passports(tmp_path)) == 3
 
 
 def test_openai_chat(running: Running, simulator: RunningSimulator) -> None:
