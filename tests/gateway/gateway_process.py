@@ -98,7 +98,7 @@ def gateway_process(folder: Path, *flags: str, **variables: str) -> Iterator[Sta
     try:
         assert settled.wait(120), said
         assert at, "".join(said)
-        yield Started(process, Running(at[0], folder), said, reader)
+        yield Started(process, Running(at[0]), said, reader)
     finally:
         if process.poll() is None:
             process.terminate()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 from typing import Any
 
@@ -158,20 +158,31 @@ REJECTED = [
     ("a NUL in a header", HEAD + b"x: a\0b\r\n" + LENGTH + b"\r\n" + BODY, RejectReason.HEADER),
     ("a line feed in a header", HEAD + b"x: a\ncontent-length: 3\r\n\r\n" + BODY, RejectReason.HEADER),
     ("a carriage return in a header", HEAD + b"x: a\rb: c\r\n" + LENGTH + b"\r\n" + BODY, RejectReason.HEADER),
+    ("a NUL in a header's name", HEAD + b"x\0y: 1\r\n\r\n", RejectReason.HEADER),
+    ("a folded header", HEAD + b" folded: 1\r\n\r\n", RejectReason.HEADER),
+    ("a header without a colon", HEAD + b"no colon\r\n\r\n", RejectReason.HEADER),
     ("a blank before the colon", HEAD + b"content-length : 5\r\n\r\nhello", RejectReason.HEADER),
     ("two lengths", HEAD + b"content-length: 5\r\ncontent-length: 6\r\n\r\nhello", RejectReason.LENGTH),
     ("one length twice", HEAD + LENGTH + LENGTH + b"\r\n" + BODY, RejectReason.LENGTH),
     ("length and chunks", HEAD + LENGTH + CHUNKED + b"\r\n" + CHUNKS, RejectReason.LENGTH),
+    ("chunks and length", HEAD + CHUNKED + LENGTH + b"\r\n" + CHUNKS, RejectReason.LENGTH),
     ("a list of lengths", HEAD + b"content-length: 5, 5\r\n\r\nhello", RejectReason.LENGTH),
+    ("two lengths in one", HEAD + b"content-length: 5 5\r\n\r\nhello", RejectReason.LENGTH),
+    ("a negative length", HEAD + b"content-length: -1\r\n\r\n", RejectReason.LENGTH),
+    ("a length with a sign", HEAD + b"content-length: +5\r\n\r\nhello", RejectReason.LENGTH),
+    ("a coding after chunks", HEAD + b"transfer-encoding: chunked, identity\r\n\r\n", RejectReason.LENGTH),
     ("a coding before chunks", HEAD + b"transfer-encoding: gzip, chunked\r\n\r\n" + CHUNKS, RejectReason.LENGTH),
     ("an unknown coding", HEAD + b"transfer-encoding: xchunked\r\n\r\n" + CHUNKS, RejectReason.LENGTH),
     ("chunks in HTTP/1.0", HEAD.replace(b"1.1", b"1.0") + CHUNKED + b"\r\n" + CHUNKS, RejectReason.LENGTH),
     ("a chunk's length is none", HEAD + CHUNKED + b"\r\nzz\r\nhello", RejectReason.CHUNK),
     ("a chunk's length is negative", HEAD + CHUNKED + b"\r\n-5\r\nhello", RejectReason.CHUNK),
     ("a chunk's length overflows", HEAD + CHUNKED + b"\r\nffffffffffffffffff\r\nhello", RejectReason.CHUNK),
+    ("a chunk is longer than its length", HEAD + CHUNKED + b"\r\n5\r\nhelloXX0\r\n\r\n", RejectReason.CHUNK),
     ("a chunk's line ends bare", HEAD + CHUNKED + b"\r\n5\nhello\n0\n\n", RejectReason.CHUNK),
     ("a chunk's extension breaks the line", HEAD + CHUNKED + b"\r\n5;a\nb\r\nhello", RejectReason.CHUNK),
     ("headers too long", HEAD + b"x: " + b"a" * 9000 + b"\r\n\r\n", RejectReason.HEADERS_TOO_LARGE),
+    ("headers too many", HEAD + b"x-long: abc\r\n" * 2000 + b"\r\n", RejectReason.HEADERS_TOO_LARGE),
+    ("a header without end", HEAD + b"x: " + b"a" * 60_000, RejectReason.HEADERS_TOO_LARGE),
     ("headers that never end", HEAD, RejectReason.HEADERS_LATE),
 ]
 
@@ -240,13 +251,15 @@ def test_an_upgrade_that_is_offered_is_not_taken(tmp_path: Path, upgrade: str) -
     """A request that offers another protocol, as Java's client does, is served whole as what it is, and so is the next."""
     stub = provider()
     more = {"connection": "Upgrade, HTTP2-Settings", "upgrade": upgrade, "http2-settings": "AAEAAEAAAAIAAAABAAMAAABk"}
-    with serving(stub) as url, gateway(tmp_path, url) as running:
-        connection = http.client.HTTPConnection(running.url.removeprefix("http://"), timeout=20)
+    with (
+        serving(stub) as url,
+        gateway(tmp_path, url) as running,
+        closing(http.client.HTTPConnection(running.url.removeprefix("http://"), timeout=20)) as connection,
+    ):
         for _ in range(2):
             connection.request("POST", CHAT, BODY, {"content-type": "application/json", **more})
             response = connection.getresponse()
             assert (response.status, response.read()) == (200, ANSWER)
-        connection.close()
     assert stub.asked == [BODY, BODY]
     assert "upgrade" not in stub.headers[0]
 

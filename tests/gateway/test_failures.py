@@ -15,6 +15,7 @@ from tests.gateway.gateway_process import gateway_call
 from tests.gateway.gatewaying import (
     CHAT,
     HARMLESS,
+    LOG_ONLY,
     POLICY_FILE,
     Running,
     broken_store,
@@ -46,7 +47,6 @@ from demur.simulate.server.run import RunningSimulator
 pytestmark = pytest.mark.heavy
 
 PHASES = ("request", "response")
-ALLOW = '@id("seen") @decision("log")\nforbid (principal, action, resource) when { context.claims.model_refused };'
 
 
 @pytest.mark.parametrize(("scenario", "status"), [("fault-429", 429), ("fault-500", 500), ("fault-503", 503)])
@@ -102,7 +102,7 @@ def test_an_auditor_that_is_down(
 ) -> None:
     """An auditor nobody answers for denies, warns or passes by its mode; what it let through is a gap on record."""
     simulator.refuse_by("answer")
-    with gateway(tmp_path, simulator.url, policy=ALLOW, auditors=gone_auditor(tmp_path, mode)) as running:
+    with gateway(tmp_path, simulator.url, policy=LOG_ONLY, auditors=gone_auditor(tmp_path, mode)) as running:
         got = running.ask()
         part = 'demur_fail_closed_total{part="auditors"} 1' if mode == "closed" else "demur_fail_open_total"
         assert part in running.metrics()
@@ -115,21 +115,26 @@ def test_an_auditor_that_is_down(
 
 @pytest.mark.parametrize(("mode", "status"), [(OnFailure.CLOSED, 503), (OnFailure.OPEN, 200)])
 def test_a_store_that_takes_nothing(tmp_path: Path, simulator: RunningSimulator, mode: OnFailure, status: int) -> None:
-    """Without a record there is no answer, or there is and the loss is counted, by the setting; then it is taken up again."""
+    """Without a record there is no answer, or there is and the gap is counted, by the setting; then it is taken up again."""
     simulator.refuse_by("answer")
     with gateway(tmp_path, simulator.url, failure=FailurePart(store=mode)) as running:
-        assert running.ask().status == 200
+        whole = running.ask()
+        assert whole.status == 200
         with broken_store(tmp_path):
-            assert running.ask().status == status
-            assert running.knock("/readyz", method="GET").json == {"status": "unready", "troubles": ["store"]}
+            got = running.ask()
+            assert (got.status, got.body == whole.body) == (status, mode is OnFailure.OPEN)
+            unready = running.knock("/readyz", method="GET")
+            assert (unready.status, unready.json) == (503, {"status": "unready", "troubles": ["store"]})
             assert running.ask(stream=True).status == status
         assert running.ask().status == 200
         assert running.knock("/readyz", method="GET").status == 200
-        word = "closed" if mode is OnFailure.CLOSED else "open"
-        assert f'demur_fail_{word}_total{{part="store"}}' in running.metrics()
-        kind = "5xx" if mode is OnFailure.CLOSED else "2xx"
-        asked = {"5xx": 2, "2xx": 4}[kind]
-        assert f'demur_requests_total{{shape="openai_chat",status="{kind}"}} {asked}' in running.metrics()
+        figures = running.metrics()
+    kind, asked = ("5xx", 2) if mode is OnFailure.CLOSED else ("2xx", 4)
+    assert f'demur_requests_total{{shape="openai_chat",status="{kind}"}} {asked}\n' in figures
+    assert f'demur_fail_{mode}_total{{part="store"}} 2\n' in figures
+    assert 'demur_records_total{state="failed"} 2\n' in figures
+    assert ('demur_gaps_total{phase="response",what="unrecorded"} 2\n' in figures) is (mode is OnFailure.OPEN)
+    assert len(passports(tmp_path)) == 2
     assert verified(tmp_path).faults == ()
 
 
@@ -139,12 +144,12 @@ def test_a_policy_that_does_not_load(tmp_path: Path, simulator: RunningSimulator
     simulator.refuse_by("answer")
     more: dict[str, Any] = {"failure": FailurePart(policy_reload=mode), "reload_s": 0.02}
     rules = tmp_path / "policies" / POLICY_FILE
-    with gateway(tmp_path, simulator.url, policy=ALLOW, **more) as running:
+    with gateway(tmp_path, simulator.url, policy=LOG_ONLY, **more) as running:
         assert running.ask().status == 200
         rules.write_text("forbid (", encoding="utf-8")
         until(lambda: "policy_reload" in running.metrics())
         assert running.ask().status == status
-        rules.write_text(ALLOW.replace("log", "warn"), encoding="utf-8")
+        rules.write_text(LOG_ONLY.replace("log", "warn"), encoding="utf-8")
         until(lambda: len({p.policy_digest for p in _asked_again(running, tmp_path)}) == 2)
         assert running.knock("/readyz", method="GET").status == 200
     stale = [passport for passport in passports(tmp_path) if passport.gaps]
@@ -207,7 +212,7 @@ async def _asked_without_auditors(settings: GatewaySettings, folder: Path) -> tu
     config = uvicorn.Config(GatewayApp(worker), log_config=None, access_log=False, lifespan="off", ws="none")
     server = uvicorn.Server(config)
     server.capture_signals = contextlib.nullcontext  # type: ignore[assignment]  # signals stay the test's
-    running = Running(f"http://127.0.0.1:{sock.getsockname()[1]}", folder)
+    running = Running(f"http://127.0.0.1:{sock.getsockname()[1]}")
     serving_on = asyncio.create_task(server.serve(sockets=[sock]))
     try:
         got = await asyncio.to_thread(running.knock, CHAT, chat(HARMLESS))
@@ -242,42 +247,11 @@ def test_a_log_has_the_name_of_the_settings(tmp_path: Path) -> None:
     for store in (named, StorePart(url=str(tmp_path / "log"))):
         with gateway(tmp_path, "http://127.0.0.1:9", store=store):
             pass
-        found = log_place(str(tmp_path / "log")).open(read_only=True)
-        assert found.origin == "example.com/gateway"
-        found.close()
+        with contextlib.closing(log_place(str(tmp_path / "log")).open(read_only=True)) as found:
+            assert found.origin == "example.com/gateway"
     with pytest.raises(UsageError, match=r"is called `example\.com/gateway`"):  # noqa: SIM117 — only the start may raise
         with gateway(tmp_path, "http://127.0.0.1:9", store=StorePart(url=str(tmp_path / "log"), origin="another")):
             pass
-
-
-@pytest.mark.parametrize("paths", ["paths = []", ""])
-def test_no_policy_is_the_one_that_blocks_nothing(tmp_path: Path, paths: str) -> None:
-    """Where no policy is named, in an empty list or not at all, `observe-only` holds and says so."""
-    (tmp_path / "demur.toml").write_text(f"[gateway.policy]\n{paths}\n", encoding="utf-8")
-    printed = gateway_call(tmp_path, "--print-config")
-    assert printed.returncode == 0
-    assert 'paths = ["observe-only"]' in printed.stdout
-
-
-def test_flags_win_over_the_environment_and_that_over_the_file(tmp_path: Path) -> None:
-    """Setting by setting, the later source holds, and `--print-config` says which it was; no secret is printed."""
-    written = '[gateway.failure]\nstore = "closed"\nupstream = "open"\n[gateway.log]\nlevel = "debug"\n'
-    (tmp_path / "demur.toml").write_text(written, encoding="utf-8")
-    flags = ("--print-config", "--log-level", "error", "--store", "postgresql://demur:secret-word@db/demur")
-    printed = gateway_call(
-        tmp_path,
-        *flags,
-        DEMUR_GATEWAY_LOG_LEVEL="warning",
-        DEMUR_GATEWAY_FAILURE_UPSTREAM="closed",
-        DEMUR_GATEWAY_POLICY_PATHS="observe-only, strict",
-    )
-    lines = printed.stdout.splitlines()
-    assert 'level = "error"  # from the flag for log.level' in lines
-    assert 'store = "closed"  # from demur.toml' in lines
-    assert 'upstream = "closed"  # from the variable DEMUR_GATEWAY_FAILURE_UPSTREAM' in lines
-    assert 'paths = ["observe-only", "strict"]  # from the variable DEMUR_GATEWAY_POLICY_PATHS' in lines
-    assert 'url = "postgresql://demur:***@db/demur"  # from the flag for store.url' in lines
-    assert "secret-word" not in printed.stdout + printed.stderr
 
 
 @pytest.mark.parametrize(

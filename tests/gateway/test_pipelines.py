@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.gateway.gatewaying import ANSWER, CHAT, HARMLESS, Stub, chat, gateway, passports, provider, verified
+from tests.gateway.gatewaying import ANSWER, CHAT, EVENTS, HARMLESS, Stub, chat, gateway, passports, provider, verified
 from tests.http.serving import serving
 from tests.patience import until
 
@@ -19,10 +19,6 @@ from demur.gateway.settings import LimitsPart, TimeoutsPart
 pytestmark = pytest.mark.heavy
 
 _ESTABLISHED = "01"
-EVENTS = (
-    b'data: {"id":"c","choices":[{"index":0,"delta":{"content":"Paris."},"finish_reason":"stop"}]}\n\n',
-    b"data: [DONE]\n\n",
-)
 
 
 def post(text: str = HARMLESS, **more: object) -> bytes:
@@ -80,11 +76,12 @@ def test_whoever_takes_nothing_is_cut_off(tmp_path: Path) -> None:
         until(lambda: "demur_in_flight 0" in running.metrics())
 
 
-def test_a_body_that_never_ends_is_given_up_on_every_path(tmp_path: Path) -> None:
+@pytest.mark.parametrize("path", [CHAT, "/v1/files"])
+def test_a_body_that_never_ends_is_given_up_on_every_path(tmp_path: Path, path: str) -> None:
     """Also where nothing is read, a client that does not go on with its body is told so, and its place is free."""
     more: dict[str, Any] = {"timeouts": TimeoutsPart(slow_client_s=2.0), "limits": LimitsPart(requests=1)}
     with serving(provider()) as url, gateway(tmp_path, url, **more) as running:
-        got = running.send_bytes(b"POST /v1/files HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\r\na")
+        got = running.send_bytes(f"POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\r\n{{".encode())
         assert got.startswith(b"HTTP/1.1 408 ")
         assert running.ask().status == 200
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import http.client
 import json
 import os
@@ -13,7 +12,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ import pytest
 import schemathesis
 from hypothesis import given, settings
 from tests.gateway.gateway_process import Started, gateway_call, gateway_process
-from tests.gateway.gatewaying import CHAT, HARMLESS, Stub, chat, gateway, passports, provider, verified
+from tests.gateway.gatewaying import CHAT, HARMLESS, Stub, chat, entries_of, gateway, passports, provider, verified
 from tests.http.serving import serving
 
 from demur.errors import UsageError
@@ -29,8 +28,6 @@ from demur.gateway.run import gateway_socket, serve_gateway
 from demur.gateway.settings import GATEWAY_SETTINGS, GatewaySettings, ListenPart
 from demur.http.serve import END_SIGNALS
 from demur.model.passport import Restart
-from demur.record.seal import open_sealed
-from demur.record.store.location import log_place
 
 pytestmark = pytest.mark.heavy
 
@@ -45,14 +42,26 @@ def test_defaults_need_nothing(tmp_path: Path) -> None:
 
 
 def test_settings_are_printed(tmp_path: Path) -> None:
-    """`--print-config` prints what holds as a file that reads back to the same, with where each came from."""
-    (tmp_path / "demur.toml").write_text("[gateway.listen]\nport = 1\nworkers = 3\n", encoding="utf-8")
-    variables = {"DEMUR_GATEWAY_LISTEN_PORT": "2", "DEMUR_GATEWAY_LISTEN_HOST": "localhost"}
-    printed = gateway_call(tmp_path, "--print-config", "--port", "3", **variables).stdout
-    (tmp_path / "again.toml").write_text(printed, encoding="utf-8")
-    listen = GATEWAY_SETTINGS.load(str(tmp_path / "again.toml"), environ={}).settings.listen
-    assert (listen.host, listen.port, listen.workers) == ("localhost", 3, 3)
-    assert "observe-only" in printed
+    """`--print-config` prints what holds as a file that reads back to the same, with the source of each setting and no secret."""
+    written = '[gateway.failure]\nstore = "closed"\nupstream = "open"\n[gateway.listen]\nport = 1\nworkers = 3\n'
+    (tmp_path / "demur.toml").write_text(written, encoding="utf-8")
+    variables = {"LISTEN_PORT": "2", "FAILURE_UPSTREAM": "closed", "POLICY_PATHS": "observe-only, strict"}
+    named = {f"DEMUR_GATEWAY_{name}": value for name, value in variables.items()}
+    flags = ("--print-config", "--port", "3", "--store", "postgresql://demur:secret-word@db/demur")
+    printed = gateway_call(tmp_path, *flags, **named)
+    for line in (
+        "port = 3  # from the flag for listen.port",
+        "workers = 3  # from demur.toml",
+        'store = "closed"  # from demur.toml',
+        'upstream = "closed"  # from the variable DEMUR_GATEWAY_FAILURE_UPSTREAM',
+        'paths = ["observe-only", "strict"]  # from the variable DEMUR_GATEWAY_POLICY_PATHS',
+        'url = "postgresql://demur:***@db/demur"  # from the flag for store.url',
+    ):
+        assert line in printed.stdout.splitlines()
+    assert "secret-word" not in printed.stdout + printed.stderr
+    (tmp_path / "again.toml").write_text(printed.stdout, encoding="utf-8")
+    again = GATEWAY_SETTINGS.load(str(tmp_path / "again.toml"), environ={}).settings
+    assert (again.listen.port, again.listen.workers, again.failure.upstream) == (3, 3, "closed")
 
 
 def test_several_workers_share_one_log(tmp_path: Path) -> None:
@@ -75,11 +84,11 @@ def streaming(folder: Path, *flags: str) -> Iterator[tuple[Started, http.client.
     hold = threading.Event()
     stub = Stub(pieces=(b'data: {"choices":[]}\n\n', b"data: [DONE]\n\n"), hold=hold)
     with serving(stub) as url, gateway_process(folder, "--upstream", url, *flags) as started:
-        connection = http.client.HTTPConnection(started.url.removeprefix("http://"), timeout=20)
-        body = json.dumps(chat(HARMLESS, stream=True))
-        connection.request("POST", CHAT, body, {"content-type": "application/json"})
-        with contextlib.closing(connection):
-            yield started, connection.getresponse(), hold
+        with closing(http.client.HTTPConnection(started.url.removeprefix("http://"), timeout=20)) as connection:
+            body = json.dumps(chat(HARMLESS, stream=True))
+            connection.request("POST", CHAT, body, {"content-type": "application/json"})
+            with connection.getresponse() as response:
+                yield started, response, hold
         assert started.ended() == 0
 
 
@@ -94,16 +103,7 @@ def test_a_running_stream_ends_before_the_process_does(tmp_path: Path, number: s
     assert len(passports(tmp_path)) == 1
     with gateway(tmp_path, "http://127.0.0.1:9"):
         pass
-    assert [entry.clean for entry in restarts(tmp_path)] == [True]
-
-
-def restarts(folder: Path) -> list[Restart]:
-    store = log_place(str(folder / "log")).open(read_only=True)
-    try:
-        entries: list[Any] = [open_sealed(row.envelope).entry for row in store.entries(0, store.frontier().size)]
-    finally:
-        store.close()
-    return [entry for entry in entries if isinstance(entry, Restart)]
+    assert [entry.clean for entry in entries_of(tmp_path, Restart)] == [True]
 
 
 def test_its_own_pages_keep_their_promises(tmp_path: Path) -> None:
@@ -121,12 +121,6 @@ def test_its_own_pages_keep_their_promises(tmp_path: Path) -> None:
                 case.call_and_validate()
 
             keeps()
-
-
-def test_settings_default_to_one_worker_on_loopback() -> None:
-    """Nothing is open to the network unless somebody says so."""
-    listen = GatewaySettings().listen
-    assert (listen.host, listen.workers) == ("127.0.0.1", 1)
 
 
 def test_a_unix_socket_that_the_system_lacks_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

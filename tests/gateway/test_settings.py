@@ -30,7 +30,8 @@ def test_nothing_at_all_is_enough() -> None:
     """Without a file, a variable or a flag the defaults hold: loopback, signed, no texts kept; enforcing closed, recording open."""
     settings = GATEWAY_SETTINGS.load(environ={}).settings
     assert settings == GatewaySettings()
-    assert (settings.listen.host, settings.store.durability, settings.signing.mode) == ("127.0.0.1", "async", "ed25519")
+    assert (settings.listen.host, settings.listen.workers) == ("127.0.0.1", 1)
+    assert (settings.store.durability, settings.signing.mode) == ("async", "ed25519")
     assert {settings.failure.upstream, settings.failure.auditors} == {"closed"}
     assert {settings.failure.store, settings.failure.policy_reload} == {"open"}
     assert (settings.upstream.url, settings.policy.paths) == ("", ("observe-only",))
