@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.formats.every_example import EVERY_EXAMPLE as EXAMPLES
 from tests.formats.example import Example, read_one
-from tests.formats.examples import EXAMPLES as OWN_EXAMPLES
-from tests.formats.examples_tools import TOOL_EXAMPLES
 from tests.wire import laws
 
 from demur.detect.check import classify
@@ -19,7 +18,6 @@ from demur.errors import ShapeError, UsageError
 from demur.formats.registry import FORMATS, format_named, format_of
 from demur.model.run import Skipped, Traced
 
-EXAMPLES = (*OWN_EXAMPLES, *TOOL_EXAMPLES)
 NAMES = sorted({example.format for example in EXAMPLES})
 RECORDS = {
     name: {f"{e} {i}": record for e in EXAMPLES if e.format == name for i, record in enumerate(e.records)}

@@ -1,7 +1,7 @@
 """The trace formats, in the order in which a record is tried against them.
 
 The more specific formats come first and rows of plain columns last, since every tool's export has some field that could be a column.
-A format's module is imported only once a record has one of its fields: most runs are of one format, and there are 26.
+A format's module is imported only once a record has one of its fields: most runs are of one format.
 """
 
 from __future__ import annotations
@@ -91,6 +91,14 @@ FORMATS: Mapping[str, ListedFormat] = {
         ListedFormat("deepeval", "deepeval", nested=("testRunData", "testCases", "conversationalTestCases")),
         ListedFormat("braintrust", "braintrust", fields=("root_span_id",)),
         ListedFormat("langsmith", "langsmith", fields=("run_type",)),
+        ListedFormat("mt-bench", "benchmarks:MT_BENCH", nested=("choices",)),
+        ListedFormat("arena-hard", "benchmarks:ARENA_HARD", nested=("choices", "messages")),
+        ListedFormat("jailbreakbench", "benchmarks:JAILBREAKBENCH", nested=("jailbreaks",)),
+        ListedFormat("preference", "benchmarks:PREFERENCE", fields=("chosen",)),
+        ListedFormat("helm", "benchmarks:HELM", nested=("request_states",)),
+        ListedFormat("tau-bench", "trajectories:TAU_BENCH", fields=("messages_display",), nested=("traj",)),
+        ListedFormat("swe-agent", "trajectories:SWE_AGENT", nested=("trajectory",)),
+        ListedFormat("pyrit", "trajectories:PYRIT", fields=("converted_value", "original_value")),
         ListedFormat("azure", "provider_log:AZURE", fields=_BODY, nested=_BODY_HOLDERS),
         ListedFormat("openai-chat", "provider_log:OPENAI_CHAT", fields=_BODY, nested=_BODY_HOLDERS),
         ListedFormat("anthropic", "provider_log:ANTHROPIC", fields=_BODY, nested=_BODY_HOLDERS),
