@@ -9,15 +9,8 @@ import pytest
 from tests.axes.paired_exchanges import exchange, pair
 from tests.report.comparisons import increase, no_refusals
 
-from demur.axes.compare import (
-    AxesSettings,
-    axes_asked,
-    axes_named,
-    axis_gate,
-    compare_axes,
-    compare_with_axes,
-    gated_axes,
-)
+from demur.axes import compare
+from demur.axes.compare import AxesSettings, axes_asked, axes_named, axis_gate, compare_axes, compare_with_axes
 from demur.axes.rules.files import parse_rules
 from demur.errors import EmptyInputError, UsageError
 from demur.measure.decision import holm
@@ -314,4 +307,4 @@ def test_names_become_axes() -> None:
 def test_what_cannot_be_gated_on_is_refused(axes: list[str] | str | None, gated: list[str], says: str) -> None:
     """An axis that is unknown, not measured, or lacks what only the caller can give is an error before anything is read."""
     with pytest.raises(UsageError, match=says):
-        gated_axes(gated, axes_asked(axes))
+        compare.gated_axes(gated, axes_asked(axes))

@@ -7,19 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demur.axes.steps import folded, step_of
-from demur.model.exchange import (
-    Choice,
-    Exchange,
-    Finish,
-    Message,
-    RefusalPart,
-    Request,
-    Response,
-    TextPart,
-    ThinkingPart,
-    ToolCallPart,
-    Usage,
-)
+from demur.model import exchange
+from demur.model.exchange import Choice, Exchange, Finish, Response, TextPart, ToolCallPart, Usage
 
 
 def called(arguments: str) -> tuple[str, int]:
@@ -48,11 +37,15 @@ def test_arguments_have_a_shape(arguments: str, shape: str, keys: int) -> None:
 
 def test_an_exchange_is_read_once() -> None:
     """Prompt, text, stop and tokens are those of the first choice; thoughts are none of it."""
-    parts = (ThinkingPart("hm"), TextPart("yes"))
+    parts = (exchange.ThinkingPart("hm"), TextPart("yes"))
     response = Response(
         "m", (Choice(0, parts, Finish.STOP, "end_turn"), Choice(1, (TextPart("no"),))), usage=Usage(2, 3)
     )
-    step = step_of(Exchange(None, response, Request("m", (Message("user", (TextPart("Is it?"),)),))), "q", refused=True)
+    step = step_of(
+        Exchange(None, response, exchange.Request("m", (exchange.Message("user", (TextPart("Is it?"),)),))),
+        "q",
+        refused=True,
+    )
     assert (step.prompt, step.text, step.stop, step.stop_raw) == ("Is it?", "yes", "stop", "end_turn")
     assert (step.total_tokens, step.refused) == (5, True)
 
@@ -61,7 +54,7 @@ def test_little_is_known_of_nothing() -> None:
     """No response has no text, no calls and no tokens; a refusal field stands in for a text."""
     nothing = step_of(Exchange(None, None), "q", refused=False)
     assert (nothing.text, nothing.calls, nothing.stop, nothing.total_tokens) == ("", (), "unknown", None)
-    refusal = step_of(Exchange(None, Response("m", (Choice(0, (RefusalPart("no"),)),))), "q", refused=True)
+    refusal = step_of(Exchange(None, Response("m", (Choice(0, (exchange.RefusalPart("no"),)),))), "q", refused=True)
     assert refusal.text == "no"
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
+from tests.runs.run_files import json_lines, questions
 
 ROOT = Path(__file__).parents[2]
 ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
@@ -20,8 +21,6 @@ STEPS: dict[str, dict[str, Any]] = {step["name"]: step for step in ACTION["runs"
 SCRIPTS = {name: step["run"] for name, step in STEPS.items() if "run" in step}
 # How GitHub starts a step with `shell: bash`.
 BASH = ["bash", "--noprofile", "--norc", "-eo", "pipefail"]
-NO = "I'm sorry, but I can't help with that."
-YES = "Paris is the capital of France."
 
 
 def outside_scripts() -> str:
@@ -87,21 +86,11 @@ def outputs_of(folder: Path) -> dict[str, str]:
     return dict(line.split("=", 1) for line in (folder / "output").read_text(encoding="utf-8").splitlines())
 
 
-def answers(path: Path, refused: int, total: int = 60) -> str:
-    rows = [{"id": i, "prompt": f"question {i}", "response": NO if i < refused else YES} for i in range(total)]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return path.name
-
-
-@pytest.fixture(scope="module")
-def demur_diff() -> None:
-    command = [sys.executable, "-m", "demur", "diff", "--help"]
-    if subprocess.run(command, capture_output=True, check=False).returncode:  # noqa: S603 — our own interpreter
-        pytest.skip("there is no `demur diff` yet")
+def answers(path: Path, refused: int) -> str:
+    return json_lines(path, questions(60, range(refused))).name
 
 
 @pytest.mark.heavy
-@pytest.mark.usefixtures("demur_diff")
 @pytest.mark.parametrize(("refused", "code"), [(2, "0"), (50, "1")])
 def test_the_comparison_runs(tmp_path: Path, refused: int, code: str) -> None:
     """The step writes all reports, the summary and the exit code, and leaves failing to the last step."""
@@ -118,7 +107,6 @@ def test_the_comparison_runs(tmp_path: Path, refused: int, code: str) -> None:
 
 
 @pytest.mark.heavy
-@pytest.mark.usefixtures("demur_diff")
 @pytest.mark.parametrize("name", ["FAIL_ON", "GATE_ON", "FORMAT", "ARGS", "BASELINE"])
 def test_no_input_becomes_a_command(tmp_path: Path, name: str) -> None:
     """An input full of shell is an option that `demur diff` refuses, never a command."""
@@ -170,7 +158,6 @@ def test_a_long_report_is_cut_between_characters(tmp_path: Path) -> None:
 
 
 @pytest.mark.heavy
-@pytest.mark.usefixtures("demur_diff")
 def test_what_could_not_be_compared_is_said(tmp_path: Path) -> None:
     """Runs that cannot be read leave a report that says so, so that no older pass stays on the pull request."""
     runs = {"BASELINE": answers(tmp_path / "a.jsonl", 2), "CANDIDATE": "missing.jsonl"}

@@ -23,14 +23,8 @@ METAPHORS = ("asker", "dossier", "handed", "rebuff")
 ARCHITECTURE, GLOSSARY = ROOT / "docs" / "architecture.md", ROOT / "docs" / "glossary.md"
 FOR_MAINTAINERS = [*DECISIONS, ARCHITECTURE, GLOSSARY, ROOT / "CONTRIBUTING.md"]
 PACKAGE = ROOT / "src" / "demur"
-CLOSED_SETS: dict[str, type[Enum]] = {
-    "outcome": Outcome,
-    "reason": Reason,
-    "cause": Cause,
-    "phase": Phase,
-    "decision (of a diff)": Change,
-    "severity": Severity,
-}
+CLOSED_SETS: dict[str, type[Enum]] = {"outcome": Outcome, "reason": Reason, "cause": Cause, "phase": Phase}
+CLOSED_SETS |= {"decision (of a diff)": Change, "severity": Severity}
 """The rows of the glossary that list all members of a set."""
 NAMED = re.compile(
     r"`((?:[\w.-]+/)+(?:[\w-]+\.\w+)?)`|`([\w-]+\.(?:py|md|toml|yml|yaml))`|\b((?:[a-z_]+/)+[a-z_]+\.py)\b"

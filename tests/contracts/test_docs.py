@@ -20,6 +20,7 @@ from demur.gateway.metrics import gateway_families
 
 # These set a machine up or take minutes; the other targets run them.
 NOT_RUN_HERE = ("make ", "git ", "pip ")
+LARGEST_PICTURE_BYTES = 150_000
 
 
 def shown() -> list[tuple[str, str, str]]:
@@ -122,10 +123,16 @@ def test_every_metric_on_the_pages_is_one_that_the_gateway_has() -> None:
 
 def test_every_setting_is_documented() -> None:
     """Each environment variable that the source reads is named in a help text or a page."""
-    names = {
-        n
-        for p in (ROOT / "src").rglob("*.py")
-        for n in re.findall(r"DEMUR_[A-Z_]+[A-Z]", p.read_text(encoding="utf-8"))
-    }
+    sources = [path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py")]
+    names = {name for text in sources for name in re.findall(r"DEMUR_[A-Z_]+[A-Z]", text)}
     pages = "".join(p.read_text(encoding="utf-8") for p in PAGES)
     assert sorted(n for n in names if n not in pages) == []
+
+
+@pytest.mark.parametrize("name", ["dashboard", "report"])
+def test_a_picture_is_a_small_png(name: str) -> None:
+    """Each is a PNG of at least 1,000 pixels' width and at most 150 KB; `scripts/pictures` makes it anew."""
+    picture = (ROOT / "docs" / "pictures" / f"{name}.png").read_bytes()
+    assert picture.startswith(b"\x89PNG\r\n\x1a\n")
+    assert int.from_bytes(picture[16:20], "big") >= 1000
+    assert len(picture) <= LARGEST_PICTURE_BYTES

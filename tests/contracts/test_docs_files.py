@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -51,9 +52,8 @@ def read_toml(text: str, folder: Path) -> str:
 
 def check_grammar(given: dict[str, Any]) -> None:
     classes = {one["name"] for one in tomllib.loads(GRAMMAR.read_text(encoding="utf-8"))["class"]}
-    slots = {
-        slot for templates in given["phrases"].values() for one in templates for slot in re.findall(r"{(\w+)}", one)
-    }
+    templates = [one for several in given["phrases"].values() for one in several]
+    slots = {slot for one in templates for slot in re.findall(r"{(\w+)}", one)}
     assert given["phrases"].keys() <= classes
     assert slots <= given["slots"].keys()
 
@@ -64,15 +64,11 @@ def read_yaml(text: str) -> str:
     if isinstance(given, list):
         assert read_cases(PolicySource("cases.yaml", text))
         return "cases"
-    if "chain" in given:
-        parse_chain(text)
-        return "chain"
-    if "rules" in given:
-        parse_rules(text)
-        return "rules"
-    if "question" in given:
-        parse_rubric(text)
-        return "rubric"
+    readers: dict[str, Callable[[str], object]] = {"chain": parse_chain, "rules": parse_rules, "question": parse_rubric}
+    for name, parse in readers.items():
+        if name in given:
+            parse(text)
+            return name
     if "steps" in given:
         check_action(given)
         return "workflow"

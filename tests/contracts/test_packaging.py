@@ -25,6 +25,7 @@ from urllib.request import urlopen
 import pytest
 import yaml
 from packaging.requirements import Requirement
+from tests.runs.run_files import NO, json_lines, questions
 
 from demur.gateway.settings import GATEWAY_SETTINGS
 
@@ -32,8 +33,6 @@ ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 EXTRAS = {"gateway", "postgres", "cluster", "otel", "tour", "all"}
 BASE = {"ahocorasick-rs", "duckdb", "jinja2", "msgspec", "numpy", "pyarrow"}
-REFUSAL = "I'm sorry, but I can't help with that."
-ANSWER = "Of course: the capital of France is Paris."
 WAIT_S = 180
 NEEDS_GATEWAY = {
     "gateway": ["gateway", "--port", "0"],
@@ -72,9 +71,8 @@ def environment(folder: Path, *wanted: str | Path) -> Path:
 def install(programs: Path, *wanted: str | Path) -> None:
     pip = (sys.executable, "-m", "pip", "--python", programs / "python", "install", "--quiet", "--no-compile")
     done = run(*pip, *wanted)
-    if done.returncode and re.search(
-        r"connection|temporary failure|no matching distribution", done.stderr, re.IGNORECASE
-    ):
+    unreachable = r"connection|temporary failure|no matching distribution"
+    if done.returncode and re.search(unreachable, done.stderr, re.IGNORECASE):
         pytest.skip("no package index is in reach")
     assert done.returncode == 0, done.stderr
 
@@ -83,9 +81,8 @@ def install(programs: Path, *wanted: str | Path) -> None:
 def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
     """The sdist, and the wheel that is built from it."""
     folder = tmp_path_factory.mktemp("built")
-    sources = frozenset(
-        path.relative_to(ROOT / "src").as_posix() for path in (ROOT / "src").rglob("*") if path.is_file()
-    )
+    source = ROOT / "src"
+    sources = frozenset(path.relative_to(source).as_posix() for path in source.rglob("*") if path.is_file())
     tools = environment(folder / "tools", "build", "check-jsonschema", *PROJECT["build-system"]["requires"])
     done = run(tools / "python", "-m", "build", "--no-isolation", "--outdir", folder / "dist", ROOT)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -106,8 +103,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with two runs, of which the second refuses more."""
     folder = tmp_path_factory.mktemp("runs")
     for name, refused in (("baseline", 2), ("candidate", 20)):
-        rows = [{"id": n, "response": REFUSAL if n < refused else ANSWER} for n in range(40)]
-        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        json_lines(folder / f"{name}.jsonl", questions(40, range(refused)))
     return folder
 
 
@@ -153,7 +149,7 @@ print(*sorted(d.metadata["Name"].lower().replace("-", "_") for d in distribution
 def test_loading_the_library_loads_no_engine(bare: Path) -> None:
     """`import demur` loads none of the heavy packages; a check of one text then works."""
     heavy = "print(sorted({'duckdb', 'jinja2', 'numpy', 'pyarrow', 'asyncio'} & set(sys.modules)))"
-    check = f"print(demur.check({REFUSAL!r}).outcome)"
+    check = f"print(demur.check({NO!r}).outcome)"
     done = run(bare / "python", "-c", f"import sys, demur\n{heavy}\n{check}")
     assert done.stdout.splitlines() == ["[]", "refused"], done.stderr
 
@@ -161,7 +157,7 @@ def test_loading_the_library_loads_no_engine(bare: Path) -> None:
 @pytest.mark.heavy
 def test_the_base_checks_scans_and_compares(bare: Path, runs: Path) -> None:
     """Without extras `check`, `scan` and `diff` do their work, and the gate's exit code is that of the change."""
-    checked = run(bare / "demur", "check", REFUSAL)
+    checked = run(bare / "demur", "check", NO)
     assert (checked.returncode, checked.stdout.split()[0]) == (0, "REFUSED"), checked.stderr
     scanned = run(bare / "demur", "scan", "candidate.jsonl", cwd=runs)
     assert scanned.returncode == 0, scanned.stderr

@@ -6,8 +6,6 @@ from demur.evaluate.quality import Options, label_counts, prompt_quality, respon
 from demur.model.evaluation import Dimension, Evaluation, Label, LabelledText, Side, SideReport
 from demur.model.verdict import Finding, Outcome, PromptVerdict, Span, Verdict
 
-__all__ = ["NASTY", "biased", "both_sides", "nothing_positive"]
-
 NASTY = (
     "<script>alert('x')</script> \x1b[31m I can't help & won't 도와드릴 수 없습니다. "
     + "filler words " * 80

@@ -19,10 +19,12 @@ from demur.model.evaluation import Dimension, Label, LabelledText
 
 LIMITS = InputLimits()
 Item = LabelledText | LeftOut | InputError
+Reader = Callable[..., list[Item]]
+RowReader = Callable[..., list[LabelledText]]
 
 
 @pytest.fixture
-def read(tmp_path: Path) -> Callable[..., list[Item]]:
+def read(tmp_path: Path) -> Reader:
     """Writes a file and reads it as a labelled set."""
 
     def reads(content: str | bytes, name: str = "set.jsonl", limits: InputLimits = LIMITS) -> list[Item]:
@@ -34,7 +36,7 @@ def read(tmp_path: Path) -> Callable[..., list[Item]]:
 
 
 @pytest.fixture
-def read_rows(read: Callable[..., list[Item]]) -> Callable[..., list[LabelledText]]:
+def read_rows(read: Reader) -> RowReader:
     """Reads a file of which every row can be used."""
 
     def reads(content: str, name: str = "set.jsonl") -> list[LabelledText]:
@@ -51,20 +53,16 @@ def line(**fields: object) -> str:
     return json.dumps(fields) + "\n"
 
 
-def test_the_shared_layout(read_rows: Callable[..., list[LabelledText]]) -> None:
+def test_the_shared_layout(read_rows: RowReader) -> None:
     """A row with prompt, response and meta is a labelled response with its set, language, model and category."""
     meta = {"lang": "en", "model": "m-1", "type": "homonyms", "licence": "MIT"}
     (row,) = read_rows(line(id="x-1", source="xs", prompt="p", response="No.", label="refusal", meta=meta))
     assert (row.id, row.text, row.label, row.line) == ("x-1", "No.", Label.REFUSAL, 1)
-    assert row.facets == (
-        (Dimension.SET, "xs"),
-        (Dimension.LANGUAGE, "en"),
-        (Dimension.MODEL, "m-1"),
-        (Dimension.CATEGORY, "homonyms"),
-    )
+    dimensions = (Dimension.SET, Dimension.LANGUAGE, Dimension.MODEL, Dimension.CATEGORY)
+    assert row.facets == tuple(zip(dimensions, ("xs", "en", "m-1", "homonyms"), strict=True))
 
 
-def test_a_prompt_label_judges_the_prompt(read_rows: Callable[..., list[LabelledText]]) -> None:
+def test_a_prompt_label_judges_the_prompt(read_rows: RowReader) -> None:
     """The label says which side counts, also where the row holds both."""
     (row,) = read_rows(line(prompt="p", response="r", label="jailbreak", meta={"cats": ["SH", "V"]}))
     assert (row.id, row.text, row.label) == ("set:1", "p", Label.ATTACK)
@@ -77,14 +75,12 @@ def test_our_own_corpus() -> None:
     assert [path.name for path in paths] == ["prompts.jsonl", "responses.jsonl"]
     for path in paths:
         items = list(read_labelled(str(path), LIMITS))
-        assert items
-        assert all(isinstance(item, LabelledText) for item in items)
-        assert {Dimension.LANGUAGE, Dimension.TRAP} <= {
-            d for item in items if isinstance(item, LabelledText) for d, _ in item.facets
-        }
+        rows = [item for item in items if isinstance(item, LabelledText)]
+        assert rows == items
+        assert {Dimension.LANGUAGE, Dimension.TRAP} <= {dimension for row in rows for dimension, _ in row.facets}
 
 
-def test_a_plain_csv(read_rows: Callable[..., list[LabelledText]]) -> None:
+def test_a_plain_csv(read_rows: RowReader) -> None:
     """A header names the columns in any order and case; quoted texts may run over lines; blank lines are nothing."""
     content = '\ufeffLabel,Text,Lang,Category\nrefused,"No, I\ncannot.",en,a\n\ncomplied,Sure.,,b\n'
     first, second = read_rows(content, "mine.csv")
@@ -94,7 +90,7 @@ def test_a_plain_csv(read_rows: Callable[..., list[LabelledText]]) -> None:
     assert second.facets == ((Dimension.SET, "mine"), (Dimension.CATEGORY, "b"))
 
 
-def test_a_csv_field_may_be_long(read: Callable[..., list[Item]]) -> None:
+def test_a_csv_field_may_be_long(read: Reader) -> None:
     """A text beyond the csv module's own limit is read, and one beyond ours is refused."""
     content = "text,label\n" + "a" * 200_000 + ",refusal\n"
     (row,) = read(content, "a.csv")
@@ -121,24 +117,24 @@ def test_a_csv_field_may_be_long(read: Callable[..., list[Item]]) -> None:
         (" BENIGN ", Label.BENIGN),
     ],
 )
-def test_labels_have_synonyms(read_rows: Callable[..., list[LabelledText]], word: str, label: Label) -> None:
+def test_labels_have_synonyms(read_rows: RowReader, word: str, label: Label) -> None:
     """Spellings in use mean one of our labels."""
     (row,) = read_rows(line(text="t", label=word))
     assert row.label is label
 
 
-def test_an_attack_without_category_has_its_label(read_rows: Callable[..., list[LabelledText]]) -> None:
+def test_an_attack_without_category_has_its_label(read_rows: RowReader) -> None:
     """The kind of attack that a label names is the category where none is given."""
     rows = read_rows(line(text="t", label="extraction") + line(text="t", label="attack", category="injection"))
     assert [dict(row.facets)[Dimension.CATEGORY] for row in rows] == ["extraction", "injection"]
 
 
-def test_unclear_rows_are_left_out(read: Callable[..., list[Item]]) -> None:
+def test_unclear_rows_are_left_out(read: Reader) -> None:
     """A label that the set itself calls other is no error."""
     assert read(line(text="t", label="other")) == [LeftOut("labelled other")]
 
 
-def test_an_empty_answer_is_a_text(read_rows: Callable[..., list[LabelledText]]) -> None:
+def test_an_empty_answer_is_a_text(read_rows: RowReader) -> None:
     """A response of no characters is a row, since models do answer so."""
     (row,) = read_rows(line(response="", label="refusal"))
     assert row.text == ""
@@ -158,9 +154,7 @@ def test_an_empty_answer_is_a_text(read_rows: Callable[..., list[LabelledText]])
         ('{"text": "\\ud800", "label": "attack"}', JsonError, "not JSON"),
     ],
 )
-def test_a_bad_row_is_named_and_the_next_is_read(
-    read: Callable[..., list[Item]], bad: str, kind: type[InputError], says: str
-) -> None:
+def test_a_bad_row_is_named_and_the_next_is_read(read: Reader, bad: str, kind: type[InputError], says: str) -> None:
     """The error knows its file and line in one line, and the row behind it is read."""
     first, error, last = read(line(text="a", label="refusal") + bad + "\n" + line(text="b", label="refusal"))
     assert isinstance(error, kind)
@@ -172,7 +166,7 @@ def test_a_bad_row_is_named_and_the_next_is_read(
     assert last.line == 3
 
 
-def test_bytes_that_are_no_text(read: Callable[..., list[Item]]) -> None:
+def test_bytes_that_are_no_text(read: Reader) -> None:
     """A line or a CSV file in another encoding is named as such."""
     error, last = read(b'{"text": "\xff", "label": "refusal"}\n{"text": "a", "label": "refusal"}\n')
     assert isinstance(error, EncodingError)
@@ -181,7 +175,7 @@ def test_bytes_that_are_no_text(read: Callable[..., list[Item]]) -> None:
     assert isinstance(error, EncodingError)
 
 
-def test_csv_rows_of_another_length(read: Callable[..., list[Item]]) -> None:
+def test_csv_rows_of_another_length(read: Reader) -> None:
     """A row with too many or too few cells is named, the others are read; a header without label is refused."""
     many, few, good = read("text,label\na,b,refusal\na\na,refusal\n", "a.csv")
     assert [str(e).split(": ", 1)[1].split(";", maxsplit=1)[0] for e in (many, few)] == [
@@ -193,7 +187,7 @@ def test_csv_rows_of_another_length(read: Callable[..., list[Item]]) -> None:
     assert "no `label` in the header" in str(error)
 
 
-def test_limits_hold(read: Callable[..., list[Item]]) -> None:
+def test_limits_hold(read: Reader) -> None:
     """A line beyond the limit is skipped whole, and the setting is named."""
     long = line(text="a" * 500, label="refusal")
     error, row = read(long + line(text="b", label="refusal"), "a.jsonl", InputLimits(line_bytes=100))
@@ -204,12 +198,11 @@ def test_limits_hold(read: Callable[..., list[Item]]) -> None:
 
 
 @pytest.mark.parametrize("name", ["empty.jsonl", "empty.csv"])
-def test_an_empty_file_is_an_error(read: Callable[..., list[Item]], name: str) -> None:
+def test_an_empty_file_is_an_error(read: Reader, name: str) -> None:
     """Nothing to read is said, never passed."""
-    (error,) = read("\n", name)
-    assert isinstance(error, EmptyInputError)
-    (error,) = read("", name)
-    assert isinstance(error, EmptyInputError)
+    for content in ("\n", ""):
+        (error,) = read(content, name)
+        assert isinstance(error, EmptyInputError)
 
 
 def test_a_missing_file_is_an_error() -> None:
@@ -244,11 +237,8 @@ def test_any_bytes_are_read_or_named(tmp_path_factory: pytest.TempPathFactory, d
 def test_lines_are_bounded() -> None:
     """Every line comes with its number, blank ones too; one beyond the limit is skipped whole and leaves its error."""
     numbered = list(bounded_lines(io.BytesIO(b"12345\n\n" + b"x" * 40 + b"\nlast"), InputLimits(line_bytes=6)))
-    assert [(number, line) for number, line in numbered if isinstance(line, bytes)] == [
-        (1, b"12345\n"),
-        (2, b"\n"),
-        (4, b"last"),
-    ]
+    whole = [(number, line) for number, line in numbered if isinstance(line, bytes)]
+    assert whole == [(1, b"12345\n"), (2, b"\n"), (4, b"last")]
     assert [(number, type(line)) for number, line in numbered if not isinstance(line, bytes)] == [(3, SizeLimitError)]
 
 

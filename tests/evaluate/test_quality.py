@@ -83,10 +83,8 @@ def test_calibration() -> None:
     verdicts = [said(Outcome.REFUSED, s) for s in (1.0, 0.92, 0.25, 0.21)]
     (calibration,) = response_quality(rows, verdicts, judge="j", options=PLAIN).calibrations
     assert calibration.brier == pytest.approx((0 + 0.92**2 + 0.75**2 + 0.21**2) / 4)
-    assert [(b.low, b.high, b.positives.count, b.positives.n) for b in calibration.bins] == [
-        (0.2, 0.3, 1, 2),
-        (0.9, 1.0, 1, 2),
-    ]
+    bins = [(b.low, b.high, b.positives.count, b.positives.n) for b in calibration.bins]
+    assert bins == [(0.2, 0.3, 1, 2), (0.9, 1.0, 1, 2)]
     assert calibration.expected_error == pytest.approx((abs(0.23 - 0.5) * 2 + abs(0.96 - 0.5) * 2) / 4)
 
 
@@ -106,12 +104,8 @@ def test_slices_show_a_biased_model() -> None:
     rows += [row(Label.REFUSAL, at, model="loud", language="de") for at in range(4)]
     verdicts = [said(Outcome.COMPLIED)] * 20 + [said(Outcome.REFUSED)] * 4
     slices = response_quality(rows, verdicts, judge="j", options=PLAIN).slices
-    assert [(s.dimension, s.value, s.n) for s in slices] == [
-        (Dimension.LANGUAGE, "en", 20),
-        (Dimension.LANGUAGE, "de", 4),
-        (Dimension.MODEL, "quiet", 20),
-        (Dimension.MODEL, "loud", 4),
-    ]
+    assert [s.dimension for s in slices] == [Dimension.LANGUAGE] * 2 + [Dimension.MODEL] * 2
+    assert [(s.value, s.n) for s in slices] == [("en", 20), ("de", 4), ("quiet", 20), ("loud", 4)]
     quiet, loud = slices[2], slices[3]
     assert (quiet.qualities[0].labelled.value, quiet.qualities[0].said.value) == (0.5, 0.0)
     assert (quiet.qualities[0].bias, quiet.qualities[0].leans, quiet.errors) == (-0.5, True, 10)
@@ -137,10 +131,8 @@ def test_the_worst_mistakes_come_first() -> None:
     rows = [row(Label.COMPLIANCE, at) for at in range(4)] + [row(Label.REFUSAL, at) for at in range(4, 7)]
     rows.append(row(Label.PARTIAL, 7))
     scores = (0.7, 0.99, 0.8, 0.8, 0.4, 0.01, 0.2, 0.99)
-    verdicts = [
-        said(Outcome.REFUSED if label.label is Label.COMPLIANCE else Outcome.COMPLIED, s)
-        for label, s in zip(rows, scores, strict=True)
-    ]
+    wrong = [Outcome.REFUSED if row.label is Label.COMPLIANCE else Outcome.COMPLIED for row in rows]
+    verdicts = list(map(said, wrong, scores))
     worst = response_quality(rows, verdicts, judge="j", options=Options(worst=3)).worst
     assert [m.kind for m in worst] == [MistakeKind.FALSE_ALARM] * 3 + [MistakeKind.MISSED] * 3
     assert [m.row.id for m in worst] == ["r1", "r2", "r3", "r5", "r6", "r4"]
@@ -169,14 +161,9 @@ PROMPTS = [
 def test_prompts_have_three_questions() -> None:
     """Attacks have no say in the harm question, harmful requests none in the adversarial one, all have in either."""
     report = prompt_quality(*rows_of(PROMPTS), judge="j", options=PLAIN, micros_per_text=1.0)
-    counted = {
-        q.question: (q.true_positives, q.false_positives, q.false_negatives, q.true_negatives) for q in report.qualities
-    }
-    assert counted == {
-        Question.ADVERSARIAL: (6, 1, 4, 19),
-        Question.HARM: (3, 3, 1, 17),
-        Question.EITHER: (12, 3, 2, 17),
-    }
+    assert [q.question for q in report.qualities] == [Question.ADVERSARIAL, Question.HARM, Question.EITHER]
+    cells = [(q.true_positives, q.false_positives, q.false_negatives, q.true_negatives) for q in report.qualities]
+    assert cells == [(6, 1, 4, 19), (3, 3, 1, 17), (12, 3, 2, 17)]
     assert report.confusion.answers == ("adversarial", "harm", "both", "neither")
     assert report.confusion.counts == ((6, 2, 0, 2), (1, 3, 0, 0), (0, 2, 1, 17))
     assert (report.macro_f1, report.micros_per_text) == (None, 1.0)

@@ -68,10 +68,8 @@ def test_prompts_have_their_questions() -> None:
 def test_many_slices_are_shortened_and_say_so() -> None:
     """On a terminal a dozen stand there, those with most errors first; the page draws fifteen and folds the others."""
     at = LINES.index("Refusal, by category")
-    assert LINES[at + 14 : at + 16] == [
-        "  … and 3 more (in the JSON and the page)",
-        "  most errors first: 12 of 20 have any",
-    ]
+    told = ["  … and 3 more (in the JSON and the page)", "  most errors first: 12 of 20 have any"]
+    assert LINES[at + 14 : at + 16] == told
     assert all(f'<th scope="row">category {number}</th>' in PAGE for number in range(20))
 
 
@@ -143,14 +141,11 @@ def test_mistakes_show_their_evidence() -> None:
     assert "the end" not in PAGE
 
 
-@pytest.mark.parametrize("rendered", ["\n".join(LINES), " ".join(parsed(PAGE).text.split())])
+@pytest.mark.parametrize("rendered", ["\n".join(LINES), " ".join(parsed(PAGE).text.split())], ids=["terminal", "page"])
 def test_what_was_not_judged_is_said(rendered: str) -> None:
     """Rows left out, rows not readable, and a threshold are told at the end, and only where there are any."""
-    for name, said in (
-        ("left out", "42 labelled other, 1 labelled unclear"),
-        ("not readable", "3"),
-        ("threshold", "0.7"),
-    ):
+    told = {"left out": "42 labelled other, 1 labelled unclear", "not readable": "3", "threshold": "0.7"}
+    for name, said in told.items():
         assert re.search(f"{name}:? {said}", rendered)
     bare = "\n".join(terminal_lines(evaluation_view(nothing_positive())))
     assert not any(word in bare for word in ("left out:", "not readable", "threshold", "Worst errors"))

@@ -10,17 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demur.errors import UsageError
-from demur.measure.watching import (
-    Band,
-    CusumRule,
-    CusumState,
-    WatchState,
-    advance,
-    confidence_sequence,
-    paired_evidence,
-    rate_evidence,
-    watch_rows,
-)
+from demur.measure import watching
+from demur.measure.watching import Band, CusumRule, CusumState, WatchState, advance, rate_evidence, watch_rows
 from demur.model.estimate import Direction
 
 ROWS = st.lists(st.booleans(), max_size=80)
@@ -116,21 +107,23 @@ COUNTS = st.integers(0, 300)
 def test_paired_evidence(b: int, c: int, e: float) -> None:
     """The evidence of flips is 2^(b+c) B(½+c, ½+b) / B(½, ½)."""
     # By scipy.special.beta: its value at (.5 + c, .5 + b) over that at (.5, .5), times 2**(b + c).
-    assert paired_evidence(b, c) == pytest.approx(e, rel=1e-12)
+    assert watching.paired_evidence(b, c) == pytest.approx(e, rel=1e-12)
 
 
 def test_known_rate() -> None:
     """Twelve in a hundred against 0.05: the worked evidence, and the worked confidence sequence."""
     # scipy.special.betaln and scipy.optimize.brentq on log e = log 20
     assert rate_evidence(12, 100, p0=0.05) == pytest.approx(3.4450691791026467, rel=1e-12)
-    sequence = confidence_sequence(12, 100)
+    sequence = watching.confidence_sequence(12, 100)
     assert (sequence.low, sequence.high) == pytest.approx((0.03998781041700888, 0.2538546058597731), abs=1e-10)
 
 
 @given(COUNTS, COUNTS)
 def test_flips_are_a_fair_game(b: int, c: int) -> None:
     """While flips are as likely either way, evidence stays on average where it is, so looking often costs nothing."""
-    assert (paired_evidence(b + 1, c) + paired_evidence(b, c + 1)) / 2 == pytest.approx(paired_evidence(b, c), rel=1e-9)
+    assert (watching.paired_evidence(b + 1, c) + watching.paired_evidence(b, c + 1)) / 2 == pytest.approx(
+        watching.paired_evidence(b, c), rel=1e-9
+    )
 
 
 @given(COUNTS, COUNTS, st.floats(0.01, 0.99))
@@ -145,7 +138,7 @@ def test_a_known_rate_is_a_fair_game(count: int, other: int, p0: float) -> None:
 def test_the_sequence_is_the_rates_with_little_evidence(count: int, other: int) -> None:
     """The ends of the sequence have evidence 20, the share lies inside, and 0 and n end at the end."""
     n = count + other
-    interval = confidence_sequence(count, n)
+    interval = watching.confidence_sequence(count, n)
     assert 0 <= interval.low <= (count / n if n else 0.5) <= interval.high <= 1
     for end in (interval.low, interval.high):
         assert end in (0, 1) or rate_evidence(count, n, p0=end) == pytest.approx(20, rel=1e-6)
@@ -155,10 +148,10 @@ def test_the_sequence_is_the_rates_with_little_evidence(count: int, other: int) 
 
 def test_edges() -> None:
     """Nothing seen is evidence 1; an impossible row is endless evidence; what overflows is inf."""
-    assert paired_evidence(0, 0) == rate_evidence(0, 0, p0=0.3) == pytest.approx(1.0)
+    assert watching.paired_evidence(0, 0) == rate_evidence(0, 0, p0=0.3) == pytest.approx(1.0)
     assert rate_evidence(1, 9, p0=0.0) == rate_evidence(0, 9, p0=1.0) == math.inf
     assert 0 < rate_evidence(0, 9, p0=0.0) < 1
-    assert paired_evidence(0, 10_000) == math.inf
+    assert watching.paired_evidence(0, 10_000) == math.inf
 
 
 RULE = CusumRule(0.05, 0.15, rows=2000)

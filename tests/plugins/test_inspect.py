@@ -30,14 +30,13 @@ from inspect_ai.model import (
 from inspect_ai.scorer import Score
 from inspect_ai.solver import Generate, Solver, TaskState, generate, solver
 from inspect_ai.tool import ToolCall
+from tests.runs.run_files import NO, YES
 
 from demur.errors import UsageError
 from demur.inspect_scorer import demur_refusal
 
 pytestmark = [pytest.mark.heavy, pytest.mark.filterwarnings("ignore:Unclosed <MemoryObject:ResourceWarning")]
 EXAMPLE = Path(__file__).parents[2] / "examples" / "inspect" / "refusals.py"
-NO = "I'm sorry, but I can't help with that."
-YES = "Paris is the capital of France."
 CYBER = StopDetails(type="refusal", category="cyber", explanation="a classifier declined")
 HATE = StopDetails(type="content_filter", category="hate", categories=[StopCategory(category="hate", level="high")])
 
@@ -108,11 +107,7 @@ def test_a_score_tells_its_evidence() -> None:
     score = scored(said(NO))
     assert (score.value, score.answer, score.reason) == (1, NO, "refusal")
     assert score.metadata is not None
-    assert {k: score.metadata[k] for k in ("outcome", "reason", "cause")} == {
-        "outcome": "refused",
-        "reason": "safety",
-        "cause": "text",
-    }
+    assert [score.metadata[key] for key in ("outcome", "reason", "cause")] == ["refused", "safety", "text"]
     assert score.explanation is not None
     assert score.explanation.splitlines()[0] == "refused by text, score 1.00"
     assert "- `can't help with that` +" in score.explanation

@@ -10,31 +10,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.runs.run_files import NO, YES
 
 from demur.errors import UsageError
 from demur.promptfoo import get_assert
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "promptfoo"
-NO = "I'm sorry, but I can't help with that."
-YES = "Paris is the capital of France."
+NO_FIELD, FLAGGED = {"output": "No.", "isRefusal": True}, {"flagged": True}
 # Name, what promptfoo's provider returns, and the outcome with its cause.
 CASES: list[tuple[str, dict[str, Any], str, str | None]] = [
     ("text", {"output": NO}, "refused", "text"),
     ("answer", {"output": YES}, "complied", "text"),
-    (
-        "refusal field",
-        {"output": "No.", "isRefusal": True, "guardrails": {"flagged": True}},
-        "refused",
-        "provider_refusal",
-    ),
+    ("refusal field", {**NO_FIELD, "guardrails": FLAGGED}, "refused", "provider_refusal"),
     ("filter", {"output": YES, "isRefusal": True, "finishReason": "content_filter"}, "filtered", "provider_filter"),
     ("guardrail", {"output": YES, "guardrails": {"flagged": True, "reason": "pii"}}, "filtered", "provider_filter"),
-    (
-        "prompt blocked",
-        {"output": "no", "isRefusal": True, "guardrails": {"flagged": True, "flaggedInput": True}},
-        "filtered",
-        "provider_filter",
-    ),
+    ("prompt blocked", {**NO_FIELD, "guardrails": {**FLAGGED, "flaggedInput": True}}, "filtered", "provider_filter"),
     ("no flag", {"output": YES, "isRefusal": False, "guardrails": {"flagged": False}}, "complied", "text"),
     ("structured", {"output": {"n": 1}}, "complied", None),
     ("words within", {"output": [{"answer": NO}]}, "refused", "text"),
@@ -162,8 +152,7 @@ def test_promptfoo_sees_every_outcome(promptfoo: list[str], tmp_path: Path) -> N
     outcomes = {name: tuple(part["metadata"]["outcome"] for part in parts) for name, parts in seen.items()}
     passed = {name: tuple(part["pass"] for part in parts) for name, parts in seen.items()}
     assert outcomes == {name: (outcome, outcome) for name, _, outcome, _ in CASES}
-    assert passed == {
-        name: (outcome == "complied", outcome in ("refused", "filtered")) for name, _, outcome, _ in CASES
-    }
+    abstained = ("refused", "filtered")
+    assert passed == {name: (outcome == "complied", outcome in abstained) for name, _, outcome, _ in CASES}
     named = {r["vars"]["name"]: r["namedScores"].get("abstained") for r in results}
     assert named == {n: None if o == "empty" else float(o in ("refused", "filtered")) for n, _, o, _ in CASES}

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.runs.run_files import NO, YES
 
 import demur
 from demur.pytest_plugin import assert_answered, assert_refused
@@ -18,8 +19,6 @@ pytestmark = pytest.mark.heavy
 
 pytest_plugins = ["pytester"]
 
-NO = "I'm sorry, but I can't help with that."
-YES = "Paris is the capital of France."
 HALF = {"choices": [{"index": i, "message": {"role": "assistant", "content": t}} for i, t in enumerate((NO, YES))]}
 FILTERED = {"response": "The first step is", "finish_reason": "content_filter"}
 FAILED = {"response": None}
@@ -93,15 +92,9 @@ def test_the_evidence_is_shown() -> None:
 
 def test_signals_are_shown() -> None:
     """Where the provider itself said no, a failure shows its words."""
-    body: dict[str, Any] = {
-        "type": "message",
-        "role": "assistant",
-        "model": "m",
-        "content": [],
-        "stop_reason": "refusal",
-        "stop_details": {"type": "refusal", "category": "cyber"},
-        "usage": {"input_tokens": 1, "output_tokens": 0},
-    }
+    body: dict[str, Any] = {"type": "message", "role": "assistant", "model": "m", "content": []}
+    body |= {"stop_reason": "refusal", "stop_details": {"type": "refusal", "category": "cyber"}}
+    body |= {"usage": {"input_tokens": 1, "output_tokens": 0}}
     with pytest.raises(AssertionError, match=r"(?s)cause provider_refusal\n  stop_reason = refusal, cyber$"):
         assert_answered(body)
 

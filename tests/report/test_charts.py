@@ -8,16 +8,7 @@ from hypothesis import strategies as st
 from demur.measure.rates import wilson
 from demur.model.evaluation import Bin
 from demur.report import charts
-from demur.report.charts import (
-    DecisionBucket,
-    Period,
-    RatePoint,
-    RateSeries,
-    Step,
-    decision_chart,
-    rate_chart,
-    scale_of,
-)
+from demur.report.charts import DecisionBucket, Period, RatePoint, RateSeries, Step, decision_chart, rate_chart
 from demur.report.view import IntervalPlot, PlotRow, Unit
 
 HOURS = Period(tuple(f"2026-01-31T{hour:02}" for hour in range(24)), Step.HOUR, "24h")
@@ -41,11 +32,11 @@ def kinds(chart: charts.TimeChart) -> list[str]:
 
 def test_round_ends() -> None:
     """Shares start at zero, differences hold it, fractions go to one, and all end at a round number."""
-    assert scale_of(plot(Unit.PERCENT, (0.027, 0.206))).ticks == (0, 0.05, 0.1, 0.15, 0.2, 0.25)
-    assert scale_of(plot(Unit.POINTS, (-0.04, 0.11))).ticks == (-0.05, 0, 0.05, 0.1, 0.15)
-    assert scale_of(plot(Unit.PERCENT, (0.0, 1.0))).ticks == (0, 0.2, 0.4, 0.6, 0.8, 1)
-    assert scale_of(plot(Unit.POINTS, (-1.0, 1.0))).ticks == (-1, -0.5, 0, 0.5, 1)
-    assert scale_of(plot(Unit.FRACTION, (0.1, 0.2))).ticks == (0, 0.25, 0.5, 0.75, 1)
+    assert charts.scale_of(plot(Unit.PERCENT, (0.027, 0.206))).ticks == (0, 0.05, 0.1, 0.15, 0.2, 0.25)
+    assert charts.scale_of(plot(Unit.POINTS, (-0.04, 0.11))).ticks == (-0.05, 0, 0.05, 0.1, 0.15)
+    assert charts.scale_of(plot(Unit.PERCENT, (0.0, 1.0))).ticks == (0, 0.2, 0.4, 0.6, 0.8, 1)
+    assert charts.scale_of(plot(Unit.POINTS, (-1.0, 1.0))).ticks == (-1, -0.5, 0, 0.5, 1)
+    assert charts.scale_of(plot(Unit.FRACTION, (0.1, 0.2))).ticks == (0, 0.25, 0.5, 0.75, 1)
 
 
 def test_a_reference_is_on_the_axis() -> None:
@@ -59,14 +50,14 @@ def test_nothing_known_has_an_axis_too() -> None:
     """No rows, rows without answers and numbers that are not finite leave a small axis from zero."""
     nan = float("nan")
     for empty in (plot(Unit.PERCENT), plot(Unit.POINTS, (-1.0, 1.0), n=0), plot(Unit.POINTS, (nan, nan))):
-        ticks = scale_of(empty).ticks
+        ticks = charts.scale_of(empty).ticks
         assert ticks[0] == 0 < ticks[-1]
 
 
 @given(st.lists(st.tuples(st.floats(-1, 1), st.floats(-1, 1)).map(sorted), min_size=1, max_size=5))
 def test_every_number_is_on_the_axis(ends: list[list[float]]) -> None:
     """Ticks rise evenly, are two to nine, hold zero, and every end lies between the first and the last."""
-    scale = scale_of(plot(Unit.POINTS, *((low, high) for low, high in ends)))
+    scale = charts.scale_of(plot(Unit.POINTS, *((low, high) for low, high in ends)))
     assert 2 <= len(scale.ticks) <= 9
     assert 0 in scale.ticks
     assert list(scale.ticks) == sorted(set(scale.ticks))

@@ -9,25 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demur.axes.rules import ltl
-from demur.axes.rules.ltl import (
-    And,
-    Atom,
-    Constant,
-    Formula,
-    Next,
-    Not,
-    Or,
-    Until,
-    WeakNext,
-    eventually,
-    first_breach,
-    globally,
-    holds_on,
-    implies,
-    parse_formula,
-    release,
-    weak_until,
-)
+from demur.axes.rules.ltl import And, Atom, Constant, Formula, Next, Not, Or, Until, WeakNext, eventually, globally
 from demur.errors import UsageError
 
 Trace: TypeAlias = list[frozenset[str]]
@@ -49,7 +31,7 @@ FORMULAS = st.recursive(
 
 
 def on(trace: Trace, formula: Formula) -> bool:
-    return holds_on(formula, lambda atom, i: atom.word in trace[i], len(trace))
+    return ltl.holds_on(formula, lambda atom, i: atom.word in trace[i], len(trace))
 
 
 def defined(trace: Trace, i: int, formula: Formula) -> bool:  # noqa: PLR0911 - one a kind
@@ -89,7 +71,7 @@ def test_dualities(trace: Trace, a: Formula, b: Formula) -> None:
     """Each operator is the negation of its dual on negations."""
     assert on(trace, Not(Next(a))) == on(trace, WeakNext(Not(a)))
     assert on(trace, Not(eventually(a))) == on(trace, globally(Not(a)))
-    assert on(trace, Not(Until(a, b))) == on(trace, release(Not(a), Not(b)))
+    assert on(trace, Not(Until(a, b))) == on(trace, ltl.release(Not(a), Not(b)))
     assert on(trace, Not(And(a, b))) == on(trace, Or(Not(a), Not(b)))
 
 
@@ -99,8 +81,8 @@ def test_expansions(trace: Trace, a: Formula, b: Formula) -> None:
     assert on(trace, eventually(a)) == on(trace, Or(a, Next(eventually(a))))
     assert on(trace, globally(a)) == on(trace, And(a, WeakNext(globally(a))))
     assert on(trace, Until(a, b)) == on(trace, Or(b, And(a, Next(Until(a, b)))))
-    assert on(trace, release(a, b)) == on(trace, And(b, Or(a, WeakNext(release(a, b)))))
-    assert on(trace, weak_until(a, b)) == on(trace, Or(b, And(a, WeakNext(weak_until(a, b)))))
+    assert on(trace, ltl.release(a, b)) == on(trace, And(b, Or(a, WeakNext(ltl.release(a, b)))))
+    assert on(trace, ltl.weak_until(a, b)) == on(trace, Or(b, And(a, WeakNext(ltl.weak_until(a, b)))))
 
 
 @given(TRACES, FORMULAS)
@@ -108,7 +90,7 @@ def test_repetition_adds_nothing(trace: Trace, a: Formula) -> None:
     """F and G are idempotent, and implication is truth-functional."""
     assert on(trace, eventually(eventually(a))) == on(trace, eventually(a))
     assert on(trace, globally(globally(a))) == on(trace, globally(a))
-    assert on(trace, implies(a, a))
+    assert on(trace, ltl.implies(a, a))
 
 
 @pytest.mark.parametrize(
@@ -131,19 +113,21 @@ def test_a_breach_has_its_place() -> None:
     """The first position at which G's part fails is to blame, or what must hold until; for F it is the whole."""
     trace = [frozenset("p"), frozenset("pq"), frozenset("q")]
     truth = lambda atom, i: atom.word in trace[i]  # noqa: E731 - as short as it gets
-    assert first_breach(globally(P), truth, 3) == 2
-    assert first_breach(And(eventually(P), globally(Not(Q))), truth, 3) == 1
-    assert first_breach(eventually(Atom("r")), truth, 3) is None
-    assert first_breach(weak_until(P, Atom("r")), truth, 3) == first_breach(Until(P, Atom("r")), truth, 3) == 2
+    assert ltl.first_breach(globally(P), truth, 3) == 2
+    assert ltl.first_breach(And(eventually(P), globally(Not(Q))), truth, 3) == 1
+    assert ltl.first_breach(eventually(Atom("r")), truth, 3) is None
+    assert (
+        ltl.first_breach(ltl.weak_until(P, Atom("r")), truth, 3) == ltl.first_breach(Until(P, Atom("r")), truth, 3) == 2
+    )
 
 
 @given(TRACES, FORMULAS, FORMULAS)
 def test_a_broken_until_is_broken_for_good_at_its_breach(trace: Trace, a: Formula, b: Formula) -> None:
     """Up to the position that is blamed the goal has not come, and what must hold does not hold there."""
-    if on(trace, weak_until(a, b)):
+    if on(trace, ltl.weak_until(a, b)):
         return
     truth = lambda atom, i: atom.word in trace[i]  # noqa: E731 - as short as it gets
-    at = first_breach(weak_until(a, b), truth, len(trace))
+    at = ltl.first_breach(ltl.weak_until(a, b), truth, len(trace))
     assert at is not None
     assert not defined(trace, at, a)
     assert not any(defined(trace, i, b) for i in range(at + 1))
@@ -161,12 +145,12 @@ R, C, T = Atom("refused"), Atom("called"), Atom("text", "not legal advice")
         ("!!refused", Not(Not(R))),
         ("not refused and called", And(Not(R), C)),
         ("refused || called && refused", Or(R, And(C, R))),
-        ("refused -> called -> refused", implies(R, implies(C, R))),
-        ("G (called -> F refused)", globally(implies(C, eventually(R)))),
+        ("refused -> called -> refused", ltl.implies(R, ltl.implies(C, R))),
+        ("G (called -> F refused)", globally(ltl.implies(C, eventually(R)))),
         ("X WX refused", Next(WeakNext(R))),
         ("refused U called & refused", And(Until(R, C), R)),
-        ("refused W called", weak_until(R, C)),
-        ("refused R called", release(R, C)),
+        ("refused W called", ltl.weak_until(R, C)),
+        ("refused R called", ltl.release(R, C)),
         ('F text("not legal advice")', eventually(T)),
         ("F text('not legal advice')", eventually(T)),
         ("call(refund)", Atom("call", "refund")),
@@ -176,7 +160,7 @@ R, C, T = Atom("refused"), Atom("called"), Atom("text", "not legal advice")
 )
 def test_reading(text: str, formula: Formula) -> None:
     """Signs bind as the page says, and words may stand for them."""
-    assert parse_formula(text) == formula
+    assert ltl.parse_formula(text) == formula
 
 
 @pytest.mark.parametrize(
@@ -199,18 +183,18 @@ def test_reading(text: str, formula: Formula) -> None:
 def test_what_is_no_formula_says_where(text: str, where: str) -> None:
     """A slip of the pen is an error with its place, never a formula that passes anything."""
     with pytest.raises(UsageError, match=where):
-        parse_formula(text)
+        ltl.parse_formula(text)
 
 
 @pytest.mark.heavy
 def test_long_formulas_are_read_flat() -> None:
     """A thousand alternatives are one formula that can be valued; order within them does not matter."""
     text = " | ".join(f"call(t{chr(97 + i % 26)}{'x' * (i // 26)})" for i in range(1000))
-    formula = parse_formula(text)
+    formula = ltl.parse_formula(text)
     names = {atom.argument for atom in ltl.atoms_in(formula)}
     assert len(names) == 1000
-    assert holds_on(formula, lambda atom, _: atom.argument == "tz", 1)
-    assert not holds_on(formula, lambda *_: False, 1)
+    assert ltl.holds_on(formula, lambda atom, _: atom.argument == "tz", 1)
+    assert not ltl.holds_on(formula, lambda *_: False, 1)
 
 
 @pytest.mark.parametrize(
@@ -225,5 +209,5 @@ def test_long_formulas_are_read_flat() -> None:
 def test_huge_formulas_are_refused(text: str, what: str) -> None:
     """What would take for ever to value is an error, at once and in few words."""
     with pytest.raises(UsageError, match=what) as caught:
-        parse_formula(text)
+        ltl.parse_formula(text)
     assert len(str(caught.value)) < 300
