@@ -215,7 +215,7 @@ def test_runs_that_do_not_match(capsys: Capture, folder: Path) -> None:
     cases = {
         "other": "`base.jsonl` line 1: id `q0` asks another prompt in `other.jsonl`, and so do 60 of 60 ids; compare",
         "unmatched": "no id and no prompt is in both runs (`base.jsonl`: 60 rows, 60 with an id; `unmatched.jsonl`",
-        "failed": "no pair was answered in both runs; check",
+        "failed": "no pair was judged in both runs (baseline and candidate: failed 0 and 60); check",
     }
     for name, says in cases.items():
         code, out, err = run(capsys, "base.jsonl", f"{name}.jsonl")

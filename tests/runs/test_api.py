@@ -224,7 +224,7 @@ def test_nothing_in_common_is_an_error() -> None:
     with pytest.raises(EmptyInputError, match=r"no id and no prompt is in both runs.*5 rows, 5 with an id"):
         compare(questions(5, ()), others)
     failed = [{**row, "response": None} for row in questions(5, ())]
-    with pytest.raises(EmptyInputError, match="no pair was answered in both runs"):
+    with pytest.raises(EmptyInputError, match="no pair was judged in both runs"):
         compare(questions(5, ()), failed)
     with pytest.raises(EmptyInputError, match="a run has no answered row"):
         compare(questions(5, ()), failed, unpaired=True)
@@ -236,7 +236,7 @@ def test_outcomes_that_count_are_chosen() -> None:
     """What counts as saying no is the caller's to say."""
     rows = [{"id": str(i), "response": text} for i, text in enumerate([NO, "", YES])]
     base = [{"id": str(i), "response": YES} for i in range(3)]
-    assert counts(compare(base, rows)) == (0, 0, 1, 2)
+    assert counts(compare(base, rows)) == (0, 0, 1, 1)
     wider = Reading(counted=(Outcome.REFUSED, Outcome.EMPTY))
     assert counts(compare(base, rows, reading=wider)) == (0, 0, 2, 1)
 

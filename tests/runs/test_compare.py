@@ -192,11 +192,11 @@ def group(field: str, value: str, **outcomes: int) -> GroupTally:
     return GroupTally(field, value, tuple(outcomes.items()))
 
 
-SCANNED = run(complied=80, refused=15, filtered=3, partial=1, empty=1, failed=20)
+SCANNED = run(complied=81, refused=15, filtered=3, partial=1, empty=1, failed=20, unread=5)
 
 
 def test_rates_count_judged_rows() -> None:
-    """Refused and filtered abstain; all but the failed are judged; the whole is the sum of the runs."""
+    """Refused and filtered abstain; all but the failed, empty and unread are judged; the whole is the sum of the runs."""
     scan = scan_tally(ScanTally((SCANNED, run(complied=10, unsure=2, refused=8))))
     assert [(rate.count, rate.n) for rate in scan.runs] == [(18, 100), (8, 20)]
     assert (scan.rate.count, scan.rate.n) == (26, 120)

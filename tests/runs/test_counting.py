@@ -13,7 +13,8 @@ from tests.runs.run_files import NO, YES
 
 from demur.io.files import InputLimits
 from demur.model.comparison import PairCounts
-from demur.runs.counting import abstained_of, group_tallies, linked_groups, pair_runs, refusal_places, run_summary
+from demur.model.verdict import Outcome
+from demur.runs.counting import abstained_of, group_tallies, linked_groups, pair_runs, places_of, run_summary
 from demur.runs.engine import Engine, LoadedRun, open_engine
 from demur.runs.ingest import Ingest
 from demur.runs.inputs import spool_rows
@@ -100,8 +101,8 @@ def test_what_a_run_held(engine: Engine) -> None:
     assert [g.value for g in groups] == ["m", "n", "o"]
     assert [dict(g.outcomes) for g in groups] == [{"refused": 4}, {"complied": 4}, {"failed": 2}]
     assert run.filled == ("model",)
-    assert refusal_places(engine, run, most=9) == (0, 1)
-    assert len(refusal_places(engine, run, most=1)) == 1
+    assert places_of(engine, run, (Outcome.REFUSED, Outcome.FILTERED), most=9) == (0, 1)
+    assert len(places_of(engine, run, (Outcome.REFUSED,), most=1)) == 1
 
 
 @given(st.lists(st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=3, unique=True), max_size=8))

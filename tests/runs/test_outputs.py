@@ -69,6 +69,6 @@ def test_a_name_without_a_format_is_refused(tmp_path: Path) -> None:
 def test_nothing_is_written_of_what_was_not_compared(tmp_path: Path) -> None:
     """Where there is nothing to compare there is no file either."""
     failed = [{**row, "response": None} for row in CAND]
-    with pytest.raises(EmptyInputError, match="no pair was answered"):
+    with pytest.raises(EmptyInputError, match="no pair was judged"):
         compare(BASE, failed, out=tmp_path / "x.parquet")
     assert list(tmp_path.iterdir()) == []

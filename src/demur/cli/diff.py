@@ -15,11 +15,13 @@ from demur.cli.options import (
     Once,
     add_engine_flags,
     add_judge_flags,
+    add_limit_flags,
     add_reading_flags,
     check_outputs,
     check_report_flags,
     engine_of_flags,
     fields_of_flag,
+    limits_of_flags,
     name_bad_rows,
     progress_line,
     reading_of_flags,
@@ -160,8 +162,9 @@ in the logs of providers, gateways and evaluation tools (--format)
 rows pair by id, or else by what was asked; --key says by what
 
 exit codes: 0 pass, 1 the gate failed, 2 bad input or nothing to
-compare, 3 inconclusive (with --fail-inconclusive, or where an axis
-of --axis-gate could not be measured)
+compare, 3 inconclusive (fewer than 80 % of the rows pair, responses
+without a verdict could change the result, --fail-inconclusive, or
+an axis of --axis-gate could not be measured)
 """
 
 
@@ -193,7 +196,11 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     command.add_argument("--seed", metavar="N", type=whole_number, help="the seed's own resampled interval")
     command.add_argument("--margin", metavar="D", type=share, default=0.05, help="a change below D is none (0.05)")
     command.add_argument("--fail-inconclusive", action="store_true", help="exit 3 where nothing can be said")
-    command.add_argument("--key", metavar="FIELD", help="what pairs two rows: id, prompt, or a field")
+    command.add_argument("--key", metavar="FIELD", help="what pairs two rows: id, prompt, position, or a field")
+    command.add_argument(
+        "--allow-unmatched", action="store_true", help="conclude also where fewer than 80%% of the rows pair"
+    )
+    add_limit_flags(command)
     command.add_argument("--cluster", metavar="FIELD", help="what groups rows: session, key, none, or a field")
     command.add_argument("--by", metavar="FIELD", action="append", default=[], help="slice by fields (repeat, or a,b)")
     command.add_argument("--unpaired", action="store_true", help="compare runs of different questions")
@@ -248,7 +255,9 @@ def run(args: argparse.Namespace) -> int:
         from demur.report.junit import junit
 
         write_report(args.junit, junit(comparison))
-    # `--fail-on never` reports and never fails.
+    # `--fail-on never` reports and never fails, unless it is asked to where nothing can be said.
+    if args.fail_on == _NEVER and not args.fail_inconclusive:
+        return 0
     if comparison.gate.failed and args.fail_on != _NEVER:
         return 1
     return EXIT_INCONCLUSIVE if comparison.gate.unsettled else 0
@@ -276,10 +285,13 @@ def _diff_by_engine(args: argparse.Namespace, reading: ReadOptions) -> Compariso
         seed=args.seed,
         margin=args.margin,
         fail_inconclusive=args.fail_inconclusive,
+        min_paired=0.0 if args.allow_unmatched else DiffSettings().min_paired,
+        limits=limits_of_flags(args),
     )
     shared: _Shared = {
         "by": fields_of_flag(args.by),
-        "key": args.key,
+        # Shadow pairs by position, so its gate decides as it does there only over such pairs.
+        "key": args.key or ("position" if settings.gate is GateMode.SEED and not args.unpaired else None),
         "cluster": args.cluster,
         "settings": settings,
         "reading": reading,

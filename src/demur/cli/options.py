@@ -34,18 +34,21 @@ __all__ = [
     "add_counting_flags",
     "add_engine_flags",
     "add_judge_flags",
+    "add_limit_flags",
     "add_reading_flags",
     "check_outputs",
     "check_report_flags",
     "engine_of_flags",
     "fields_of_flag",
     "judge_of_flags",
+    "limits_of_flags",
     "name_bad_rows",
     "pack_of_flag",
     "port_number",
     "progress_line",
     "reading_of_flags",
     "share",
+    "share_or_percent",
     "thresholds",
     "whole_number",
 ]
@@ -53,6 +56,11 @@ __all__ = [
 # More would push the summary off the screen.
 _MAX_NAMED = 10
 # A report with such a name would be written over a run.
+_LIMITED = {
+    Outcome.UNREAD: "responses that could not be read",
+    Outcome.EMPTY: "empty responses",
+    Outcome.FAILED: "failed requests",
+}
 _RUN_ENDINGS = frozenset(
     {".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet", ".agentlog", ".eval", ".gz", ".zst"}
 )
@@ -102,6 +110,20 @@ def add_counting_flags(command: argparse.ArgumentParser) -> None:
         default=(Outcome.REFUSED, Outcome.FILTERED),
         help="outcomes that count as saying no (refused,filtered)",
     )
+
+
+def add_limit_flags(command: argparse.ArgumentParser) -> None:
+    """Add how many responses may be without a verdict before the command fails."""
+    for outcome, what in _LIMITED.items():
+        command.add_argument(
+            f"--max-{outcome}", metavar="SHARE", type=share_or_percent, help=f"fail above this share of {what} (1%%)"
+        )
+
+
+def limits_of_flags(args: argparse.Namespace) -> tuple[tuple[Outcome, float], ...]:
+    """Return the largest shares of responses without a verdict that are allowed."""
+    given = ((outcome, getattr(args, f"max_{outcome}")) for outcome in _LIMITED)
+    return tuple((outcome, limit) for outcome, limit in given if limit is not None)
 
 
 def add_reading_flags(command: argparse.ArgumentParser) -> None:
@@ -234,6 +256,17 @@ def share(word: str, *, expected: str = "share between 0 and 1", whole: bool = F
     return value
 
 
+def share_or_percent(word: str) -> float:
+    """Return a share from 0 to 1, written as such or in percent."""
+    try:
+        value = float(word.removesuffix("%")) / (100 if word.endswith("%") else 1)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 1:
+        raise argparse.ArgumentTypeError(f"`{word}` is not a share; write 1% or 0.01")
+    return value
+
+
 def check_report_flags(args: argparse.Namespace) -> None:
     """Raise where the reports of a diff or scan go to a name that cannot be meant, or two to standard output."""
     if args.out:
@@ -252,8 +285,9 @@ def check_report_flags(args: argparse.Namespace) -> None:
 def _counted_outcomes(given: str) -> tuple[Outcome, ...]:
     """Return the outcomes that are to count as saying no."""
     words = [word.strip() for word in given.split(",")]
-    if not words or not set(words) <= set(Outcome) - {Outcome.FAILED}:
-        choices = ", ".join(outcome for outcome in Outcome if outcome is not Outcome.FAILED)
+    countable = [outcome for outcome in Outcome if outcome not in (Outcome.FAILED, Outcome.UNREAD)]
+    if not words or not set(words) <= set(countable):
+        choices = ", ".join(countable)
         raise argparse.ArgumentTypeError(f"`{given}` holds no outcome that can count; choose from {choices}")
     return tuple(map(Outcome, dict.fromkeys(words)))
 

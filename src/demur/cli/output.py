@@ -48,6 +48,7 @@ _COLOURS = {
     "benign": _GREEN,
     "empty": _CYAN,
     "failed": _CYAN,
+    "unread": _CYAN,
 }
 
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import sys
+from typing import TYPE_CHECKING
 
 from demur.cli.options import (
     EngineName,
     add_engine_flags,
     add_judge_flags,
+    add_limit_flags,
     add_reading_flags,
     check_outputs,
     check_report_flags,
     engine_of_flags,
     fields_of_flag,
+    limits_of_flags,
     name_bad_rows,
     progress_line,
     reading_of_flags,
@@ -22,6 +26,11 @@ from demur.errors import UnreadableRowsError, UsageError
 from demur.report.json import scan_object
 from demur.report.scan_view import scan_view
 from demur.runs.api import scan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from demur.model.run import Scan
 
 __all__ = ["add_parser"]
 
@@ -39,7 +48,9 @@ a run is a file, a folder, a quoted glob, or - for standard input:
 .jsonl, .json, .csv, .tsv, .parquet, .agentlog, .eval, gzip, zstd,
 in the logs of providers, gateways and evaluation tools (--format)
 
-exit codes: 0 scanned, 2 bad input or nothing to scan
+exit codes: 0 scanned, 1 more responses without a verdict than
+--max-unread, --max-empty or --max-failed allow, 2 bad input or
+nothing to scan
 """
 
 
@@ -57,6 +68,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     command.add_argument("--by", metavar="FIELD", action="append", default=[], help="rates by fields (repeat, or a,b)")
     add_judge_flags(command)
     add_reading_flags(command)
+    add_limit_flags(command)
     command.add_argument("--out", metavar="FILE", help="every verdict, to .parquet or .jsonl")
     command.add_argument("--json", metavar="FILE", nargs="?", const="-", help="the scan as JSON")
     command.add_argument("--markdown", metavar="FILE", nargs="?", const="-", help="the scan as Markdown")
@@ -90,4 +102,16 @@ def run(args: argparse.Namespace) -> int:
             progress.close()
     # A marker of its own: a comment with a scan must not replace the one with a diff on the same pull request.
     show_view(scan_view(found), args, as_object=lambda: scan_object(found), marker="demur-scan")
-    return 0
+    over = list(_over_limits(found, args))
+    for line in over:
+        print(f"demur: {line}", file=sys.stderr)
+    return 1 if over else 0
+
+
+def _over_limits(found: Scan, args: argparse.Namespace) -> Iterator[str]:
+    """Yield what of each run is above a limit that was set for responses without a verdict."""
+    for outcome, limit in limits_of_flags(args):
+        for run in found.tally.runs:
+            if run.share(outcome) > limit:
+                share = 100 * run.share(outcome)
+                yield f"`{run.name}`: {share:.1f} % of the rows are {outcome}, more than {100 * limit:g} %"

@@ -42,6 +42,8 @@ __all__ = [
     "LabelCorrection",
     "LabelledPair",
     "Missing",
+    "OutcomeGap",
+    "OutcomePairs",
     "PairCounts",
     "PairNames",
     "PairedExchange",
@@ -77,6 +79,7 @@ class Pairing(StrEnum):
     ID = "id"
     PROMPT = "prompt"
     FIELD = "field"
+    POSITION = "position"
     NONE = "none"
 
 
@@ -189,10 +192,19 @@ class ClusterSum:
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
-    """Rows that made no complete pair, by why; `bounds` is Δ if every missing answer were the worst, or the best.
+class OutcomePairs:
+    """How many pairs with a row in both runs have an outcome that is not judged, as a paired two-by-two table of it."""
 
-    `baseline_known_abstained` and so on count, among incomplete pairs whose one side is known, what that side was.
+    outcome: Outcome
+    counts: PairCounts
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """Rows that made no complete pair, by why: no counterpart in the other run, or a side that is not judged.
+
+    `baseline_known_abstained` and so on count, among incomplete pairs whose one side is known, what that side was. `matched` pairs have a
+    row in both runs (`both_unjudged` of them no verdict at all), `smaller` is how many rows the smaller run has. `unmatched_*` are abstained and judged rows without a counterpart.
     """
 
     baseline_unmatched: int = 0
@@ -205,6 +217,26 @@ class Missing:
     candidate_known_abstained: int = 0
     candidate_known_answered: int = 0
     nothing_known: int = 0
+    both_unjudged: int = 0
+    matched: int = 0
+    smaller: int = 0
+    unmatched_baseline: tuple[int, int] = (0, 0)
+    unmatched_candidate: tuple[int, int] = (0, 0)
+    gaps: tuple[OutcomePairs, ...] = ()
+
+    @property
+    def pairs_by_extremes(self) -> tuple[PairCounts, PairCounts]:
+        """The matched pairs that lack a verdict, had every missing one been a refusal of the candidate's, and of the baseline's."""
+        baseline_abstained = self.baseline_known_abstained - self.unmatched_baseline[0]
+        baseline_answered = self.baseline_known_answered - (self.unmatched_baseline[1] - self.unmatched_baseline[0])
+        candidate_abstained = self.candidate_known_abstained - self.unmatched_candidate[0]
+        candidate_answered = self.candidate_known_answered - (self.unmatched_candidate[1] - self.unmatched_candidate[0])
+        more = baseline_answered + candidate_abstained + self.both_unjudged
+        fewer = baseline_abstained + candidate_answered + self.both_unjudged
+        return (
+            PairCounts(baseline_abstained, 0, more, candidate_answered),
+            PairCounts(candidate_abstained, fewer, 0, baseline_answered),
+        )
 
     @property
     def total(self) -> int:
@@ -296,6 +328,10 @@ class DiffSettings:
     alpha: float = 0.05
     margin: float = 0.05
     fail_inconclusive: bool = False
+    min_paired: float = 0.8
+    """The share of the smaller run's rows that must have a counterpart before anything is concluded."""
+    limits: tuple[tuple[Outcome, float], ...] = ()
+    """The largest share of rows, in either run, that may end in an outcome that is not judged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,6 +376,19 @@ class LabelCorrection:
     difference: Difference
     weight: float
     labelled: int
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeGap:
+    """How often responses of each run ended in an outcome that is not judged: an axis beside refusals.
+
+    Paired rates are of the pairs with a row in both runs; `difference` is None where the runs are not paired.
+    """
+
+    outcome: Outcome
+    baseline: Rate
+    candidate: Rate
+    difference: Difference | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -398,6 +447,9 @@ class Comparison:
     slices: tuple[SliceComparison, ...]
     correction: LabelCorrection | None
     gate: GateResult
+    gaps: tuple[OutcomeGap, ...] = ()
+    doubts: tuple[str, ...] = ()
+    """Why nothing is concluded although there are numbers: too few pairs, or responses without a verdict that could change it."""
     flips_to_undo: int | None = None
     axes: ComparedAxes | None = None
 

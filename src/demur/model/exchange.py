@@ -133,6 +133,7 @@ _OUTPUT_KINDS = frozenset(
             "fileData",
             "file_data",
         ),
+        "structured",  # an object that was asked for as such, whose words were read beside it
         *("audio", "output_audio", "input_audio", "video", "file", "document", "container_upload"),
         *("server_tool_use", "web_search_tool_result", "web_fetch_tool_result", "code_execution_tool_result"),
         *("bash_code_execution_tool_result", "text_editor_code_execution_tool_result", "tool_search_tool_result"),

@@ -23,6 +23,7 @@ __all__ = [
     "ScanTally",
     "Skipped",
     "Traced",
+    "UnreadExample",
 ]
 
 
@@ -48,8 +49,20 @@ class Skipped:
 
 
 @dataclass(frozen=True, slots=True)
+class UnreadExample:
+    """A response that could not be read: where it is, and what is there."""
+
+    source: str
+    line: int | None
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
 class RunSummary:
-    """What one run held: its name, the format it was read as, how many rows, and what came out, most frequent first."""
+    """What one run held: its name, the format it was read as, how many rows, and what came out, most frequent first.
+
+    `unread` are examples of the responses that could not be read.
+    """
 
     name: str
     format: str
@@ -60,6 +73,11 @@ class RunSummary:
     models: tuple[str, ...] = ()
     skipped: tuple[tuple[str, int], ...] = ()
     unreadable: int = 0
+    unread: tuple[UnreadExample, ...] = ()
+
+    def share(self, outcome: str) -> float:
+        """Return the share of all rows that ended so."""
+        return dict(self.outcomes).get(outcome, 0) / self.rows if self.rows else 0.0
 
 
 @dataclass(frozen=True, slots=True)

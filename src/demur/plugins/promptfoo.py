@@ -14,7 +14,7 @@ import msgspec
 from demur.detect.check import classify_text
 from demur.errors import UsageError
 from demur.model.exchange import Choice, OpaquePart, Response, Signal, SignalKind, TextPart
-from demur.model.verdict import Outcome
+from demur.model.verdict import NOT_JUDGED, Outcome
 from demur.plugins.judge import judge_by
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 __all__ = ["get_assert"]
 
 _EXPECTATIONS = ("answered", "refused")
-_NOTHING_TO_JUDGE = (Outcome.EMPTY, Outcome.FAILED)
 
 # `pass` is a word of Python's own, so the class syntax cannot spell it.
 _GradingResult = TypedDict(
@@ -63,7 +62,7 @@ def get_assert(output: object, context: Mapping[str, object]) -> _GradingResult:
         "score": float(passed),
         "reason": f"expected {config.expect}, got {_in_a_line(verdict, text)}",
         # Left out, not zero: promptfoo averages named scores, and what was not judged must not lower a rate.
-        "namedScores": {} if verdict.outcome in _NOTHING_TO_JUDGE else named,
+        "namedScores": {} if verdict.outcome in NOT_JUDGED else named,
         "metadata": {
             "outcome": str(verdict.outcome),
             "reason": verdict.reason and str(verdict.reason),
@@ -102,7 +101,7 @@ def _response_in(output: object, context: Mapping[str, object]) -> Response:
     stop = said.get("finishReason")
     text = output if isinstance(output, str) else "\n".join(_texts_in(output))
     # A structured output without a word in it is an answer all the same.
-    whole = (OpaquePart("output", msgspec.json.encode(output)),) if not isinstance(output, str | None) else ()
+    whole = (OpaquePart("structured", msgspec.json.encode(output)),) if not isinstance(output, str | None) else ()
     parts = (*((TextPart(text),) if text else ()), *whole)
     choice = Choice(0, parts, finish_raw=stop if isinstance(stop, str) else None)
     return Response("", (choice,), tuple(_signals_in(said)))

@@ -38,6 +38,7 @@ _WHAT_CAME = {
     "filtered": "a filter stepped in",
     "empty": "there is nothing to judge: the response is empty",
     "failed": "there is nothing to judge: the provider failed",
+    "unread": "there is nothing to judge: the response could not be read",
 }
 
 

@@ -25,6 +25,7 @@ from demur.report.diff_words import (
     flip_words,
     meaning,
     subject,
+    unread_warning,
 )
 from demur.report.numbers import PERCENT, UNKNOWN, chance, decimals, fraction, level, percent, points, points_range
 from demur.report.view import (
@@ -69,6 +70,7 @@ _PAIRING_WORDS = {
     Pairing.ID: "Pairs have the same id.",
     Pairing.PROMPT: "Pairs have the same prompt.",
     Pairing.FIELD: "Pairs have the same value of a field.",
+    Pairing.POSITION: "Pairs have the same position in their runs.",
     Pairing.NONE: "The runs could not be paired.",
 }
 
@@ -169,22 +171,45 @@ def _weight_blocks(comparison: Comparison) -> Iterator[Block]:
         rows.append(Fact("corrected for detector errors", difference_words(correction.difference), by))
     yield Facts("How far this carries", tuple(rows))
     yield from (Note(NoteKind.FLAG, str(flag), FLAG_WORDS[flag]) for flag in comparison.flags)
+    yield from _gap_blocks(comparison)
     missing = comparison.tally.missing
     if not missing.total:
         return
+    sides = (
+        ("only in the baseline", missing.baseline_unmatched, missing.unmatched_baseline),
+        ("only in the candidate", missing.candidate_unmatched, missing.unmatched_candidate),
+    )
+    rows = []
+    for why, count, (abstained, judged) in sides:
+        rate = f"{abstained:,} of {judged:,} judged refused ({percent(abstained / judged)}{PERCENT})" if judged else ""
+        rows += [Fact(why, f"{count:,}", rate)] if count else []
     whys = (
-        ("only in the baseline", missing.baseline_unmatched),
-        ("only in the candidate", missing.candidate_unmatched),
         ("baseline failed", missing.baseline_failed),
         ("candidate failed", missing.candidate_failed),
         ("both failed", missing.both_failed),
     )
-    rows = [Fact(why, f"{count:,}") for why, count in whys if count]
+    rows += [Fact(why, f"{count:,}") for why, count in whys if count]
     # Pairs need not be missing at random, so the bounds assume the worst of them in both directions.
     if comparison.missing_bounds is not None:
         bounds = f"{points_range(*comparison.missing_bounds)} points"
         rows.append(Fact("worst-case bounds", bounds, "the difference, whatever the missing answers were"))
     yield Facts(f"Missing: {counted(missing.total, 'incomplete pair')}, left out of every figure", tuple(rows))
+
+
+def _gap_blocks(comparison: Comparison) -> Iterator[Block]:
+    """Yield how many responses of each run have no verdict, and a warning where some could not be read."""
+    rows = []
+    for gap in comparison.gaps:
+        before, after = gap.baseline, gap.candidate
+        counts = f"{before.count:,} → {after.count:,}"
+        change = difference_words(gap.difference) if gap.difference else ""
+        shares = f"{percent(before.value)}{PERCENT} → {percent(after.value)}{PERCENT}"
+        rows.append(Fact(str(gap.outcome), counts, f"{shares}; {change}" if change else shares))
+    if rows:
+        yield Facts("Responses without a verdict, in no rate", tuple(rows))
+    for name, run in (("the baseline", comparison.tally.baseline), ("the candidate", comparison.tally.candidate)):
+        if (warning := unread_warning(run, name)) is not None:
+            yield Note(NoteKind.WARNING, "unread", warning)
 
 
 def _slice_blocks(slices: Sequence[SliceComparison]) -> Iterator[Block]:
@@ -277,7 +302,7 @@ def _run_blocks(comparison: Comparison) -> Iterator[Block]:
     for field, more in comparison.tally.values_left_out:
         yield Note(NoteKind.WARNING, field, f"{counted(more, 'further value')}, the rarest, not sliced by.")
     counted_as, how = counted_words(comparison.tally.counted), _PAIRING_WORDS[comparison.tally.pairing]
-    of_what = f"{counted_as} answers count as refusals, failed ones as neither"
+    of_what = f"{counted_as} answers count as refusals; failed, empty and unread ones count for nothing"
     if comparison.tally.baseline.format == _RECORDED:
         how = "Recorded exchanges are not paired."
         # A denial is one of all exchanges; an answer is one of those that got as far as the provider.

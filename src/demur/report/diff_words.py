@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from demur.model.comparison import Comparison, Flip
     from demur.model.estimate import Difference
+    from demur.model.run import RunSummary
 
 __all__ = [
     "CHANGE_WORDS",
@@ -31,6 +32,7 @@ __all__ = [
     "meaning",
     "size_words",
     "subject",
+    "unread_warning",
 ]
 
 CHANGE_WORDS = {
@@ -65,6 +67,14 @@ FLAG_WORDS = {
     ),
     Flag.UNPAIRED: "The runs are not paired, so a difference may come from other questions being asked.",
 }
+WARN_UNREAD_ABOVE = 0.01
+"""The share of unread responses above which a report warns."""
+UNREAD_WORDS = {
+    "unknown_part": "of an unknown part type",
+    "not_text": "with something else where the text should be",
+    "not_stored": "whose text was not stored",
+    "language": "in a language that the detector does not cover",
+}
 # Never better or worse: only people know whether a refusal was right.
 _SENTENCES = {
     Change.INCREASED: "{What} increased",
@@ -84,6 +94,19 @@ _UNPAIRED = {
 def counted(count: int, noun: str) -> str:
     """Return `1 pair` or `1,200 pairs`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def unread_warning(run: RunSummary, name: str) -> str | None:
+    """Return the warning about responses of a run that could not be read, None where there are none worth one."""
+    share = run.share("unread")
+    if share <= WARN_UNREAD_ABOVE:
+        return None
+    causes = dict(run.causes)
+    why = ", ".join(f"{causes[cause]:,} {words}" for cause, words in UNREAD_WORDS.items() if causes.get(cause))
+    number = counted(dict(run.outcomes)["unread"], "response")
+    examples = "; ".join(f"{e.source if e.line is None else f'{e.source}:{e.line}'}: {e.detail}" for e in run.unread)
+    told = f" For example {examples}." if examples else ""
+    return f"{number} of {name} ({percent(share)}{PERCENT} of its rows) could not be read and count for nothing: {why}.{told}"
 
 
 def counted_words(outcomes: Sequence[str], joint: str = " and ") -> str:
@@ -125,8 +148,10 @@ def change_sentence(comparison: Comparison) -> str:
     return f"{said}: {rates}, {difference_words(comparison.difference)}, {size_words(comparison)}."
 
 
-def meaning(comparison: Comparison) -> tuple[str, ...]:
+def meaning(comparison: Comparison) -> tuple[str, ...]:  # noqa: PLR0911 — one return for each decision
     """Return what follows from the decision: how to read it, or what would settle it."""
+    if comparison.doubts:
+        return tuple(f"{doubt[:1].upper()}{doubt[1:]}." for doubt in comparison.doubts)
     if comparison.tally.pairing is Pairing.NONE and comparison.decision in _UNPAIRED:
         return (_UNPAIRED[comparison.decision],)
     match comparison.decision:

@@ -59,9 +59,28 @@ def comparison_object(comparison: Comparison) -> dict[str, object]:
             "baseline_failed": missing.baseline_failed,
             "candidate_failed": missing.candidate_failed,
             "both_failed": missing.both_failed,
+            "matched": missing.matched,
+            "smaller_run": missing.smaller,
+            # Abstained and judged rows that the other run has no counterpart of.
+            "unmatched_baseline": {"abstained": missing.unmatched_baseline[0], "judged": missing.unmatched_baseline[1]},
+            "unmatched_candidate": {
+                "abstained": missing.unmatched_candidate[0],
+                "judged": missing.unmatched_candidate[1],
+            },
             # Null where nothing is missing: bounds equal to the estimate would look like a result.
             "bounds": None if bounds is None else list(map(finite, bounds)),
         },
+        # Outcomes that are not judged, each an axis of its own.
+        "not_judged": [
+            {
+                "outcome": str(gap.outcome),
+                "baseline": rate_object(gap.baseline),
+                "candidate": rate_object(gap.candidate),
+                "difference": None if gap.difference is None else _difference_object(gap.difference),
+            }
+            for gap in comparison.gaps
+        ],
+        "doubts": [safe_text(doubt) for doubt in comparison.doubts],
         "clustering": clustering
         and {
             "field": safe_text(clustering.field),
@@ -206,6 +225,9 @@ def _run_object(run: RunSummary) -> dict[str, object]:
         "models": [safe_text(model) for model in run.models],
         "skipped": _counts_object(run.skipped),
         "unreadable": run.unreadable,
+        "unread_examples": [
+            {"source": safe_text(e.source), "line": e.line, "detail": safe_text(e.detail)} for e in run.unread
+        ],
     }
 
 
@@ -221,6 +243,7 @@ def _side_object(side: FlipSide) -> dict[str, object]:
             "score": finite(verdict.score),
             "reason": None if verdict.reason is None else str(verdict.reason),
             "cause": None if verdict.cause is None else str(verdict.cause),
+            "detail": None if verdict.detail is None else safe_text(verdict.detail),
             "findings": [
                 {
                     "rule": safe_text(f.rule),

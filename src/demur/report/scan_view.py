@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from demur.report.diff_words import capitalised, counted, counted_words
+from demur.report.diff_words import capitalised, counted, counted_words, unread_warning
 from demur.report.numbers import PERCENT, UNKNOWN, chance, level, percent, points, points_range
 from demur.report.view import Column, Fact, Headline, IntervalPlot, Note, NoteKind, PlotRow, Table, Tone, Unit, View
 
@@ -73,7 +73,7 @@ def scan_view(scan: Scan) -> View:
     figures = (
         Fact("Refusal rate", value, f"{level(rate.interval)}: {ends}"),
         Fact(capitalised(words), f"{rate.count:,}", "answers"),
-        Fact("Judged", f"{rate.n:,}", "answers, failed ones left out"),
+        Fact("Judged", f"{rate.n:,}", "answers; failed, empty and unread ones are left out"),
         Fact("Rows", f"{sum(run.rows for run in scan.tally.runs):,}", counted(len(scan.tally.runs), "run")),
     )
     headline = Headline("REFUSALS", sentence, Tone.NEUTRAL, tuple(groups))
@@ -115,8 +115,11 @@ def _blocks(scan: Scan, words: str) -> Iterator[Block]:
     unreadable = sum(run.unreadable for run in runs)
     if unreadable:
         yield Note(NoteKind.WARNING, "not readable", f"{counted(unreadable, 'row')}, in no figure.")
+    for run in runs:
+        if (warning := unread_warning(run, run.name)) is not None:
+            yield Note(NoteKind.WARNING, "unread", warning)
     interval = scan.rate.interval
-    methods = f"Intervals are {level(interval)}, {capitalised(interval.method)}. Refused and filtered answers count as refusals, failed ones as neither."
+    methods = f"Intervals are {level(interval)}, {capitalised(interval.method)}. Refused and filtered answers count as refusals; failed, empty and unread ones count for nothing."
     yield Note(NoteKind.HINT, "methods", methods)
 
 

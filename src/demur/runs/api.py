@@ -21,10 +21,19 @@ from demur.io.files import input_limits
 from demur.model.axes import AxisName
 from demur.model.comparison import DiffSettings, LabelledPair, Missing, PairCounts, Pairing, Tally
 from demur.model.run import ScanTally
+from demur.model.verdict import Outcome
 from demur.runs.compare import compare_tally, scan_tally
-from demur.runs.counting import CountingEngine, abstained_of, group_tallies, pair_runs, refusal_places, run_summary
+from demur.runs.counting import CountingEngine, abstained_of, group_tallies, pair_runs, places_of, run_summary
 from demur.runs.engine import open_engine
-from demur.runs.examples import MAX_REFUSALS_READ, flip_of, phrase_counts, shown_key, still_flipped
+from demur.runs.examples import (
+    MAX_REFUSALS_READ,
+    MAX_UNREAD_SHOWN,
+    flip_of,
+    phrase_counts,
+    shown_key,
+    still_flipped,
+    unread_example,
+)
 from demur.runs.inputs import prompts_of, read_labels
 from demur.runs.options import CountOptions, ReadOptions
 
@@ -34,7 +43,7 @@ if TYPE_CHECKING:
 
     from demur.axes.compare import AxesSettings
     from demur.model.comparison import Comparison, Flip
-    from demur.model.run import GroupTally, Scan
+    from demur.model.run import GroupTally, RunSummary, Scan
     from demur.runs.counting import JudgedRun, PairTally
     from demur.runs.engine import Engine, LoadedRun
     from demur.runs.examples import Excerpt
@@ -58,6 +67,7 @@ FLIPS_SHOWN = 20
 Reading = ReadOptions
 """The public name of the options: `demur.Reading`."""
 _FIELDS_NAMED = 12
+_WITH_EVIDENCE = (Outcome.REFUSED, Outcome.FILTERED)
 
 
 class RunsEngine(CountingEngine, Protocol):
@@ -174,7 +184,7 @@ def tally_pair(
     )
     _check_fields(engine, runs, counting.named)
     with engine.counting(runs, options):
-        sides = run_summary(engine, runs[0]), run_summary(engine, runs[1])
+        sides = _summary(engine, runs[0], options), _summary(engine, runs[1], options)
         counted = options.counted_words
         if unpaired:
             before, after = (abstained_of(run, counted) for run in runs)
@@ -182,7 +192,7 @@ def tally_pair(
                 *sides,
                 Pairing.NONE,
                 PairCounts(0, 0, 0, 0),
-                # Of runs without pairs nothing is missing but the rows that failed.
+                # Of runs without pairs nothing is missing but the rows without a verdict.
                 missing=Missing(baseline_failed=sides[0].rows - before[1], candidate_failed=sides[1].rows - after[1]),
                 unpaired_baseline=before,
                 unpaired_candidate=after,
@@ -219,12 +229,23 @@ def scan_runs(
         groups = [group for name in counting.slices for group in group_tallies(engine, loaded, name)]
         # Only some refusals are read again, an equal part of each run: all of them would cost as much as the scan itself.
         most = MAX_REFUSALS_READ // max(1, len(loaded))
-        places = ((run, refusal_places(engine, run, most=most)) for run in loaded)
+        # Only these have a phrase or a signal to show.
+        places = ((run, places_of(engine, run, _WITH_EVIDENCE, most=most)) for run in loaded)
         refusals = (excerpt for run, rows in places for excerpt in engine.excerpts(run, rows).values())
         phrases, read = phrase_counts(refusals, options.judge)
-        summaries = tuple(run_summary(engine, run) for run in loaded)
+        summaries = tuple(_summary(engine, run, options) for run in loaded)
     shown = groups_worth_showing(groups, counting)
     return loaded, scan_tally(ScanTally(summaries, shown, phrases, read, options.counted_words))
+
+
+def _summary(engine: RunsEngine, run: Any, options: ReadOptions) -> RunSummary:  # noqa: ANN401 — each engine has runs of its own
+    """Return what a run held, with some examples of what could not be read."""
+    summary = run_summary(engine, run)
+    if not summary.share(Outcome.UNREAD):
+        return summary
+    places = places_of(engine, run, (Outcome.UNREAD,), most=MAX_UNREAD_SHOWN)
+    found = engine.excerpts(run, places)
+    return replace(summary, unread=tuple(unread_example(found[at], options.judge) for at in places if at in found))
 
 
 def check_runs(runs: Sequence[object]) -> None:

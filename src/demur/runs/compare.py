@@ -6,7 +6,7 @@ Only the tally and the settings matter, so that every engine gives the same resu
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from demur.errors import EmptyInputError
@@ -23,16 +23,27 @@ from demur.measure.paired import (
     smoothed_share,
 )
 from demur.measure.rates import unpaired_bounds, unpaired_difference, wilson
-from demur.model.comparison import Clustering, Comparison, DiffSettings, Pairing, Power, SliceComparison
+from demur.model.comparison import (
+    Change,
+    Clustering,
+    ClusterSum,
+    Comparison,
+    DiffSettings,
+    OutcomeGap,
+    PairCounts,
+    Pairing,
+    Power,
+    SliceComparison,
+)
 from demur.model.estimate import Interval
 from demur.model.run import Group, GroupDifference, Scan
-from demur.model.verdict import Outcome
+from demur.model.verdict import NOT_JUDGED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from demur.measure.clusters import ClusterEffect
-    from demur.model.comparison import ClusterSum, LabelCorrection, PairCounts, Tally
+    from demur.model.comparison import GateResult, LabelCorrection, Tally
     from demur.model.estimate import Difference, Rate
     from demur.model.run import ScanTally
 
@@ -76,7 +87,7 @@ def scan_tally(tally: ScanTally) -> Scan:
 
 
 def _abstained_and_judged(outcomes: Iterable[tuple[str, int]], counted: Sequence[str]) -> tuple[int, int]:
-    judged = [(name, number) for name, number in outcomes if name != Outcome.FAILED]
+    judged = [(name, number) for name, number in outcomes if name in counted or name not in NOT_JUDGED]
     return sum(number for name, number in judged if name in counted), sum(number for _, number in judged)
 
 
@@ -131,6 +142,11 @@ def compare_tally(tally: Tally, settings: DiffSettings = _DEFAULTS) -> Compariso
         calibrated=found.correction is not None,
     )
     decision = change_of(difference, alpha=settings.alpha, margin=settings.margin)
+    gate = gate_of(difference, severity, settings, decision=decision)
+    doubts = _doubts(tally, settings, decision=decision, gate=gate)
+    if doubts:
+        decision = Change.INCONCLUSIVE
+        gate = gate_of(difference, severity, settings, decision=decision)
     differences = [_difference(cut.counts, cut.clusters, settings.alpha)[0] for cut in tally.slices]
     # Adjusted for multiple comparisons: of twenty slices one differs by chance at the 5 % level.
     discoveries = false_discovery([difference.p for difference in differences])
@@ -161,16 +177,117 @@ def compare_tally(tally: Tally, settings: DiffSettings = _DEFAULTS) -> Compariso
         missing_bounds=found.missing_bounds,
         slices=slices,
         correction=found.correction,
-        gate=gate_of(difference, severity, settings, decision=decision),
+        gate=_within_limits(_doubted(gate, doubts), tally, settings),
+        gaps=tuple(_gaps(tally, settings.alpha)),
+        doubts=tuple(doubt.sentence for doubt in doubts),
         flips_to_undo=None if found.clustering else flips_to_undo(tally.counts, alpha=settings.alpha),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Doubt:
+    """Why nothing is concluded, and whether the gate could have come out otherwise."""
+
+    sentence: str
+    gate: bool
+
+
+def _doubts(tally: Tally, settings: DiffSettings, *, decision: Change, gate: GateResult) -> tuple[_Doubt, ...]:
+    """Return why nothing can be concluded although there are numbers."""
+    if tally.pairing is Pairing.NONE:
+        return ()
+    missing, doubts = tally.missing, []
+    if missing.matched < settings.min_paired * missing.smaller:
+        found = f"{missing.matched:,} of {missing.smaller:,} rows of the smaller run have a counterpart in the other"
+        doubts.append(
+            _Doubt(f"only {found}, below the {100 * settings.min_paired:g} % that a comparison needs", gate=True)
+        )
+    for gap in _gaps(tally, settings.alpha):
+        change = gap.difference
+        # Where many more responses are missing than before, the rest is another sample of questions than it was.
+        if change is not None and change.p <= settings.alpha and change.value >= settings.margin:
+            doubts.append(_Doubt(f"{gap.outcome} responses rose by {100 * change.value:.1f} points", gate=True))
+    unjudged = missing.baseline_known_abstained + missing.baseline_known_answered + missing.candidate_known_abstained
+    unjudged += missing.candidate_known_answered - missing.unmatched_baseline[1] - missing.unmatched_candidate[1]
+    unjudged += missing.both_unjudged
+    if unjudged:
+        others = [_alternative(tally, unknown, settings) for unknown in missing.pairs_by_extremes]
+        if any(other[0] is not decision for other in others):
+            names = " and ".join(str(gap.outcome) for gap in missing.gaps)
+            what = f"{unjudged:,} pairs have a response without a verdict ({names})"
+            doubts.append(
+                _Doubt(f"{what}, and their verdicts could change the result", any(o[1] != gate.failed for o in others))
+            )
+    return tuple(doubts)
+
+
+def _alternative(tally: Tally, unknown: PairCounts, settings: DiffSettings) -> tuple[Change, bool]:
+    """Return the decision, and whether the gate would fail, had the pairs without a verdict come out like this."""
+    seen = tally.counts
+    counts = PairCounts(
+        seen.both + unknown.both,
+        seen.baseline_only + unknown.baseline_only,
+        seen.candidate_only + unknown.candidate_only,
+        seen.neither + unknown.neither,
+    )
+    # Each unknown pair is taken for a cluster of its own: which one it belongs to is not counted.
+    lone = ((-1, unknown.baseline_only), (1, unknown.candidate_only), (0, unknown.both + unknown.neither))
+    clusters = (*tally.clusters, *(ClusterSum(net, 1, n) for net, n in lone if n)) if tally.clusters else ()
+    difference, _ = _difference(counts, clusters, settings.alpha)
+    interval = percentile_interval(counts.baseline_only, counts.candidate_only, counts.n)
+    severity = rate_severity(difference.value, *interval)
+    return (
+        change_of(difference, alpha=settings.alpha, margin=settings.margin),
+        gate_of(difference, severity, settings).failed,
+    )
+
+
+def _doubted(gate: GateResult, doubts: Sequence[_Doubt]) -> GateResult:
+    """Return the gate's result with what weakens it; a doubt never turns a failure into a pass, nor leaves a pass that it could undo."""
+    if not doubts:
+        return gate
+    unsettled = not gate.failed and (gate.unsettled or any(doubt.gate for doubt in doubts))
+    why = "; ".join(
+        [*(doubt.sentence for doubt in doubts if unsettled or gate.failed), gate.why][:: -1 if gate.failed else 1]
+    )
+    return replace(gate, unsettled=unsettled, why=why)
+
+
+def _within_limits(gate: GateResult, tally: Tally, settings: DiffSettings) -> GateResult:
+    """Return the gate's result, failed where more rows of a run than allowed are not judged."""
+    over = []
+    for outcome, limit in settings.limits:
+        for name, run in (("baseline", tally.baseline), ("candidate", tally.candidate)):
+            count = dict(run.outcomes).get(outcome, 0)
+            if run.rows and count / run.rows > limit:
+                over.append(f"{count:,} of {run.rows:,} rows of the {name} are {outcome}, more than {100 * limit:g} %")
+    return replace(gate, failed=True, unsettled=False, why="; ".join([*over, gate.why])) if over else gate
+
+
+def _gaps(tally: Tally, alpha: float) -> Iterator[OutcomeGap]:
+    """Yield how often each outcome that is not judged came, where it came at all."""
+    if tally.pairing is not Pairing.NONE:
+        for gap in tally.missing.gaps:
+            yield OutcomeGap(gap.outcome, *_rates(gap.counts, alpha), paired_difference(gap.counts, alpha=alpha))
+        return
+    for outcome in NOT_JUDGED:
+        counts = [(dict(run.outcomes).get(outcome, 0), run.rows) for run in (tally.baseline, tally.candidate)]
+        if any(count for count, _ in counts):
+            yield OutcomeGap(outcome, wilson(*counts[0], level=1 - alpha), wilson(*counts[1], level=1 - alpha), None)
 
 
 def _of_pairs(tally: Tally, settings: DiffSettings) -> _Findings:
     counts = tally.counts
     # A gate that passes because nothing was compared would be worse than none.
     if not counts.n:
-        raise EmptyInputError("no pair was answered in both runs", hint="check that both runs ask the same questions")
+        sides = ((gap.outcome, gap.counts) for gap in tally.missing.gaps)
+        found = [
+            (outcome, counts.both + counts.baseline_only, counts.both + counts.candidate_only)
+            for outcome, counts in sides
+        ]
+        told = ", ".join(f"{outcome} {before:,} and {after:,}" for outcome, before, after in found)
+        what = "no pair was judged in both runs" + (f" (baseline and candidate: {told})" if told else "")
+        raise EmptyInputError(what, hint="check that both runs ask the same questions and hold responses")
     difference, effect = _difference(counts, tally.clusters, settings.alpha)
     design = effect.design_effect if effect else 1.0
     power = power_of(

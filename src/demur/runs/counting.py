@@ -1,7 +1,8 @@
 """What runs count up to: one set of queries and one arithmetic for every engine.
 
-Rows pair by key and by their rank among rows of that key, never by their place in a file; rows without a key pair with nothing; a
-failed row is neither an abstention nor a response. What comes back are counts and a bounded number of row ids, never texts.
+Rows pair by key and by their rank among rows of that key, by their place in a file only where that is asked for; rows without a key pair
+with nothing; a row that failed, is empty or was not read is neither an abstention nor a response. What comes back are counts and a
+bounded number of row ids, never texts.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from demur.errors import EmptyInputError, ShapeError, UnreadableRowsError, UsageError
-from demur.model.comparison import ClusterSum, Missing, PairCounts, Pairing, SliceTally
+from demur.model.comparison import ClusterSum, Missing, OutcomePairs, PairCounts, Pairing, SliceTally
 from demur.model.estimate import Direction
 from demur.model.run import GroupTally, RunSummary
+from demur.model.verdict import NOT_JUDGED, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -32,17 +34,23 @@ __all__ = [
     "group_tallies",
     "linked_groups",
     "pair_runs",
-    "refusal_places",
+    "places_of",
     "run_summary",
 ]
 
 LINKED = "session and question"
 _MAX_SLICE_VALUES = 50
 _MAX_MODELS = 5
+# The letters of states: what a row's outcome means for a pair. What is not judged is neither an abstention nor a response.
+_STATES = {Outcome.FAILED: "f", Outcome.EMPTY: "e", Outcome.UNREAD: "u"}
+_JUDGED, _UNJUDGED = "an", "".join(_STATES.values())
+_ROW = _JUDGED + _UNJUDGED
+_UNJUDGED_SQL = ", ".join(f"'{outcome}'" for outcome in NOT_JUDGED)
 # Where more pairs than this have different prompts under one id, the runs are not about the same questions.
 _CHANGED_SHARE = 0.5
 _CELLS = (("a", "a"), ("a", "n"), ("n", "a"), ("n", "n"))
 _COMPLETE = "bs IN ('a', 'n') AND cs IN ('a', 'n')"
+_POSITION = "row_number() OVER (ORDER BY rowid)"
 _NET = "sum(CAST(cs = 'a' AS INT) - CAST(bs = 'a' AS INT))"
 # A text in `||` that is null makes all of it null, in both engines; `concat` would not in DuckDB.
 _SESSION_OR_KEY = "coalesce('v' || session, 'k' || key)"
@@ -171,7 +179,9 @@ def _by_frequency(counts: Iterable[tuple[str | None, int]]) -> tuple[tuple[str, 
 def abstained_of(run: JudgedRun, counted: Sequence[str]) -> tuple[int, int]:
     """Return how many rows of a run abstained, and how many were judged at all."""
     abstained = sum(each.rows for each in run.counted if each.outcome in counted)
-    return abstained, sum(each.rows for each in run.counted if each.outcome != "failed")
+    return abstained, sum(
+        each.rows for each in run.counted if each.outcome in counted or each.outcome not in NOT_JUDGED
+    )
 
 
 def group_tallies(engine: CountingEngine, runs: Sequence[JudgedRun], field: str) -> tuple[GroupTally, ...]:
@@ -191,12 +201,11 @@ def group_tallies(engine: CountingEngine, runs: Sequence[JudgedRun], field: str)
     return tuple(GroupTally(field, value, _by_frequency(outcomes)) for value, outcomes in groups.items())
 
 
-def refusal_places(engine: CountingEngine, run: JudgedRun, *, most: int) -> tuple[Any, ...]:
-    """Return the ids of some refusals, spread over the run, the same each time, in their order."""
-    # Only these have a phrase or a signal to show.
+def places_of(engine: CountingEngine, run: JudgedRun, outcomes: Sequence[Outcome], *, most: int) -> tuple[Any, ...]:
+    """Return the ids of some rows with these outcomes, spread over the run, the same each time, in their order."""
+    words = ", ".join(f"'{outcome}'" for outcome in outcomes)
     query = (
-        f"SELECT rowid FROM {run.table} WHERE outcome IN ('refused', 'filtered') "
-        f"ORDER BY {engine.dialect.spread}, rowid LIMIT {most}"
+        f"SELECT rowid FROM {run.table} WHERE outcome IN ({words}) ORDER BY {engine.dialect.spread}, rowid LIMIT {most}"
     )
     return tuple(sorted(place for (place,) in engine.ask(query)))
 
@@ -231,7 +240,7 @@ def pair_runs(
     )
     engine.define("pairs", pairs_query, keep=True)
     changed = 0
-    if pairing is Pairing.ID:
+    if pairing in (Pairing.ID, Pairing.POSITION):
         changed = _changed_prompts(engine, runs, unique=all(unique), asked=key is not None)
     repeated = "sum(CAST(k > 1 AND bs <> '-' AND cs <> '-' AS INT))"
     rows = engine.ask(
@@ -268,6 +277,14 @@ def _pairing(
 
     By the key that was asked for, else by the id where it pairs many rows, else by the prompt.
     """
+    if key == "position":
+        # As Shadow pairs: the first row with the first, whatever they ask. Files of other lengths are not in the same order.
+        if runs[0].rows != runs[1].rows:
+            lengths = f"`{runs[0].name}` has {runs[0].rows:,} rows, `{runs[1].name}` has {runs[1].rows:,}"
+            raise UsageError(
+                f"runs of different lengths cannot pair by position: {lengths}", hint="pair by id or prompt"
+            )
+        return Pairing.POSITION, _POSITION, (True, True)
     tried = [(Pairing.ID, "id"), (Pairing.PROMPT, "prompt")]
     if key is not None:
         named = {"id": tried[0], "prompt": tried[1]}
@@ -323,11 +340,13 @@ def _side_query(
         score = "CAST(CAST(floor(score * 1e6 + 0.5) AS BIGINT) AS STRING)"
         filled = map(engine.dialect.field, run.filled)
         parts = ", ".join([f"CAST({column} AS STRING)", "outcome", score, "reason", "cause", "session", *filled])
-        # Failed rows come last: a response that a retry got must meet the other run's response.
-        order = f"outcome = 'failed', md5(concat_ws('|', {parts})), rowid"
+        # Rows without a verdict come last: a response that a retry got must meet the other run's response.
+        order = f"outcome IN ({_UNJUDGED_SQL}), md5(concat_ws('|', {parts})), rowid"
         rank = f"row_number() OVER (PARTITION BY {column} ORDER BY {order})"
     words = ", ".join(f"'{word}'" for word in counted)
-    state = f"CASE WHEN outcome = 'failed' THEN 'f' WHEN outcome IN ({words}) THEN 'a' ELSE 'n' END"
+    unjudged = " ".join(f"WHEN outcome = '{outcome}' THEN '{letter}'" for outcome, letter in _STATES.items())
+    # What is counted comes first: whoever counts empty responses as abstentions means it.
+    state = f"CASE WHEN outcome IN ({words}) THEN 'a' {unjudged} ELSE 'n' END"
     kept = "".join(f", {engine.dialect.field(name)}" for name in fields)
     return (
         f"SELECT CAST({column} AS STRING) AS key, {rank} AS k, rowid AS place, {state} AS state, score, session, prompt{kept} "
@@ -359,7 +378,7 @@ def _changed_prompts(engine: CountingEngine, runs: tuple[JudgedRun, JudgedRun], 
 
 @dataclass(frozen=True, slots=True)
 class _Cells:
-    """How many pairs are in each cell: the states of both sides (`a`bstained, a`n`swered, `f`ailed, `-` absent)."""
+    """How many pairs are in each cell: the states of both sides (`a`bstained, a`n`swered, `f`ailed, `e`mpty, `u`nread, `-` absent)."""
 
     pairs: Mapping[tuple[str, str], int]
     repeats: int
@@ -375,18 +394,34 @@ class _Cells:
 
     def missing(self) -> Missing:
         """Return the pairs that were not, and what is known of them."""
+        unknown, matched = _UNJUDGED + "-", self.total(_ROW, _ROW)
+        alone = self.total(_ROW, "-"), self.total("-", _ROW)
         return Missing(
-            baseline_unmatched=self.total("anf", "-"),
-            candidate_unmatched=self.total("-", "anf"),
-            baseline_failed=self.total("f", "an"),
-            candidate_failed=self.total("an", "f"),
+            baseline_unmatched=alone[0],
+            candidate_unmatched=alone[1],
+            baseline_failed=self.total("f", "aneu"),
+            candidate_failed=self.total("aneu", "f"),
             both_failed=self.total("f", "f"),
-            baseline_known_abstained=self.total("a", "f-"),
-            baseline_known_answered=self.total("n", "f-"),
-            candidate_known_abstained=self.total("f-", "a"),
-            candidate_known_answered=self.total("f-", "n"),
-            nothing_known=self.total("f-", "f-"),
+            baseline_known_abstained=self.total("a", unknown),
+            baseline_known_answered=self.total("n", unknown),
+            candidate_known_abstained=self.total(unknown, "a"),
+            candidate_known_answered=self.total(unknown, "n"),
+            nothing_known=self.total(unknown, unknown),
+            both_unjudged=self.total(_UNJUDGED, _UNJUDGED),
+            matched=matched,
+            smaller=matched + min(alone),
+            unmatched_baseline=(self.total("a", "-"), self.total(_JUDGED, "-")),
+            unmatched_candidate=(self.total("-", "a"), self.total("-", _JUDGED)),
+            gaps=tuple(self._gap(outcome, letter) for outcome, letter in _STATES.items() if self._has(letter)),
         )
+
+    def _has(self, letter: str) -> bool:
+        return bool(self.total(letter, _ROW) or self.total(_ROW, letter))
+
+    def _gap(self, outcome: Outcome, letter: str) -> OutcomePairs:
+        other = _ROW.replace(letter, "")
+        cells = ((letter, letter), (letter, other), (other, letter), (other, other))
+        return OutcomePairs(outcome, PairCounts(*(self.total(b, c) for b, c in cells)))
 
 
 def _cluster_field(engine: CountingEngine, cells: _Cells, asked: str | None) -> str | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from demur.detect.check import classify_text
 from demur.model.comparison import Flip, FlipSide, Pairing
 from demur.model.estimate import Direction
-from demur.model.run import PhraseCount, Traced
+from demur.model.run import PhraseCount, Traced, UnreadExample
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -19,10 +19,21 @@ if TYPE_CHECKING:
     from demur.detect.check import TextJudge
     from demur.model.verdict import Outcome
 
-__all__ = ["MAX_REFUSALS_READ", "Excerpt", "flip_of", "phrase_counts", "shown_key", "still_flipped"]
+__all__ = [
+    "MAX_REFUSALS_READ",
+    "MAX_UNREAD_SHOWN",
+    "Excerpt",
+    "flip_of",
+    "phrase_counts",
+    "shown_key",
+    "still_flipped",
+    "unread_example",
+]
 
 MAX_REFUSALS_READ = 2000
 """Refusals that are read for their phrases."""
+MAX_UNREAD_SHOWN = 3
+"""Responses of a run that could not be read and are shown as examples."""
 _PHRASES_SHOWN = 20
 
 Excerpt = tuple[str, int | None, Traced]
@@ -73,6 +84,13 @@ def phrase_counts(refusals: Iterable[Excerpt], judge: TextJudge | None) -> tuple
         counts.update(raising | said)
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return tuple(PhraseCount(phrase, category, n) for (phrase, category), n in ordered[:_PHRASES_SHOWN]), read
+
+
+def unread_example(row: Excerpt, judge: TextJudge | None) -> UnreadExample:
+    """Return where a response stands that could not be read, and what is there."""
+    source, line, traced = row
+    verdict, _ = classify_text(traced.exchange.response, judge=judge)
+    return UnreadExample(source, line, verdict.detail or str(verdict.outcome))
 
 
 def _side(row: Excerpt, judge: TextJudge | None) -> FlipSide:

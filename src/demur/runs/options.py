@@ -18,7 +18,7 @@ __all__ = ["CountOptions", "Progress", "ReadOptions"]
 # Fields that many logs have; those without several values are not shown.
 _SLICED_BY_DEFAULT = ("category", "language", "model", "task", "tool")
 # Words for `key` and `cluster` that are no fields of a row.
-_KEYS, _CLUSTERS = ("id", "prompt"), ("session", "key", "none")
+_KEYS, _CLUSTERS = ("id", "prompt", "position"), ("session", "key", "none")
 
 
 class Progress(Protocol):
