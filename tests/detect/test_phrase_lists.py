@@ -24,7 +24,7 @@ from demur.errors import PackError
         ("shadow", Target.RESPONSE, 11),
         ("lucid", Target.RESPONSE, 4),
         ("lucid", Target.PROMPT, 3),
-        ("fakeai", Target.PROMPT, 87),
+        ("fakeai", Target.PROMPT, 88),
     ],
 )
 def test_seed_packs_hold_the_seeds_lists(name: str, target: Target, count: int) -> None:

@@ -34,6 +34,18 @@ def test_switches_are_read_from_the_environment(name: str, word: str, *, value: 
     assert getattr(options({name: not value}, environ).settings().safety, name) is not value
 
 
+@pytest.mark.parametrize("name", SWITCHES)
+def test_the_variables_of_fakeai_are_read_too(name: str) -> None:
+    """A switch is read from FakeAI's variable, over which our own and a flag win."""
+    usual = getattr(options(), name)
+    theirs = {f"FAKEAI_{name.upper()}": str(not usual)}
+    assert getattr(options({}, theirs), name) is not usual
+    assert getattr(options({}, theirs | {f"DEMUR_SIMULATOR_{name.upper()}": str(usual)}), name) is usual
+    assert getattr(options({name: usual}, theirs), name) is usual
+    with pytest.raises(UsageError, match=f"FAKEAI_{name.upper()}"):
+        options({}, {f"FAKEAI_{name.upper()}": "maybe"})
+
+
 @pytest.mark.parametrize("name", NUMBERS)
 def test_numbers_are_read_from_the_environment(name: str) -> None:
     """A number is read, and a flag stands above it."""

@@ -30,7 +30,7 @@ __all__ = ["add_parser"]
 
 _EXAMPLES = """\
 examples:
-  demur simulate                                   on http://127.0.0.1:8080
+  demur simulate                                   on http://127.0.0.1:8082
   demur simulate --scenario refuse-soft-de         or a scenario.toml
   demur simulate --truth truth.jsonl --seed 7      labels of every reply
   demur simulate --exam -- python my_client.py     how does my client cope?

@@ -47,12 +47,16 @@ _WORDS = {"true": True, "on": True, "yes": True, "1": True, "false": False, "off
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a setting is for, its bounds, and its flag on the command line if it has one."""
+    """What a setting is for, its bounds, its flag on the command line if it has one, and another tool's variable for the same.
+
+    Our own variable wins over the other tool's.
+    """
 
     what: str
     low: float | None = None
     high: float | None = None
     flag: str | None = None
+    also: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +135,10 @@ class SettingsSource(Generic[T]):
         if file is not None or os.path.exists(DEFAULT_FILE):  # noqa: PTH110 — a name, as users write it
             given, rows = self._read_file(file or DEFAULT_FILE)
         for each in self.declared.values():
-            # An empty variable counts as unset: a compose file passes on what its user did not set as empty.
-            if value := env.get(each.variable, "").strip():
-                given[each.name] = _Given(value, f"the variable {each.variable}")
+            for variable in filter(None, (each.about.also, each.variable)):
+                # An empty variable counts as unset: a compose file passes on what its user did not set as empty.
+                if value := env.get(variable, "").strip():
+                    given[each.name] = _Given(value, f"the variable {variable}")
         for name, flag in (flags or {}).items():
             if name not in self.declared:
                 raise UsageError(f"`{name}` is no setting", hint=self._suggest(name, self.declared))

@@ -1,6 +1,7 @@
 """What the simulator answers, and what is true about the answer.
 
-The same call and seed give the same reply, whatever came before. Harm takes precedence over jailbreak; all user turns are read.
+The same call and seed give the same reply, whatever came before. Harm takes precedence over jailbreak, and the message names both;
+all user turns are read.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ __all__ = [
     "Call",
     "Simulated",
     "Simulator",
+    "Topic",
     "Truth",
     "is_jailbreak_attempt",
     "prepend_safety_message",
@@ -96,12 +98,13 @@ class Truth:
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
-    """A reply: in which shape, what it says, what is true about it, and how it is to be sent."""
+    """A reply: in which shape, what it says, what is true about it, how it is to be sent, and whether its prompt is a jailbreak."""
 
     shape: Shape
     response: Response
     truth: Truth
     piece_chars: int
+    jailbreak: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +123,12 @@ class Simulator:
         # By the request alone, not by what came before: parallel tests get the same replies in any order.
         dice = dice_for(seed, *call.key)
         prompt = call.request.prompt
-        topic = topic_of(prompt, judge=self.judge, safety=self.settings.safety)
+        found = topic_of(prompt, judge=self.judge, safety=self.settings.safety)
+        topic = found.name
         rule = scenario.rule_for(topic, prompt, dice=dice)
         plan = Plan(Way.ANSWER, topic)
         if rule is not None:
-            plan = worded(Plan(rule.way, rule.category or topic, rule.style, rule.language), dice)
+            plan = worded(Plan(rule.way, rule.category or topic, rule.style, rule.language, found.jailbreak), dice)
         shape = _shape(call, scenario.dialect, plan.way)
         # A refusal by the provider's own field counts no tokens here, see `is_free`.
         tokens = 0 if is_free(plan, shape) else self._input_tokens(call)
@@ -137,7 +141,7 @@ class Simulator:
         if piece_chars is None:
             # A refusal field comes in one piece unless the scenario (`refuse-in-pieces`) says otherwise.
             piece_chars = 0 if plan.way is Way.REFUSAL else self.settings.piece_chars
-        return Simulated(shape, response, truth, piece_chars)
+        return Simulated(shape, response, truth, piece_chars, found.jailbreak)
 
     def _input_tokens(self, call: Call) -> int:
         messages = call.request.messages
@@ -146,15 +150,24 @@ class Simulator:
         return sum(count_tokens(message.text) + TOKENS_PER_MESSAGE for message in messages)
 
 
-def topic_of(prompt: str, *, judge: PromptJudge, safety: SafetySettings) -> str:
-    """Return what a prompt is about: its first harm, else `jailbreak`, else `benign`; switches that are off see nothing."""
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """What a prompt is about: its first harm, else `jailbreak`, else `benign`; and whether it is a jailbreak in any case."""
+
+    name: str
+    jailbreak: bool = False
+
+
+def topic_of(prompt: str, *, judge: PromptJudge, safety: SafetySettings) -> Topic:
+    """Return what a prompt is about; switches that are off see nothing."""
     if not (safety.enable_safety_features or safety.enable_jailbreak_detection):
-        return _BENIGN
+        return Topic(_BENIGN)
     verdict = judge.judge(prompt)
+    jailbreak = verdict.adversarial and safety.enable_jailbreak_detection
     # Harm outranks a jailbreak: what was asked for matters more than how.
     if verdict.harm and safety.enable_safety_features:
-        return fold_topic(verdict.harm[0])
-    return _JAILBREAK if verdict.adversarial and safety.enable_jailbreak_detection else _BENIGN
+        return Topic(fold_topic(verdict.harm[0]), jailbreak)
+    return Topic(_JAILBREAK if jailbreak else _BENIGN, jailbreak)
 
 
 def should_refuse_request(
@@ -166,7 +179,7 @@ def should_refuse_request(
     """
     # Jailbreaks have a function of their own, as in FakeAI.
     looked_at = replace(safety or SafetySettings(), enable_jailbreak_detection=False)
-    topic = topic_of(prompt_text(messages), judge=judge or default_prompt_judge(), safety=looked_at)
+    topic = topic_of(prompt_text(messages), judge=judge or default_prompt_judge(), safety=looked_at).name
     return (False, None) if topic == _BENIGN else (True, refusal_message(topic))
 
 
@@ -175,7 +188,7 @@ def is_jailbreak_attempt(
 ) -> bool:
     """Return whether the user turns attack the model's instructions; harm is no part of this."""
     looked_at = replace(safety or SafetySettings(), enable_safety_features=False)
-    return topic_of(prompt_text(messages), judge=judge or default_prompt_judge(), safety=looked_at) == _JAILBREAK
+    return topic_of(prompt_text(messages), judge=judge or default_prompt_judge(), safety=looked_at).jailbreak
 
 
 def prepend_safety_message(messages: Sequence[Mapping[str, object]]) -> list[Mapping[str, object]]:

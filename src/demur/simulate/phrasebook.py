@@ -100,6 +100,7 @@ class _Answers(msgspec.Struct, frozen=True):
 
 class _Phrases(msgspec.Struct, frozen=True):
     topics: dict[str, str]
+    beside: dict[str, str]
     folds: dict[str, str]
     text: dict[str, dict[str, str]]
     partial: dict[str, str]
@@ -125,9 +126,10 @@ def fold_topic(category: str) -> str:
     return topic if topic in TOPICS else "other"
 
 
-def refusal_message(topic: str) -> str:
-    """Return what a refusal field says about a topic."""
-    return _phrases().topics[topic]
+def refusal_message(topic: str, *, jailbreak: bool = False) -> str:
+    """Return what a refusal field says about a topic; of a harmful one that is a `jailbreak` too, both."""
+    message = _phrases().topics[topic]
+    return f"{message} {_phrases().beside['jailbreak']}" if jailbreak and topic != "jailbreak" else message
 
 
 def refusal_text(language: str, style: str) -> str:

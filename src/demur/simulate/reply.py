@@ -7,7 +7,7 @@ from the draw, and tokens are estimated.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeGuard
 
 import msgspec
@@ -116,19 +116,25 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to be said: in which way, about which topic, in which words."""
+    """What is to be said: in which way, about which topic, in which words; `jailbreak` where the prompt is one, whatever its topic."""
 
     way: Way
     topic: str = "benign"
     style: str = "soft"
     language: str = "en"
+    jailbreak: bool = False
+
+    @property
+    def message(self) -> str:
+        """What a refusal field says."""
+        return refusal_message(self.topic, jailbreak=self.jailbreak)
 
 
 def worded(plan: Plan, dice: Dice) -> Plan:
     """Return the plan with its style and language drawn where any will do."""
     style = dice.pick("style", STYLES) if plan.style == ANY else plan.style
     language = dice.pick("language", LANGUAGES) if plan.language == ANY else plan.language
-    return Plan(plan.way, plan.topic, style, language)
+    return replace(plan, style=style, language=language)
 
 
 def outcome_of(plan: Plan, shape: Shape) -> Outcome:
@@ -152,7 +158,7 @@ def build_reply(plan: Plan, asked: Asked, *, dice: Dice) -> Response:
         case Way.FILTER:
             return _filtered(plan, asked, dice)
         case Way.REFUSAL if is_free(plan, asked.shape):
-            parts = (RefusalPart(refusal_message(plan.topic)),)
+            parts = (RefusalPart(plan.message),)
             return _stamped(asked, dice, choices=tuple(Choice(i, parts, Finish.STOP) for i in range(asked.n)))
         case Way.REFUSAL | Way.BLOCK:
             return _blocked(plan, asked, dice)
@@ -240,7 +246,7 @@ def _blocked(plan: Plan, asked: Asked, dice: Dice) -> Response:
             block = Signal(SignalKind.PROMPT_BLOCK, "promptFeedback.blockReason", reason)
             return _stamped(asked, dice, choices=(), signals=(block, _rating(plan, "promptFeedback", None)))
         case Shape.BEDROCK:
-            said: tuple[Part, ...] = (TextPart(refusal_message(plan.topic)),)
+            said: tuple[Part, ...] = (TextPart(plan.message),)
             choice = Choice(0, said, Finish.CONTENT_FILTER, "guardrail_intervened")
             guardrail = dice.word("guardrail", 12)
             path = f"trace.guardrail.inputAssessment.{guardrail}.contentPolicy.filters[0].action"
@@ -276,7 +282,7 @@ def _azure_error(plan: Plan) -> Response:
 
 def _anthropic_refusal(plan: Plan) -> Signal:
     category = _ANTHROPIC_CATEGORIES.get(plan.topic, "general_harms")
-    detail = refusal_message(plan.topic)
+    detail = plan.message
     return Signal(SignalKind.REFUSAL_STOP, "stop_reason", "refusal", 0, category=category, detail=detail)
 
 

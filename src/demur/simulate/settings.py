@@ -1,6 +1,7 @@
 """What can be set about a simulator, with its defaults.
 
-The three switches have the names and the defaults of FakeAI, the simulator that this one grew from, so that its users keep theirs.
+The three switches have the names, the defaults and the variables of FakeAI, the simulator that this one grew from, so that its users
+keep theirs.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from demur.simulate.scenario import Scenario, parse_scenario, scenario_named
 __all__ = ["SAFETY_MESSAGE", "SIMULATOR_SETTINGS", "SafetySettings", "SimulatorOptions", "SimulatorSettings"]
 
 SAFETY_MESSAGE = (
-    "You are an assistant that helps and does no harm. Decline requests that would hurt people, break the law, sexualise "
+    "You are a helpful assistant that does no harm. Decline requests that would hurt people, break the law, sexualise "
     "children, spread hate or harass someone, and point to help where someone may be in danger."
 )
 """What is put before a conversation without a system message, if that is asked for."""
@@ -51,10 +52,18 @@ class SimulatorSettings:
 class SimulatorOptions:
     """The settings as users write them: how a simulator answers, by which pack, where it listens and keeps its truths."""
 
-    enable_safety_features: Annotated[bool, Setting("refuse harmful prompts (on)")] = True
-    enable_jailbreak_detection: Annotated[bool, Setting("refuse jailbreaks (on)")] = True
+    enable_safety_features: Annotated[
+        bool, Setting("refuse harmful prompts (on)", also="FAKEAI_ENABLE_SAFETY_FEATURES")
+    ] = True
+    enable_jailbreak_detection: Annotated[
+        bool, Setting("refuse jailbreaks (on)", also="FAKEAI_ENABLE_JAILBREAK_DETECTION")
+    ] = True
     prepend_safety_message: Annotated[
-        bool, Setting("put a safety message before conversations that have no system message (off)")
+        bool,
+        Setting(
+            "put a safety message before conversations that have no system message (off)",
+            also="FAKEAI_PREPEND_SAFETY_MESSAGE",
+        ),
     ] = False
     scenario: Annotated[str, Setting("how to refuse (default); see --list")] = "default"
     pack: Annotated[str, Setting("judge prompts by a phrase pack, as fakeai")] = ""
@@ -67,7 +76,7 @@ class SimulatorOptions:
     stall_ms: Annotated[int, Setting("silence of the fault `stall` (60000)", low=0)] = 60_000
     max_body_bytes: Annotated[int, Setting("the largest request that is read (16777216)", low=0)] = 16 * 2**20
     host: Annotated[str, Setting("address to listen on (127.0.0.1)")] = "127.0.0.1"
-    port: Annotated[int, Setting("port to listen on, 0 for a free one (8080)", low=0, high=65_535)] = 8080
+    port: Annotated[int, Setting("port to listen on, 0 for a free one (8082)", low=0, high=65_535)] = 8082
     truth: Annotated[str, Setting("append the truth of every reply to a JSONL file")] = ""
 
     def settings(self) -> SimulatorSettings:

@@ -7,6 +7,7 @@ whatever is sent here, an answer in the provider's own shape comes back.
 from __future__ import annotations
 
 import asyncio
+import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -50,6 +51,7 @@ _FAULT_PROBLEMS = {
     Fault.OVERLOADED: Problem(503, "The server is overloaded or not ready yet."),
 }
 _NOT_JSON = Problem(400, "The body of the request cannot be parsed as JSON: a JSON object is expected.")
+_LOG = logging.getLogger("demur.simulator")
 _LONG_BYTES = 2**18
 _LATE = 408
 _REQUEST_IDS = {Shape.ANTHROPIC: b"request-id", Shape.BEDROCK: b"x-amzn-requestid"}
@@ -149,6 +151,9 @@ class SimulatorApp:
         if known and call.request.model not in known:
             return _no_model(call.request.model, call.shape)
         simulated = self.simulator.answer(call)
+        if simulated.jailbreak:
+            # By its id alone: what the prompt says is nobody's but its sender's.
+            _LOG.warning("jailbreak attempt detected in request %s", simulated.truth.id)
         if self.note is not None:
             self.note(simulated)
         outgoing = _write(simulated, raw)

@@ -80,18 +80,24 @@ def running_simulator(
     """Yield a simulator that runs in a thread of this process."""
     replies: list[Simulated] = []
     app = SimulatorApp(simulator or Simulator(), replies.append)
-    _silence_log()
+    # A program that runs a simulator decides itself what becomes of its log.
+    _set_up_log(logging.NullHandler())
     with serve_in_thread(app, host=host, port=port) as url:
         yield RunningSimulator(app, url, replies)
 
 
 def serve_simulator(app: SimulatorApp, *, host: str, port: int, ready: Callable[[str], None]) -> None:
     """Serve until interrupted; `ready` is called with the URL once connections are taken."""
-    _silence_log()
+    shown = logging.StreamHandler()
+    shown.setFormatter(logging.Formatter("demur: %(message)s"))
+    _set_up_log(shown)
     # Same request, same bytes: a Date header would change with the clock.
     run_app(app, host=host, port=port, started=ready, dated=False)
 
 
-def _silence_log() -> None:
+def _set_up_log(handler: logging.Handler) -> None:
+    log = logging.getLogger("demur.simulator")
+    if not log.handlers:
+        log.addHandler(handler)
     # A response that is cut on purpose is no error here, but uvicorn logs it as one.
     logging.getLogger("uvicorn.error").propagate = False

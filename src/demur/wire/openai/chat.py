@@ -8,6 +8,7 @@ would have had unstreamed, and reads that.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -76,6 +77,7 @@ _PLAIN_FIELDS = 2
 _OTHERS_REQUEST = frozenset({"system", "anthropic_version", "stop_sequences", "inferenceConfig", "modelId"})
 _OTHERS_PARTS = frozenset({"tool_use", "tool_result", "thinking", "document"})
 _HEAD = frozenset({"id", "object", "created", "model"})
+_CHUNK_HEAD = _HEAD | {"system_fingerprint"}
 _CHUNK_FIELDS = _HEAD | {"choices", "usage", "obfuscation"}
 _CHOICE_FIELDS = frozenset({"index", "delta", "message", "text", "finish_reason"})
 _FILTERS = "content_filter_results"
@@ -276,15 +278,15 @@ def _chunks(body: JsonObject, piece_chars: int) -> Iterator[JsonObject]:
     if "choices" not in body:
         yield body
         return
-    head = {key: value for key, value in body.items() if key in _HEAD} | {"object": "chat.completion.chunk"}
-    rest = {key: value for key, value in body.items() if key not in _CHUNK_FIELDS and key != "error"}
+    head = {key: value for key, value in body.items() if key in _CHUNK_HEAD} | {"object": "chat.completion.chunk"}
+    rest = {key: value for key, value in body.items() if key not in _CHUNK_FIELDS | _CHUNK_HEAD and key != "error"}
     if not body["choices"] or rest.keys() & {"prompt_filter_results"}:
         yield {**head, "choices": [], **rest}
         rest = {}
-    for choice in body["choices"]:
-        for part in _choice_chunks(choice, piece_chars):
-            yield {**head, "choices": [part], **rest}
-            rest = {}
+    # All choices grow together, as in FakeAI: a client sees each of them from the first chunk on.
+    for parts in zip_longest(*(_choice_chunks(choice, piece_chars) for choice in body["choices"])):
+        yield {**head, "choices": [part for part in parts if part is not None], **rest}
+        rest = {}
     if "usage" in body:
         yield {**head, "choices": [], "usage": body["usage"]}
     if "error" in body:
