@@ -14,8 +14,10 @@ from tests.gateway.gatewaying import (
     ANSWER,
     ATTACK,
     CHAT,
+    EVENTS,
     HARMLESS,
     Running,
+    Stub,
     chat,
     gateway,
     one_key,
@@ -25,10 +27,14 @@ from tests.gateway.gatewaying import (
 )
 from tests.http.serving import serving
 
-from demur.gateway.settings import DenyStyle, LimitsPart, TimeoutsPart
+from demur.gateway.settings import DenyStyle, DisclosurePart, LimitsPart, TimeoutsPart
+from demur.gateway.worker import erase_before
 from demur.model.claim import Effect, Phase
 from demur.model.passport import DeclineCause, RejectReason, StreamMode
 from demur.policy.files import PolicyFolder
+from demur.record.commit import meets
+from demur.record.store.location import log_place
+from demur.record.store.sealing import utc_now
 from demur.simulate.server.run import RunningSimulator
 
 NO_REFUSALS = '@id("no-refusals") @decision("deny") @reason("refusals stay here")\nforbid (principal, action == Action::"response", resource) when { context.claims.model_refused };'
@@ -133,6 +139,36 @@ def test_a_stranger_can_check_the_log(tmp_path: Path, simulator: RunningSimulato
     assert found.faults == ()
     assert found.records == 5
     assert [p.seq for p in passports(tmp_path)] == [0, 0, 1, 1]
+
+
+@pytest.mark.heavy
+def test_texts_are_kept_apart_and_erased(tmp_path: Path) -> None:
+    """Where texts are kept, each meets its commitment, whole and streamed; once erased none is left, and the log stays."""
+    whole = provider()
+    place = log_place(str(tmp_path / "log"))
+    for stub, more in ((whole, {}), (Stub(pieces=EVENTS), {"stream": True})):
+        with serving(stub) as url, gateway(tmp_path, url, disclosure=DisclosurePart(on=True)) as running:
+            assert running.knock(CHAT, chat(HARMLESS, **more)).status == 200
+        found = passports(tmp_path)[-1]
+        kept = place.disclosures(utc_now, read_only=True)
+        for commitment, text in ((found.request, stub.asked[-1]), (found.response, b"".join(stub.pieces))):
+            assert commitment is not None
+            disclosed = kept.get(commitment.digest)
+            assert disclosed is not None
+            assert meets(disclosed, commitment)
+            assert disclosed.text == text
+        kept.close()
+    assert len(erase_before(place, "9999-01-01T00:00:00Z")) >= 4
+    assert erase_before(place, "9999-01-01T00:00:00Z") == ()
+    assert len(passports(tmp_path)) == 2
+
+
+@pytest.mark.heavy
+def test_no_text_is_kept_by_default(tmp_path: Path) -> None:
+    """Unless the settings say so, there is no store of texts at all."""
+    with serving(provider()) as url, gateway(tmp_path, url) as running:
+        running.ask()
+    assert not (tmp_path / "log" / "disclosures.db").exists()
 
 
 BODY = json.dumps(chat(HARMLESS)).encode()

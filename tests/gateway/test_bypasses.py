@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
-import threading
-from collections.abc import Iterator, MutableMapping
-from contextlib import contextmanager
+from collections.abc import MutableMapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +13,7 @@ from tests.gateway.gatewaying import ATTACK, CHAT, HARMLESS, Stub, chat, gateway
 from tests.gateway.guard.conformance import PHRASE
 from tests.gateway.test_streams import guarded
 from tests.http.serving import serving
+from tests.wire.loopback import answering
 
 from demur.gateway.app import GatewayApp
 from demur.gateway.opening import open_worker
@@ -38,23 +36,6 @@ def chunk(text: object, index: object = 0) -> bytes:
 
 def events(*bodies: bytes) -> bytes:
     return b"".join(b"data: " + body + b"\n\n" for body in (*bodies, b"[DONE]"))
-
-
-@contextmanager
-def answering(reply: bytes) -> Iterator[str]:
-    """Yield the address of a server that answers one request with these bytes."""
-
-    def answer() -> None:
-        line, _ = sock.accept()
-        with line:
-            line.recv(65536)
-            line.sendall(reply)
-
-    with socket.create_server(("127.0.0.1", 0)) as sock:
-        thread = threading.Thread(target=answer)
-        thread.start()
-        yield f"http://127.0.0.1:{sock.getsockname()[1]}"
-        thread.join()
 
 
 def turns(*messages: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -247,8 +228,7 @@ def test_digits_without_end_are_a_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize("stream", [True, False])
 def test_a_status_that_is_none_is_the_providers_fault(tmp_path: Path, *, stream: bool) -> None:
     """An answer with a status beyond HTTP's is a 502 on record, and not a broken connection."""
-    reply = b"HTTP/1.1 999 What\r\ncontent-length: 2\r\n\r\n{}"
-    with answering(reply) as url, gateway(tmp_path, url) as running:
+    with answering(b"{}", status=999) as stub, gateway(tmp_path, stub.url) as running:
         assert running.ask(stream=stream).status == 502
     assert passports(tmp_path)[-1].causes == (DeclineCause.PROVIDER_ERROR,)
 

@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode
 
 import pytest
@@ -19,6 +20,7 @@ from tests.gateway.gatewaying import (
     POLICY_FILE,
     Running,
     chat,
+    gateway,
     one_key,
     passports,
     provider,
@@ -125,8 +127,7 @@ def test_no_spelling_leads_to_the_provider(tmp_path: Path, *, on: bool) -> None:
     """Whatever could be read as a path of the dashboard ends here, whatever the method, and is a 404 where it is off; nothing is forwarded."""
     stub = provider()
     pages = MountedDashboard(TOKEN) if on else None
-    with serving(stub) as url, running_gateway(settings_for(tmp_path, url), dashboard=pages) as address:
-        running = Running(address, tmp_path)
+    with serving(stub) as url, gateway(tmp_path, url, pages=pages) as running:
         for path in OURS:
             for method in ("GET", "POST", "DELETE"):
                 got = running.knock(path, chat(HARMLESS) if method == "POST" else None, method=method)
@@ -145,11 +146,9 @@ def test_paths_of_the_dashboard_are_told_apart() -> None:
 def test_its_token_and_clients_keys_are_two_things(tmp_path: Path) -> None:
     """A client's key opens no page, the dashboard's token asks no model."""
     key, keys = one_key(tmp_path)
-    settings = settings_for(tmp_path, "http://127.0.0.1:9", keys=keys)
-    with running_gateway(settings, dashboard=MountedDashboard(TOKEN)) as url:
-        assert opened(url, "health", key)[0] == 303
-        assert opened(url, "health")[0] == 200
-        running = Running(url, tmp_path)
+    with gateway(tmp_path, "http://127.0.0.1:9", keys=keys, pages=MountedDashboard(TOKEN)) as running:
+        assert opened(running.url, "health", key)[0] == 303
+        assert opened(running.url, "health")[0] == 200
         assert running.knock(CHAT, chat(HARMLESS), authorization=f"Bearer {TOKEN}").status == 401
 
 
@@ -162,35 +161,36 @@ def denied_by(running: Running, rule: str) -> bool:
 
 def test_decisions_are_replayed_under_their_own_policy(tmp_path: Path) -> None:
     """A record's page replays its decision by the policy that made it, though another holds by now."""
-    settings = settings_for(tmp_path, "http://127.0.0.1:9", policy=RULE.format("one"), reload_s=0.02)
-    with running_gateway(settings, dashboard=MountedDashboard(TOKEN)) as url:
-        running = Running(url, tmp_path)
+    more: dict[str, Any] = {"policy": RULE.format("one"), "reload_s": 0.02, "pages": MountedDashboard(TOKEN)}
+    with gateway(tmp_path, "http://127.0.0.1:9", **more) as running:
         assert denied_by(running, "one")
         (tmp_path / "policies" / POLICY_FILE).write_text(RULE.format("two"), encoding="utf-8")
         assert any(denied_by(running, "two") for _ in range(5000))
         for place in (0, len(passports(tmp_path)) - 1):
-            assert "the policy, put to what was recorded, decides the same" in opened(url, f"exchange/{place}")[1]
+            assert (
+                "the policy, put to what was recorded, decides the same" in opened(running.url, f"exchange/{place}")[1]
+            )
 
 
 @pytest.mark.parametrize("texts", [True, False])
 def test_texts_are_shown_only_where_the_settings_say_so(tmp_path: Path, *, texts: bool) -> None:
     """Kept texts are on the page of their exchange with `dashboard.texts`, and nowhere without."""
-    with serving(provider()) as url:
-        settings = settings_for(tmp_path, url, disclosure=DisclosurePart(on=True), dashboard=DashboardPart(texts=texts))
-        with running_gateway(settings, dashboard=MountedDashboard(TOKEN)) as address:
-            Running(address, tmp_path).knock(CHAT, chat("zanzibar"))
-            pages = "".join(opened(address, path)[1] for path in PAGES)
+    more: dict[str, Any] = {"disclosure": DisclosurePart(on=True), "dashboard": DashboardPart(texts=texts)}
+    with serving(provider()) as url, gateway(tmp_path, url, pages=MountedDashboard(TOKEN), **more) as running:
+        running.ask("zanzibar")
+        pages = "".join(opened(running.url, path)[1] for path in PAGES)
     assert ("zanzibar" in pages) is texts
 
 
 def test_a_policy_in_the_shadow_is_counted_and_not_acted_on(tmp_path: Path) -> None:
     """What a second policy would have decided stands in the figures and on the page; the first one's decision holds."""
-    with serving(provider()) as upstream:
-        settings = settings_for(tmp_path, upstream)
-        settings = replace(settings, policy=PolicyPart(paths=(), shadow=("block-attacks",)))
-        with running_gateway(settings, dashboard=MountedDashboard(TOKEN)) as url:
-            running = Running(url, tmp_path)
+    policies = PolicyPart(paths=(), shadow=("block-attacks",))
+    with serving(provider()) as url:
+        settings = replace(settings_for(tmp_path, url), policy=policies)
+        with running_gateway(settings, dashboard=MountedDashboard(TOKEN)) as address:
+            running = Running(address)
             assert running.ask(ATTACK).status == 200
             assert re.search(r'demur_shadow_total{phase="request",live="\w+",shadow="deny"} 1\n', running.metrics())
-            assert "what a policy that is not yet in force would have decided" in opened(url, "policies")[1]
-            assert "No policy is known to run in the shadow" not in opened(url, "policies")[1]
+            page = opened(address, "policies")[1]
+            assert "what a policy that is not yet in force would have decided" in page
+            assert "No policy is known to run in the shadow" not in page

@@ -22,20 +22,18 @@ def row(name: str, key: str, more: str = "") -> str:
     return f'[[key]]\nname = "{name}"\nhash = "{hash_key(key)}"\n{more}\n'
 
 
+TWICE = f'[[key]]\nname = "a"\nhash = "{hash_key(KEY, bytes(16))}"\n'
+
+
 def test_a_key_leads_to_its_client() -> None:
-    """The key that was hashed finds its name and labels, the first time and the next; no other key finds any."""
-    keys = ring(row("a", KEY, 'labels = ["team:a"]'), row("b", KEY + "b"))
+    """The key that was hashed finds its name and labels, the first time and the next; no other key finds any, nor one that is disabled."""
+    keys = ring(row("a", KEY, 'labels = ["team:a"]'), row("b", KEY + "b"), row("c", KEY + "c", "disabled = true"))
     for _ in range(2):
         found = keys.find(KEY)
         assert found is not None
         assert (found.name, found.labels) == ("a", ("team:a",))
-    assert keys.names == ("a", "b")
+    assert keys.names == ("a", "b", "c")
     assert [keys.find(shown) for shown in (None, "", KEY[:-1], KEY + "c", "x" * 5000, KEY.upper())] == [None] * 6
-
-
-def test_a_disabled_key_finds_nobody() -> None:
-    """To disable a key is to refuse it."""
-    assert ring(row("a", KEY, "disabled = true")).find(KEY) is None
 
 
 @given(st.text(min_size=0, max_size=40))
@@ -79,20 +77,15 @@ def test_a_key_that_could_be_guessed_is_not_hashed(key: str) -> None:
         (f'[[key]]\nname = "{KEY} x"\nhash = "{hash_key(KEY)}"\n', ShapeError),
         (f"[[key]]\nname = {KEY}\n", ShapeError),
         (row("a", KEY) + row("a", KEY + "x"), UsageError),
+        (TWICE + TWICE.replace('"a"', '"b"'), UsageError),
     ],
+    ids=["empty", "no fields", "key as hash", "key", "name", "no TOML", "one name twice", "one hash twice"],
 )
 def test_a_file_that_is_not_sound_is_refused_without_repeating_it(text: str, kind: type[DemurError]) -> None:
-    """What is wrong is said, and a key that was written by mistake is not in the message."""
+    """One key has one owner; what is wrong is said, and a key that was written by mistake is not in the message."""
     with pytest.raises(kind) as caught:
         ring(text)
     assert KEY not in str(caught.value)
-
-
-def test_two_names_for_one_hash_are_refused() -> None:
-    """One key has one owner."""
-    line = f'hash = "{hash_key(KEY, bytes(16))}"'
-    with pytest.raises(UsageError, match="the same hash"):
-        ring(f'[[key]]\nname = "a"\n{line}', f'[[key]]\nname = "b"\n{line}')
 
 
 def test_keys_are_read_from_a_file(tmp_path: Path) -> None:

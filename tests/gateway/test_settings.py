@@ -90,17 +90,21 @@ def test_what_is_wrong_in_a_file_is_said_with_its_line(folder: Path, text: str, 
 
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize(
-    ("variable", "value", "what"),
+    ("environ", "flags", "what"),
     [
-        ("DEMUR_GATEWAY_LISTEN_PROT", "1", "did you mean `DEMUR_GATEWAY_LISTEN_PORT`?"),
-        ("DEMUR_GATEWAY_LISTEN_PORT", "1e3", "`listen.port` is `1e3` in the variable DEMUR_GATEWAY_LISTEN_PORT"),
-        ("DEMUR_GATEWAY_UPSTREAM_VERIFY", "maybe", "expected true or false"),
+        ({"DEMUR_GATEWAY_LISTEN_PROT": "1"}, {}, "did you mean `DEMUR_GATEWAY_LISTEN_PORT`?"),
+        ({"DEMUR_GATEWAY_LISTEN_PORT": "1e3"}, {}, "`listen.port` is `1e3` in the variable DEMUR_GATEWAY_LISTEN_PORT"),
+        ({"DEMUR_GATEWAY_UPSTREAM_VERIFY": "maybe"}, {}, "expected true or false"),
+        ({}, {"listen.prot": "1"}, "did you mean `listen.port`"),
     ],
+    ids=["misspelt variable", "value", "switch", "misspelt flag"],
 )
-def test_what_is_wrong_in_the_environment_is_said_with_its_name(variable: str, value: str, what: str) -> None:
-    """A misspelt variable is an error, not a setting that silently does not hold."""
+def test_what_is_wrong_beside_the_file_is_said_with_its_name(
+    environ: dict[str, str], flags: dict[str, str], what: str
+) -> None:
+    """A misspelt variable or flag is an error, not a setting that silently does not hold."""
     with pytest.raises(UsageError) as caught:
-        GATEWAY_SETTINGS.load(environ={variable: value})
+        GATEWAY_SETTINGS.load(environ=environ, flags=flags)
     assert what in str(caught.value)
 
 
@@ -116,13 +120,6 @@ def test_a_log_has_a_name_that_a_checkpoint_can_carry(name: str) -> None:
     """Blanks and the sign that checkpoints put between a name and its key are refused before anything listens."""
     with pytest.raises(UsageError, match="cannot be called"):
         GatewaySettings(store=StorePart(origin=name))
-
-
-@pytest.mark.usefixtures("folder")
-def test_an_unknown_flag_is_an_error() -> None:
-    """A flag stands for a setting, or for nothing."""
-    with pytest.raises(UsageError, match=r"did you mean `listen.port`"):
-        GATEWAY_SETTINGS.load(environ={}, flags={"listen.prot": "1"})
 
 
 def test_a_file_that_is_named_must_exist(folder: Path) -> None:
@@ -241,10 +238,9 @@ def test_every_setting_is_on_the_page() -> None:
         ("zzz", "there are [gateway] and [simulator]"),
     ],
 )
-def test_a_table_that_nobody_reads_is_an_error(tmp_path: Path, table: str, hint: str) -> None:
+def test_a_table_that_nobody_reads_is_an_error(folder: Path, table: str, hint: str) -> None:
     """A table outside of ours would leave every default in force without a word, so it is refused with its line."""
-    file = tmp_path / "demur.toml"
-    file.write_text(f"# mine\n[simulator]\nseed = 7\n\n[{table}]\npaths = []\n", encoding="utf-8")
+    file = written(folder, f"# mine\n[simulator]\nseed = 7\n\n[{table}]\npaths = []\n")
     with pytest.raises(ShapeError) as raised:
-        GATEWAY_SETTINGS.load(str(file), environ={})
+        GATEWAY_SETTINGS.load(file, environ={})
     assert (raised.value.line, raised.value.hint) == (5, hint)

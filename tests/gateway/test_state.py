@@ -109,6 +109,7 @@ def test_auditors_that_cannot_be_asked(closed: bool, effect: Effect) -> None:  #
 @pytest.mark.parametrize(
     ("rule", "holds"),
     [
+        ('permit (principal, action == Action::"response", resource);', False),
         (DENY.format("deny", "bad"), True),
         (DENY.format("redact", "bad"), True),
         (DENY.format("warn", "bad"), False),
@@ -120,13 +121,8 @@ def test_auditors_that_cannot_be_asked(closed: bool, effect: Effect) -> None:  #
     ],
 )
 def test_answers_are_held_where_a_rule_could_withhold_them(rule: str, holds: bool) -> None:  # noqa: FBT001 — a table
-    """An answer may pass unread only where no rule that blocks could fire on it."""
+    """An answer may pass unread only where no rule that blocks could fire on it, and never where only a permit lets it through."""
     assert enforces_on(gate_of(rule), Phase.RESPONSE, WORDS) is holds
-
-
-def test_a_gate_that_denies_by_default_holds_answers() -> None:
-    """Where only a permit lets an answer through, it is asked first."""
-    rule = 'permit (principal, action == Action::"response", resource);'
     assert enforces_on(gate_of(rule, default="deny"), Phase.RESPONSE, WORDS)
 
 

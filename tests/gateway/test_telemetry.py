@@ -2,29 +2,42 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
+import pytest
+from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
+from tests.gateway.gatewaying import ATTACK, CHAT, HARMLESS, chat, gateway, provider
 from tests.gateway.states import passport_of, phase_of, state_of
+from tests.http.serving import serving
 
+from demur.gateway.settings import MetricsPart
 from demur.gateway.state import Principal
 from demur.gateway.telemetry import open_telemetry
 from demur.model.claim import Audit, Claim, ClaimType, ClaimValue, Decision, Effect, EnforcementGap, FiredRule, Phase
 from demur.model.passport import DeclineCause, PhaseRecord
 from demur.model.verdict import Outcome, Reason, Verdict
 
+PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+def exporting() -> tuple[TracerProvider, InMemorySpanExporter]:
+    tracers, exporter = TracerProvider(), InMemorySpanExporter()
+    tracers.add_span_processor(SimpleSpanProcessor(exporter))
+    return tracers, exporter
+
 
 def exported(*claims: Claim, phases: list[tuple[Audit, PhaseRecord]] | None = None, **fields: Any) -> ReadableSpan:
-    exporter = InMemorySpanExporter()
-    provider = TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    tracers, exporter = exporting()
     state = state_of(phases=phases or [phase_of(Phase.REQUEST, None, *claims)], **fields)
-    open_telemetry(provider).trace_exchange(state, 5_000)
+    open_telemetry(tracers).trace_exchange(state, 5_000)
     (span,) = exporter.get_finished_spans()
-    provider.shutdown()
+    tracers.shutdown()
     return span
 
 
@@ -102,10 +115,9 @@ def test_a_sensitive_claim_has_its_name_alone() -> None:
 
 def test_the_client_s_own_trace_goes_on() -> None:
     """A span is the child of the one that the client names, and of none where what it names is none."""
-    parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-    span = exported(traceparent=parent)
+    span = exported(traceparent=PARENT)
     assert span.parent is not None
-    assert f"{span.context.trace_id:032x}-{span.parent.span_id:016x}" == parent[3:-3]
+    assert f"{span.context.trace_id:032x}-{span.parent.span_id:016x}" == PARENT[3:-3]
     assert exported(traceparent="garbage").parent is None
 
 
@@ -120,3 +132,23 @@ def test_what_clients_name_is_cut_to_a_length() -> None:
     """A model or session of any length does not make a span of any length."""
     span = exported(principal=Principal("s" * 10_000, "m" * 10_000))
     assert len(span.to_json()) < 3_000
+
+
+@pytest.mark.heavy
+def test_an_exchange_is_a_span_with_its_claims(tmp_path: Path) -> None:
+    """A tracing system sees one span an exchange, under the client's own, with decisions and claims and without a text."""
+    tracers, exporter = exporting()
+    trace.set_tracer_provider(tracers)
+    metrics = MetricsPart(folder=str(tmp_path / "figures"), otel=True)
+    with serving(provider()) as url, gateway(tmp_path, url, metrics=metrics) as running:
+        running.knock(CHAT, chat(HARMLESS), traceparent=PARENT)
+        running.knock(CHAT, chat(ATTACK))
+    first, second = exporter.get_finished_spans()
+    assert first.context is not None
+    assert format(first.context.trace_id, "032x") == PARENT.split("-")[1]
+    assert first.attributes is not None
+    assert second.attributes is not None
+    assert (first.attributes["gen_ai.request.model"], second.attributes["demur.decision"]) == ("gpt-x", "deny")
+    names = {event.attributes["gen_ai.evaluation.name"] for event in first.events if event.attributes}
+    assert {"adversarial_score", "model_refused"} <= names
+    assert HARMLESS not in json.dumps([json.loads(span.to_json()) for span in (first, second)])

@@ -12,7 +12,7 @@ from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 
 import pytest
-from tests.http.loopback_upstream import Peer, certificate, provider, until
+from tests.http.loopback_upstream import Peer, certificate, pooled, provider, until
 
 from demur.errors import UpstreamCutError
 from demur.http.pool import HttpPool, upstream_tls
@@ -38,12 +38,8 @@ async def refusing(said: bytes, *, tls: tuple[ssl.SSLContext, ssl.SSLContext] | 
         await peer.say(said)
 
     theirs, ours = tls or (None, None)
-    async with provider(serve, tls=theirs) as served:
-        pool = HttpPool(served.url, tls=ours)
-        try:
-            yield pool
-        finally:
-            await pool.close()
+    async with provider(serve, tls=theirs) as served, pooled(served.url, tls=ours) as pool:
+        yield pool
 
 
 async def outlasting(pool: HttpPool, *, more: int) -> AsyncGenerator[bytes, None]:

@@ -12,10 +12,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import anthropic
 import msgspec
-import openai
-from tests.plain_http import anthropic_http, openai_http
+from tests.gateway.gatewaying import Running
 
 from demur.gateway.guard.values import ScanText
 from demur.model.exchange import Channel, Shape
@@ -127,6 +125,8 @@ def check_withheld(case: Case, heard: Heard, message: str) -> None:
     stop = _WITHHELD.get(case.shape, "content_filter")
     assert stop in heard.finishes.values()
     assert set(heard.finishes.values()) <= {stop, "stop"}
+    assert heard.demur is not None
+    assert heard.demur["end"] == "deny"
 
 
 def check_whole(case: Case, heard: Heard) -> None:
@@ -387,13 +387,7 @@ def listen(shape: Shape, url: str) -> Heard:
 
 
 def _listen_chat(url: str, *, azure: bool) -> Heard:
-    client = (
-        openai.AzureOpenAI(
-            azure_endpoint=url, api_key="k", api_version="2024-10-21", max_retries=0, http_client=openai_http()
-        )
-        if azure
-        else openai.OpenAI(base_url=f"{url}/v1", api_key="k", max_retries=0, http_client=openai_http())
-    )
+    client = Running(url).azure() if azure else Running(url).openai()
     heard = Heard()
     with client, client.chat.completions.create(model="gpt-x", messages=ASKED, stream=True) as stream:
         for chunk in stream:
@@ -412,7 +406,7 @@ def _listen_chat(url: str, *, azure: bool) -> Heard:
 def _listen_responses(url: str) -> Heard:
     """Hear the last event: it is what the client keeps; the deltas must say the same."""
     heard, told = Heard(), ""
-    with openai.OpenAI(base_url=f"{url}/v1", api_key="k", max_retries=0, http_client=openai_http()) as client:
+    with Running(url).openai() as client:
         last: Any = None
         for event in client.responses.create(model="gpt-x", input="hi", stream=True):
             last = event
@@ -433,7 +427,7 @@ def _listen_responses(url: str) -> Heard:
 
 def _listen_messages(url: str) -> Heard:
     heard = Heard()
-    with anthropic.Anthropic(base_url=url, api_key="k", max_retries=0, http_client=anthropic_http()) as client:
+    with Running(url).anthropic() as client:
         for event in client.messages.create(model="claude-x", max_tokens=9, messages=ASKED, stream=True):
             if event.type == "content_block_delta":
                 kind: Any = event.delta

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
-import anthropic
 import openai
 import pytest
+from tests.gateway.gatewaying import Running
 from tests.gateway.guard.conformance import ASKED, BEFORE, PHRASE, Said, events_of, forbids, on_wire, parts
-from tests.plain_http import anthropic_http, openai_http
 from tests.wire.loopback import answering
 
 from demur.gateway.guard.guard import open_guard
@@ -47,6 +47,12 @@ def said(*channels: Channel) -> list[Said]:
     return [*pieces, *(Said(piece, channel=channels[-1]) for piece in parts(PHRASE, 5))]
 
 
+@contextmanager
+def served(payload: bytes) -> Iterator[Running]:
+    with answering(payload, content_type="text/event-stream") as stub:
+        yield Running(stub.url)
+
+
 def read(shape: Shape, payload: bytes) -> Response:
     reader = CODECS[shape].open_stream()
     for event in Decoder().feed(payload):
@@ -75,12 +81,14 @@ def test_our_own_readers_see_a_filtered_answer(shape: Shape, mode: GuardMode) ->
 def test_the_chat_helper_reads_it(mode: GuardMode) -> None:
     """The official chat helper hears a denied stream out and raises its own error for filters, with role and refusal."""
     payload = denied(Shape.OPENAI_CHAT, events_of(Shape.OPENAI_CHAT, said(Channel.TEXT)), mode)
-    with answering(payload, content_type="text/event-stream") as stub:
-        client = openai.OpenAI(base_url=f"{stub.url}/v1", api_key="k", max_retries=0, http_client=openai_http())
-        with client, client.chat.completions.stream(model="gpt-x", messages=ASKED) as stream:
-            stream.until_done()
-            with pytest.raises(openai.ContentFilterFinishReasonError) as raised:
-                stream.get_final_completion()
+    with (
+        answering(payload, content_type="text/event-stream") as stub,
+        Running(stub.url).openai() as client,
+        client.chat.completions.stream(model="gpt-x", messages=ASKED) as stream,
+    ):
+        stream.until_done()
+        with pytest.raises(openai.ContentFilterFinishReasonError) as raised:
+            stream.get_final_completion()
     assert raised.value.completion is not None
     choice = raised.value.completion.choices[0]
     assert (choice.finish_reason, choice.message.role) == ("content_filter", "assistant")
@@ -94,10 +102,8 @@ def test_the_chat_helper_reads_it(mode: GuardMode) -> None:
 def test_the_responses_helper_reads_it(channels: tuple[Channel, ...], mode: GuardMode) -> None:
     """The official responses helper follows a denied stream to `response.incomplete`, items and all."""
     payload = denied(Shape.OPENAI_RESPONSES, events_of(Shape.OPENAI_RESPONSES, said(*channels)), mode)
-    with answering(payload, content_type="text/event-stream") as stub:
-        client = openai.OpenAI(base_url=f"{stub.url}/v1", api_key="k", max_retries=0, http_client=openai_http())
-        with client, client.responses.stream(model="gpt-x", input="hi") as stream:
-            events: list[Any] = list(stream)
+    with served(payload) as stub, stub.openai() as client, client.responses.stream(model="gpt-x", input="hi") as stream:
+        events: list[Any] = list(stream)
     last = events[-1]
     assert (last.type, last.response.status, last.response.id) == ("response.incomplete", "incomplete", "resp_7")
     assert last.response.incomplete_details.reason == "content_filter"
@@ -112,10 +118,12 @@ def test_the_responses_helper_reads_it(channels: tuple[Channel, ...], mode: Guar
 def test_the_messages_helper_reads_it(channels: tuple[Channel, ...], mode: GuardMode) -> None:
     """The official messages helper accumulates a denied stream to a message that refused, and says why."""
     payload = denied(Shape.ANTHROPIC, events_of(Shape.ANTHROPIC, said(*channels)), mode)
-    with answering(payload, content_type="text/event-stream") as stub:
-        client = anthropic.Anthropic(base_url=stub.url, api_key="k", max_retries=0, http_client=anthropic_http())
-        with client, client.messages.stream(model="claude-x", max_tokens=9, messages=ASKED) as stream:
-            message = stream.get_final_message()
+    with (
+        answering(payload, content_type="text/event-stream") as stub,
+        Running(stub.url).anthropic() as client,
+        client.messages.stream(model="claude-x", max_tokens=9, messages=ASKED) as stream,
+    ):
+        message = stream.get_final_message()
     assert (message.id, message.stop_reason) == ("msg_7", "refusal")
     assert message.stop_details is not None
     assert message.stop_details.explanation == DENIAL.message
@@ -146,10 +154,12 @@ def test_a_legacy_completion_ends_in_its_own_shape() -> None:
     """The old completions endpoint has `text` where chat has `delta`."""
     head = {"id": "cmpl-1", "object": "text_completion", "created": 1, "model": "m"}
     events = [on_wire({**head, "choices": [{"index": 0, "text": text}]}) for text in (BEFORE, BEFORE, PHRASE)]
-    with answering(denied(Shape.OPENAI_CHAT, events), content_type="text/event-stream") as stub:
-        client = openai.OpenAI(base_url=f"{stub.url}/v1", api_key="k", max_retries=0, http_client=openai_http())
-        with client, client.completions.create(model="m", prompt="hi", stream=True) as stream:
-            heard = [(chunk.choices[0].text, chunk.choices[0].finish_reason) for chunk in stream]
+    with (
+        served(denied(Shape.OPENAI_CHAT, events)) as stub,
+        stub.openai() as client,
+        client.completions.create(model="m", prompt="hi", stream=True) as stream,
+    ):
+        heard = [(chunk.choices[0].text, chunk.choices[0].finish_reason) for chunk in stream]
     assert heard == [(BEFORE, None), ("", "content_filter")]
 
 

@@ -159,26 +159,25 @@ def test_a_stream_without_an_end_mark_ends_with_its_bytes() -> None:
         assert (last.send, last.end) == (delta("Hello") + delta(" there"), GuardEnd.END)
 
 
-def test_an_event_without_its_blank_line_is_sent_whole_or_not_at_all() -> None:
-    """At the end of the bytes a whole event gets its blank line; half an event is dropped, counted, and a cut."""
+@pytest.mark.parametrize(
+    ("rest", "reason", "sent"),
+    [
+        (b"data: [DONE]\n", FinishReason.END, b"data: [DONE]\n\n\n"),
+        (delta("world")[:-9], FinishReason.END, b""),
+        (delta("world").rstrip(), FinishReason.CUT, b""),
+    ],
+    ids=["whole", "half", "cut where it looks whole"],
+)
+def test_an_event_without_its_blank_line_is_sent_whole_or_not_at_all(
+    rest: bytes, reason: FinishReason, sent: bytes
+) -> None:
+    """At the end of the bytes a whole event gets its blank line; what may be half of one is dropped, counted, and a cut."""
     guard = chat()
-    fed(guard, [delta("Hello"), b"data: [DONE]\n"])
-    assert allowed(guard, guard.finish(FinishReason.END)) == delta("Hello") + b"data: [DONE]\n\n\n"
-    assert (guard.account.end, guard.account.unread_bytes) == (GuardEnd.END, 0)
-    guard = chat()
-    fed(guard, [delta("Hello"), delta("world")[:-9]])
-    assert allowed(guard, guard.finish(FinishReason.END)) == delta("Hello")
-    assert guard.account.end is GuardEnd.CUT
-    assert guard.account.unread_bytes == len(delta("world")) - 9
-    assert guard.account.coverage.total_bytes - guard.account.coverage.scanned_bytes == len(delta("world")) - 9
-
-
-def test_a_cut_is_a_cut_even_where_the_last_event_looks_whole() -> None:
-    """When the provider broke off, an event without its blank line may be half of one: it is not sent."""
-    guard = chat()
-    fed(guard, [delta("Hello"), delta("world").rstrip()])
-    assert allowed(guard, guard.finish(FinishReason.CUT)) == delta("Hello")
-    assert guard.account.end is GuardEnd.CUT
+    fed(guard, [delta("Hello"), rest])
+    assert allowed(guard, guard.finish(reason)) == delta("Hello") + sent
+    unread = 0 if sent else len(rest)
+    assert (guard.account.end, guard.account.unread_bytes) == (GuardEnd.END if sent else GuardEnd.CUT, unread)
+    assert guard.account.coverage.total_bytes - guard.account.coverage.scanned_bytes == unread
 
 
 def test_passing_on_is_byte_for_byte_even_when_cut() -> None:
