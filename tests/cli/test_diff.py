@@ -46,6 +46,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["worse.jsonl", "base.jsonl", "--gate-on", "decrease"], 1),
         (["worse.jsonl", "base.jsonl", "--gate-on", "both", "--fail-on", "severe"], 1),
         (["base.jsonl", "worse.jsonl", "--fail-on", "never"], 0),
+        (["base.jsonl", "worse.jsonl", "--gate", "shadow", "--seed", "1"], 1),
         (["base.jsonl", "worse.jsonl", "--gate", "seed", "--seed", "1"], 1),
         (["base.jsonl", "same.jsonl", "--fail-inconclusive", "--margin", "0.001"], 3),
         (["base.jsonl", "same.jsonl", "--fail-inconclusive", "--margin", "0.2"], 0),

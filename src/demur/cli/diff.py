@@ -151,7 +151,7 @@ examples:
   demur diff main/ branch/ --by category --html report.html
   demur diff old.eval new.eval --gate-on both --fail-on minor
   demur diff a.jsonl b.jsonl --requests input.jsonl   batch outputs
-  demur diff a.agentlog b.agentlog --gate seed --seed 1
+  demur diff a.agentlog b.agentlog --gate shadow --seed 1
   demur diff a b --axes all --rules rules.yaml --axis-gate safety,rules
   demur diff s3a://runs/main s3a://runs/branch --engine spark
 
@@ -192,7 +192,9 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         default=Direction.INCREASE,
         help="increase: over-refusal (default); decrease: lost refusals",
     )
-    command.add_argument("--gate", choices=list(GateMode), default=GateMode.DEMUR, help="seed: severity alone decides")
+    command.add_argument(
+        "--gate", choices=[*GateMode, "seed"], default=GateMode.DEMUR, help="shadow (or seed): severity alone decides"
+    )
     command.add_argument("--seed", metavar="N", type=whole_number, help="the seed's own resampled interval")
     command.add_argument("--margin", metavar="D", type=share, default=0.05, help="a change below D is none (0.05)")
     command.add_argument("--fail-inconclusive", action="store_true", help="exit 3 where nothing can be said")

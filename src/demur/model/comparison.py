@@ -67,10 +67,15 @@ class Change(StrEnum):
 
 
 class GateMode(StrEnum):
-    """Whose rule decides: `demur` asks for size, proof and direction, `seed` for the seed's severity alone."""
+    """Whose rule decides: `demur` asks for size, proof and direction, `shadow` for Shadow's severity alone; `seed` is its old name."""
 
     DEMUR = "demur"
-    SEED = "seed"
+    SHADOW = "shadow"
+    SEED = SHADOW
+
+    @classmethod
+    def _missing_(cls, value: object) -> GateMode | None:
+        return cls.SHADOW if value == "seed" else None
 
 
 class Pairing(StrEnum):
