@@ -1,6 +1,6 @@
 """An auditor of one's own: does a prompt ask for secrets, and does an answer hand one out?
 
-python examples/auditor/secrets_auditor.py                             # serves it at port 8080
+python examples/auditor/secrets_auditor.py                             # serves it at port 8085
 demur auditor examples/auditor/secrets_auditor.py:SecretsAuditor       # the same, by the command line
 """
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from demur.audit.breaker import BreakerSettings
-from demur.audit.config import Sent, importing, load_class, parse_chain, read_chain
+from demur.audit.config import Sent, importing, load_class, parse_chain, port_of_auditor, read_chain
 from demur.errors import DemurError, EmptyInputError, InputError, UsageError
 from demur.model.claim import FailureMode, Phase
 
@@ -157,3 +157,24 @@ def test_the_id_of_a_remote_auditor_can_be_expected() -> None:
     assert parse_chain("chain: [{name: a, port: 1, auditor_id: b}]").auditors[0].auditor_id == "b"
     with pytest.raises(UsageError, match="auditor_id"):
         parse_chain("chain: [{name: a, python: 'm:C', auditor_id: b}]")
+
+
+@pytest.mark.parametrize(
+    ("chain", "port"),
+    [
+        (None, 8085),
+        ("chain: [{name: mine, port: 9001}]", 9001),
+        ("chain: [{name: other, auditor_id: mine, url: 'http://localhost:9002'}]", 9002),
+        ("chain: [{name: other, port: 9001}]", 8085),
+        ("chain: [{name: mine, url: 'http://elsewhere.example:9001'}]", 8085),
+        ("chain: [{name: mine, python: safety-checker}]", 8085),
+    ],
+)
+def test_an_auditor_listens_where_the_chain_asks_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, chain: str | None, port: int
+) -> None:
+    """The port is that of `auditors.yaml` in the working folder for this auditor and machine, else Lucid's."""
+    monkeypatch.chdir(tmp_path)
+    if chain is not None:
+        (tmp_path / "auditors.yaml").write_text(chain, encoding="utf-8")
+    assert port_of_auditor("mine") == port

@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 from tests.cli.calling import Capture
 
-from demur.cli.main import main
+from demur.audit.config import DEFAULT_PORT
+from demur.cli.main import main, parser
+from demur.gateway.settings import GATEWAY_SETTINGS
+from demur.simulate.settings import SIMULATOR_SETTINGS
 
 POLICY = ("check", "test", "explain", "backtest")
 PASSPORT = ("verify", "show", "prove", "export", "disclose", "erase", "rates", "rotate", "keys")
@@ -47,6 +50,13 @@ def test_usage_errors_are_one_line(capsys: Capture, words: str) -> None:
         main(words.split())
     err = capsys.readouterr().err
     assert (caught.value.code, err.count("\n"), "--help" in err) == (2, 1, True)
+
+
+def test_no_two_servers_share_a_default_port() -> None:
+    """Gateway, simulator, auditor and dashboard can be started side by side without a flag."""
+    gateway, simulator = (GATEWAY_SETTINGS.declared["listen.port"], SIMULATOR_SETTINGS.declared["port"])
+    dashboard = parser("dashboard").parse_args(["dashboard", "--store", "log"]).port
+    assert (gateway.default, simulator.default, DEFAULT_PORT, dashboard) == (8080, 8082, 8085, 8090)
 
 
 def test_no_command_is_shown_the_help(capsys: Capture) -> None:

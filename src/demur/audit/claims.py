@@ -120,34 +120,36 @@ class ClaimChecker:
         claims: list[Claim] = []
         problems: list[Problem] = []
         unsound: dict[str, str] = {}
+        null: list[str] = []
         specs, auditor = self._by_name[phase], self.auditor
         for number, row in enumerate(islice(rows, MAX_CLAIMS + MAX_UNSOUND + 1)):
             if type(row) is tuple and number < MAX_CLAIMS:
-                # What most rows are: a declared claim whose value is kept as it is, or that states nothing.
+                # What most rows are: a declared claim whose value is kept as it is.
                 name, value = row
                 spec = specs.get(name) if type(name) is str else None
-                if spec is not None and (value is None or _is_plainly(value, spec.type)):
-                    if value is not None:
-                        claims.append(Claim(spec.name, spec.type, value, phase, auditor, _CERTAIN, spec.sensitive))
+                if spec is not None and _is_plainly(value, spec.type):
+                    claims.append(Claim(spec.name, spec.type, value, phase, auditor, _CERTAIN, spec.sensitive))
                     continue
             made = self._check_row(phase, row, surplus=number >= MAX_CLAIMS)
             if isinstance(made, Claim):
                 claims.append(made)
             elif isinstance(made, Problem):
                 problems.append(made)
-            elif made is not None:
+            elif isinstance(made, str):
+                null.append(made)
+            else:
                 unsound.setdefault(*made)
         if not problems and not unsound:
-            return Stated(tuple(claims), (), version)
+            return Stated(tuple(claims), (), version, null=tuple(null))
         if _SURPLUS in unsound.values():
             problems.append(Problem("invalid_claim", f"more than {MAX_CLAIMS} claims in one answer"))
         problems += [
             Problem("invalid_claim", f"claim `{name}`: {why}") for name, why in unsound.items() if why != _SURPLUS
         ]
-        return Stated(tuple(claims), tuple(problems), version, unsound=tuple(unsound.items()))
+        return Stated(tuple(claims), tuple(problems), version, unsound=tuple(unsound.items()), null=tuple(null))
 
-    def _check_row(self, phase: Phase, given: GivenRow, *, surplus: bool) -> Claim | Problem | tuple[str, str] | None:
-        """Return the claim in a row, or a problem, or the name of what is not sound with the reason."""
+    def _check_row(self, phase: Phase, given: GivenRow, *, surplus: bool) -> Claim | Problem | tuple[str, str] | str:
+        """Return the claim in a row, a problem, the name of what is not sound with the reason, or of what is null."""
         if isinstance(given, Problem):
             return given
         row = ClaimRow(*given) if isinstance(given, tuple) else given
@@ -156,7 +158,7 @@ class ClaimChecker:
         if surplus:
             return row.name, _SURPLUS
         try:
-            return self._claim(phase, row, row.name)
+            return self._claim(phase, row, row.name) or row.name
         except ValueError as exc:
             return row.name, str(exc)
 

@@ -36,9 +36,24 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import ModuleType
 
-__all__ = ["AuditorSettings", "ChainSettings", "Sent", "importing", "load_class", "parse_chain", "read_chain"]
+__all__ = [
+    "DEFAULT_PORT",
+    "AuditorSettings",
+    "ChainSettings",
+    "Sent",
+    "importing",
+    "load_class",
+    "parse_chain",
+    "port_of_auditor",
+    "read_chain",
+]
+
+DEFAULT_PORT = 8085
+"""Where an auditor listens that no chain gives a port: the one of Lucid's example."""
 
 _IMPORTING: ContextVar[bool] = ContextVar("demur_importing_an_auditor", default=False)
+_CHAIN_FILE = "auditors.yaml"
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _DEFAULT_PHASES = (Phase.REQUEST, Phase.RESPONSE)
 
 
@@ -133,6 +148,18 @@ def read_chain(name: str) -> ChainSettings:
         return parse_chain(read_text(name))
     except InputError as exc:
         raise exc.at(name, exc.line) from exc
+
+
+def port_of_auditor(auditor_id: str) -> int:
+    """Return where an auditor listens: the port that `auditors.yaml` in the working folder gives it, else 8085."""
+    if not Path(_CHAIN_FILE).is_file():
+        return DEFAULT_PORT
+    for auditor in read_chain(_CHAIN_FILE).auditors:
+        place = urlsplit(auditor.url or "")
+        # One on another machine is asked there; its port says nothing of this one.
+        if auditor_id in (auditor.name, auditor.auditor_id) and place.hostname in _LOOPBACK and place.port:
+            return place.port
+    return DEFAULT_PORT
 
 
 def parse_chain(text: str) -> ChainSettings:

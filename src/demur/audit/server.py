@@ -147,7 +147,7 @@ class AuditorApp:
         else:
             stated = self._bound.ask(given)
         at = self._now().isoformat()
-        claims = [
+        claims: list[dict[str, object]] = [
             {
                 "name": claim.name,
                 "type": claim.type.value,
@@ -158,6 +158,11 @@ class AuditorApp:
             }
             for claim in stated.claims
         ]
+        # As in Lucid, so that whoever reads the answer finds every name; a policy reads null as absent.
+        for name in stated.null:
+            spec = self._bound.vocabulary.find(name)
+            kind = None if spec is None else spec.type.value
+            claims.append({"name": name, "type": kind, "value": None, "timestamp": at})
         status = "error" if stated.problems else "success"
         body: dict[str, object] = {"status": status, **self._identity, "claims": claims}
         if stated.problems:

@@ -11,7 +11,7 @@ __all__ = ["add_parser"]
 
 _EXAMPLES = """\
 examples:
-  demur auditor safety-checker --port 8085    the seed's five claims
+  demur auditor safety-checker                Lucid's five claims
   demur auditor refusal-detector --port 8086  finer ones
   demur auditor mine.py:MyAuditor --port 0    your own, any free port
   curl -s localhost:8085/vocabulary           what it can state
@@ -36,7 +36,9 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         allow_abbrev=False,
     )
     command.add_argument("auditor", metavar="AUDITOR", help="a name of ours, module:Class, or file.py:Class")
-    command.add_argument("--port", type=port_number, default=8080, help="the port; 0 is any free one (8080)")
+    command.add_argument(
+        "--port", type=port_number, help="the port; 0 is any free one (8085, or as auditors.yaml here says)"
+    )
     command.add_argument("--host", default="127.0.0.1", help="the address to listen at (127.0.0.1)")
     command.add_argument(
         "--max-bytes", type=_body_size, default=None, metavar="N", help="the longest body that is read (16777216)"
@@ -47,6 +49,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def run(args: argparse.Namespace) -> int:
     """Return the exit code of one call."""
     from demur.audit.chains import auditor_named
+    from demur.audit.config import port_of_auditor
 
     # Before the server's packages are imported: a mistyped name is told without them.
     auditor = auditor_named(args.auditor)
@@ -56,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
         serve_auditor(
             auditor,
             host=args.host,
-            port=args.port,
+            port=port_of_auditor(auditor.auditor_id) if args.port is None else args.port,
             limit=args.max_bytes,
             # Flushed, since whoever started it may be reading the line from a pipe to learn the port.
             started=lambda url: print(f"{args.auditor} listens at {url}", flush=True),

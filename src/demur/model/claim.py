@@ -225,7 +225,7 @@ class Problem:
 class Stated(msgspec.Struct, frozen=True):
     """What an auditor answered: the claims that are sound, and what is wrong with the rest.
 
-    `unsound` are the names of the claims that are not, each with the reason.
+    `unsound` are the names of the claims that are not, each with the reason; `null` are those that were stated as null.
     `reached` is False where there was no auditor at the other end, or none that keeps to the protocol.
     """
 
@@ -234,6 +234,7 @@ class Stated(msgspec.Struct, frozen=True):
     version: str | None = None
     reached: bool = True
     unsound: tuple[tuple[str, str], ...] = ()
+    null: tuple[str, ...] = ()
 
 
 class Turn(msgspec.Struct, frozen=True):
