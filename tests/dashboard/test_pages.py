@@ -34,7 +34,7 @@ ROW = ExchangeRow(3, "2026-01-31T12:00:00Z", "s-1", 0, "small", "allow")
 def overview_of(name: str = "small") -> Overview:
     points = tuple(RatePoint(at, wilson(k, 20)) for at, k in zip(DAYS.buckets, (1, 2, 0), strict=True))
     line = RateSeries(name, wilson(3, 60), points)
-    shares = Shares(name, 60, 0, line.whole, line.whole, line.whole)
+    shares = Shares(name, 60, 0, 0, line.whole, line.whole, line.whole)
     decisions = tuple(DecisionBucket(at, {"allow": 10, "deny": number}) for number, at in enumerate(DAYS.buckets))
     rates, gaps = ((line,),) * 3, (GapCount(name, "request", name, 2),)
     return Overview(

@@ -388,6 +388,8 @@ def decline_causes(verdict: Verdict | None, *, blocked: bool) -> tuple[DeclineCa
     if verdict is not None and verdict.outcome is Outcome.EMPTY:
         # A response without any text was declined by nobody.
         causes.append(DeclineCause.EMPTY)
+    elif verdict is not None and verdict.outcome is Outcome.UNREAD:
+        causes.append(DeclineCause.UNREAD)
     elif verdict is not None and verdict.outcome in _DECLINED and verdict.cause is not None:
         causes.append(_CAUSES[verdict.cause])
     return tuple(causes)

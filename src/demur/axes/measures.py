@@ -125,8 +125,8 @@ class RowMeter:
         outcome = side.outcome
         if outcome is None or self.asked.refusals is not None:
             outcome = classify(side.exchange.response, judge=self.asked.refusals).outcome
-        # A failed exchange has no metrics: an error message is neither short nor fast.
-        if outcome is Outcome.FAILED:
+        # An exchange without a verdict has no metrics: an error message is neither short nor fast.
+        if outcome in (Outcome.FAILED, Outcome.UNREAD):
             self._add(_NO_METRICS, _NO_FEATURES, _NO_KIND, ShownTexts("", ""))
             self._verdicts.append((True, False))
             return

@@ -268,6 +268,7 @@ def _judge_response(item: Item, content: str | Exchange, judge: TextJudge | None
         "score": round(verdict.score, 6),
         "reason": verdict.reason,
         "cause": verdict.cause,
+        "detail": verdict.detail,
     }
     return JudgedItem(item.source, item.line, verdict.outcome, facts, text, verdict.findings, verdict.signals)
 

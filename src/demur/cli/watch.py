@@ -15,15 +15,16 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from demur.cli.columns import add_column_flags, columns_of_flags
 from demur.cli.options import add_counting_flags, add_judge_flags, judge_of_flags, whole_number
 from demur.detect.batch import BatchJudge
 from demur.errors import EmptyInputError, InputError, UsageError
 from demur.formats.interface import stands_alone
-from demur.formats.registry import format_named, format_of_all
+from demur.formats.registry import format_named, format_of_all, unknown_format
 from demur.io.files import input_limits, json_object
 from demur.measure.watching import Band, watch_rows
 from demur.model.estimate import Direction
-from demur.model.verdict import Outcome
+from demur.model.verdict import NOT_JUDGED, Outcome
 from demur.report.numbers import PERCENT, percent
 from demur.runs.ingest import Ingest
 from demur.runs.watch import Kept, follow_lines, read_kept, write_kept
@@ -79,6 +80,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     command.add_argument("--every", metavar="SECONDS", type=float, default=1.0, help="how often to look (1)")
     add_judge_flags(command)
     add_counting_flags(command)
+    add_column_flags(command)
     command.add_argument("--json", action="store_true", help="the end as one JSON object")
     command.set_defaults(run=run)
 
@@ -125,13 +127,15 @@ def _watch(watched: Watched, args: argparse.Namespace) -> None:
             print(f"demur: {error.at('<stdin>' if args.log == '-' else args.log, error.line)}", file=sys.stderr)
         if named < _MAX_NAMED <= named + len(rows.errors):
             print("demur: further lines that cannot be read are counted only", file=sys.stderr)
-        # A failure of the provider says nothing about refusals.
-        hits = [outcome in counted for outcome in rows.outcomes if outcome != Outcome.FAILED]
+        # What failed, is empty or was not read says nothing about refusals.
+        hits = [outcome in counted for outcome in rows.outcomes if outcome in counted or outcome not in NOT_JUDGED]
         watched.kept = Kept(
             mark,
             watch_rows(watched.kept.state, watched.band, hits),
             unreadable=watched.kept.unreadable + len(rows.errors),
-            failed=watched.kept.failed + len(rows.outcomes) - len(hits),
+            failed=watched.kept.failed + rows.outcomes.count(Outcome.FAILED),
+            empty=watched.kept.empty + (0 if Outcome.EMPTY in counted else rows.outcomes.count(Outcome.EMPTY)),
+            unread=watched.kept.unread + rows.outcomes.count(Outcome.UNREAD),
         )
         if args.state:
             # After every block, so that a watch that is killed counts no row twice when it goes on.
@@ -153,9 +157,13 @@ class _Lines:
 
     def __init__(self, args: argparse.Namespace) -> None:
         self._log = args.log
-        self._ingest = Ingest(format=args.format or "", judge=BatchJudge(judge_of_flags(args)))
-        if args.format:
-            self._check_stands_alone(args.format)
+        self._columns = columns_of_flags(args)
+        named = self._columns.format_for(args.format) or ""
+        judge = BatchJudge(judge_of_flags(args))
+        self._ingest = Ingest(format=named, named=bool(named), judge=judge, columns=self._columns)
+        self._is_new = True
+        if named:
+            self._check_stands_alone(named)
 
     def outcomes(self, block: Block) -> _Rows:
         """Return the outcomes of the rows in a block, and what could not be read."""
@@ -164,18 +172,27 @@ class _Lines:
         # A log may end in blank lines, which are no JSON and no error.
         if not block.lines.strip():
             return _Rows([], ())
-        if not self._ingest.format:
-            found = map(json_object, block.lines.split(b"\n"))
-            records = [record for record in found if isinstance(record, dict)][:_MAX_TRIED]
-            known = format_of_all(records) if records else None
-            if known is None:
-                what = "no trace format has these fields" if records else "no JSON lines"
-                hint = "name it with --format, or give rows with a `prompt` and a `response`"
-                raise InputError(what, source=self._log, line=block.first, hint=hint)
-            self._check_stands_alone(known.NAME)
-            self._ingest = self._ingest.with_format(known.NAME)
+        if self._is_new and (self._columns or not self._ingest.format):
+            self._look_at(block.first, block.lines)
         judged = self._ingest.lines((block.first, block.lines))
         return _Rows(judged.rows.column("outcome").to_pylist(), judged.errors)
+
+    def _look_at(self, line: int, lines: bytes) -> None:
+        """Find the format of the first records where none is named, and the columns that are."""
+        found = map(json_object, lines.split(b"\n"))
+        records = [record for record in found if isinstance(record, dict)][:_MAX_TRIED]
+        if not self._ingest.format:
+            if not records:
+                raise InputError("no JSON lines", source=self._log, line=line, hint="a log has one JSON object a line")
+            known = format_of_all(records)
+            if known is None:
+                raise unknown_format(records[0]).at(self._log, line)
+            self._check_stands_alone(known.NAME)
+            self._ingest = self._ingest.with_format(known.NAME, named=bool(self._columns))
+        if records:
+            self._columns.check_format(self._ingest.format, self._log)
+            self._columns.check_records(records, rows=f"none of the first {len(records)} rows has")
+            self._is_new = False
 
     @staticmethod
     def _check_stands_alone(name: str) -> None:
@@ -194,7 +211,8 @@ def _band(args: argparse.Namespace) -> Band:
     from demur.runs.api import scan
     from demur.runs.options import ReadOptions
 
-    rate = scan(args.baseline, reading=ReadOptions(judge=judge_of_flags(args), counted=args.count, jobs=None)).rate
+    reading = ReadOptions(judge=judge_of_flags(args), counted=args.count, jobs=None, columns=columns_of_flags(args))
+    rate = scan(args.baseline, reading=reading).rate
     if not rate.n:
         raise EmptyInputError("no row could be judged", source=args.baseline, hint="an empty run says nothing")
     # Half of alpha pays for what is not known of the baseline (Bonferroni).
@@ -270,6 +288,10 @@ def conclude(watched: Watched, *, as_json: bool) -> None:
     kept = watched.kept
     if kept.failed:
         _say("", f"{kept.failed:,} rows are errors of the provider, neither refusal nor answer.")
+    if kept.empty:
+        _say("", f"{kept.empty:,} responses are empty and count for nothing.")
+    if kept.unread:
+        _say("", f"{kept.unread:,} responses could not be read and count for nothing: `demur scan` says why.")
     if kept.unreadable:
         _say("", f"{kept.unreadable:,} lines could not be read and count for nothing.")
     if kept.mark.restarts:
@@ -304,6 +326,8 @@ def _object(watched: Watched) -> dict[str, object]:
         "evidence": evidence if isfinite(evidence) else None,
         "band": band,
         "failed": kept.failed,
+        "empty": kept.empty,
+        "unread": kept.unread,
         "unreadable": kept.unreadable,
         "restarts": kept.mark.restarts,
     }

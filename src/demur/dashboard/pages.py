@@ -46,6 +46,7 @@ CAUSES = {
     "gateway_block": "gateway denied",
     "provider_error": "provider error",
     "empty": "empty answer",
+    "unread": "answer not read",
 }
 MEASURES = {"refused": "model refused", "filtered": "provider filtered", "denied": "gateway denied"}
 # Names of claims that our own auditors make; a log may hold none of them.
@@ -132,7 +133,11 @@ class Pages:
         gaps = f"{sum(gap.n for gap in shown.gaps):,}"
         read = "in this period" if shown.reach.whole else "in what was read so far"
         figures = [
-            Fact("Exchanges", f"{shown.all.exchanges:,}", f"{shown.all.unanswered:,} not answered by a provider")
+            Fact(
+                "Exchanges",
+                f"{shown.all.exchanges:,}",
+                f"{shown.all.unanswered:,} not answered by a provider, {shown.all.unjudged:,} empty or unread",
+            )
         ]
         for name, rate in (*rates, ("Gateway denied", shown.all.denied)):
             # A rate is never shown without its interval and n.

@@ -300,7 +300,7 @@ def _hour_at(text: str, *, last: bool = False) -> datetime:
 
 def _shares(name: str, group: GroupRates) -> Shares:
     refused, filtered, denied = group.model_refused, group.provider_filtered, group.gateway_denied
-    return Shares(name, group.exchanges, group.unanswered, refused, filtered, denied)
+    return Shares(name, group.exchanges, group.unanswered, group.unjudged, refused, filtered, denied)
 
 
 # --- the list of sessions ---

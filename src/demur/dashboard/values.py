@@ -43,11 +43,12 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """How often the model refused, the provider filtered and the gateway denied; `unanswered` failed or never left the gateway."""
+    """How often the model refused, the provider filtered and the gateway denied; `unanswered` failed or never left the gateway, `unjudged` are empty or unread."""
 
     name: str
     exchanges: int
     unanswered: int
+    unjudged: int
     # Three rates, never one sum: refusals and filters are of the exchanges that a provider answered, denials of all.
     refused: Rate
     filtered: Rate

@@ -65,6 +65,8 @@ class DeclineCause(StrEnum):
     PROVIDER_ERROR = "provider_error"
     """The provider answered with an error, such as a status of 400; `upstream_status` has the number."""
     EMPTY = "empty"
+    UNREAD = "unread"
+    """The answer could not be read, or not judged in its language: whether it declines is not known."""
 
 
 class RejectReason(StrEnum):

@@ -25,8 +25,8 @@ SCAN_SCHEMA = "demur.scan/1"
 
 def comparison_object(comparison: Comparison) -> dict[str, object]:
     """Return the comparison as plain lists and dicts."""
-    tally, gate, missing = comparison.tally, comparison.gate, comparison.tally.missing
-    clustering, correction, bounds = comparison.clustering, comparison.correction, comparison.missing_bounds
+    tally, gate = comparison.tally, comparison.gate
+    clustering, correction = comparison.clustering, comparison.correction
     settings = comparison.settings
     return {
         "schema": DIFF_SCHEMA,
@@ -52,6 +52,32 @@ def comparison_object(comparison: Comparison) -> dict[str, object]:
         "pairing": str(tally.pairing),
         "pairs": _pairs_object(tally.counts),
         "power": {"mde": finite(comparison.power.mde), "n_to_settle": comparison.power.n_to_settle},
+        **_missing_objects(comparison),
+        "clustering": clustering
+        and {
+            "field": safe_text(clustering.field),
+            "count": clustering.count,
+            "design_effect": finite(clustering.design_effect),
+            "effective_n": finite(clustering.effective_n),
+            "repeats": tally.repeats,
+        },
+        "flips_to_undo": comparison.flips_to_undo,
+        "correction": correction
+        and {
+            "difference": _difference_object(correction.difference),
+            "weight": finite(correction.weight),
+            "labelled": correction.labelled,
+        },
+        # Null where no axis was asked for, which is not the same as an empty list of results.
+        "axes": comparison.axes and _axes_object(comparison.axes),
+        **_details(comparison),
+    }
+
+
+def _missing_objects(comparison: Comparison) -> dict[str, object]:
+    """Return what is not in the rates: rows without a counterpart or a verdict, and why nothing may be concluded."""
+    missing, bounds = comparison.tally.missing, comparison.missing_bounds
+    return {
         "missing": {
             "total": missing.total,
             "baseline_unmatched": missing.baseline_unmatched,
@@ -81,24 +107,6 @@ def comparison_object(comparison: Comparison) -> dict[str, object]:
             for gap in comparison.gaps
         ],
         "doubts": [safe_text(doubt) for doubt in comparison.doubts],
-        "clustering": clustering
-        and {
-            "field": safe_text(clustering.field),
-            "count": clustering.count,
-            "design_effect": finite(clustering.design_effect),
-            "effective_n": finite(clustering.effective_n),
-            "repeats": tally.repeats,
-        },
-        "flips_to_undo": comparison.flips_to_undo,
-        "correction": correction
-        and {
-            "difference": _difference_object(correction.difference),
-            "weight": finite(correction.weight),
-            "labelled": correction.labelled,
-        },
-        # Null where no axis was asked for, which is not the same as an empty list of results.
-        "axes": comparison.axes and _axes_object(comparison.axes),
-        **_details(comparison),
     }
 
 

@@ -19,11 +19,12 @@ from msgspec.structs import replace
 from demur.errors import InputError
 from demur.formats.flat_rows import flat_layout
 from demur.formats.interface import stands_alone
-from demur.formats.registry import format_named
+from demur.formats.mixed import reader_of
 from demur.io.files import json_object
 from demur.io.records import line_blocks, read_records
 from demur.io.sources import Kind
 from demur.model.comparison import AxisSide, PairNames, SessionTurns, ShownTexts
+from demur.model.columns import NO_COLUMNS
 from demur.model.exchange import Choice, Exchange, Message, Request, Response, TextPart
 from demur.model.run import Traced
 from demur.model.verdict import Outcome
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from demur.formats.flat_rows import PlainRow
+    from demur.model.columns import Columns
     from demur.formats.interface import TraceReader
     from demur.io.records import Record
     from demur.runs.row_measures import RowMeasures
@@ -77,7 +79,7 @@ _FLAT = "flat"
 # A batch of exchanges in memory at once; a whole run of long texts would not fit.
 _ROWS_AT_ONCE = 4096
 _T = TypeVar("_T")
-_OUTCOMES = (Outcome.COMPLIED, Outcome.REFUSED, Outcome.FAILED)
+_OUTCOMES = (Outcome.COMPLIED, Outcome.REFUSED, Outcome.FAILED, Outcome.EMPTY, Outcome.UNREAD)
 _STOPS = ("finish_reason", "stop_reason")
 
 
@@ -85,7 +87,7 @@ _STOPS = ("finish_reason", "stop_reason")
 class WantedRows:
     """The wanted rows of one source, in their order.
 
-    `rows` are their places in the run, `pairs` the places of their pairs, `states` 0 for answered, 1 for abstained, 2 for failed; of a file of
+    `rows` are their places in the run, `pairs` the places of their pairs, `states` 0 for answered, 1 for abstained, 2 for failed, 3 for empty, 4 for unread; of a file of
     lines `lines` are theirs, and `firsts` the first row of each such line.
     """
 
@@ -122,6 +124,8 @@ class RowReading(Generic[_T]):
     format: str
     work: Callable[[Iterable[AxisSide]], _T]
     asked: Mapping[str, str] = field(default_factory=dict)
+    named: bool = False
+    columns: Columns = NO_COLUMNS
 
     def lines(self, piece: LinesPiece) -> tuple[_Ints, _T]:
         """Return the pairs that rows in a block of lines are of, and what the work made of them."""
@@ -131,7 +135,7 @@ class RowReading(Generic[_T]):
 
     def records(self, records: Iterable[Record], wanted: WantedRows, start: int) -> Iterator[tuple[_Ints, _T]]:
         """Yield the same for a source that has to be read from its beginning, whose first row is `start`."""
-        reader, known = format_named(self.format).open_reader(), wanted.by_row()
+        reader, known = reader_of(self.format, named=self.named, columns=self.columns), wanted.by_row()
         read = enumerate(self._all_exchanges(records, reader), start)
         sides = (_judged_side(each, known[row]) for row, each in read if row in known)
         while True:
@@ -142,7 +146,8 @@ class RowReading(Generic[_T]):
             yield np.array(found, dtype=np.int64), made
 
     def _sides_in_lines(self, piece: LinesPiece) -> Iterator[tuple[int, AxisSide]]:
-        reader, split, wanted = format_named(self.format).open_reader(), piece.lines.split(b"\n"), piece.wanted.by_row()
+        reader = reader_of(self.format, named=self.named, columns=self.columns)
+        split, wanted = piece.lines.split(b"\n"), piece.wanted.by_row()
         # A line may hold several exchanges.
         firsts = dict(zip(piece.wanted.lines.tolist(), piece.wanted.firsts.tolist(), strict=True))
         for line, first in firsts.items():
@@ -164,7 +169,7 @@ class RowReading(Generic[_T]):
         if self.format == _FLAT and not isinstance(record, InputError):
             names = tuple(record)
             fields = _measure_fields(names)
-            layout = flat_layout(names, fields)
+            layout = flat_layout(names, fields, self.columns)
             if layout is not None and (plain := layout.row(record)) is not None:
                 yield self._plain(record, plain, fields)
                 return
@@ -325,14 +330,14 @@ class StreamedPairs:
     def measured(self, side: int, work: Callable[[Iterable[AxisSide]], _T]) -> Iterator[tuple[Places, _T]]:
         """Yield what the work made of the exchanges of one side, some at a time, with the places of their pairs."""
         run = self.runs[side]
-        reading = RowReading(run.format, work, self.prompts)
-        alone = stands_alone(format_named(run.format).open_reader())
+        reading = RowReading(run.format, work, self.prompts, named=run.named, columns=run.columns)
+        alone = stands_alone(run.open_reader())
         for number, source in enumerate(run.sources):
             row, state = _SIDES[side]
             table = self.runs[side].table
             query = (
                 f"WITH d AS (SELECT {row} AS place, pair, "
-                f"CASE {state} WHEN 'a' THEN 1 WHEN 'f' THEN 2 ELSE 0 END AS state FROM {_DRAWN}), "
+                f"CASE {state} WHEN 'a' THEN 1 WHEN 'n' THEN 0 WHEN 'e' THEN 3 WHEN 'u' THEN 4 ELSE 2 END AS state FROM {_DRAWN}), "
                 f"f AS (SELECT line, min(rowid) AS first FROM {table} WHERE source = {number} GROUP BY line) "
                 "SELECT d.place, d.pair, d.state, coalesce(r.line, 0) AS line, coalesce(f.first, 0) AS first "
                 f"FROM {table} r JOIN d ON r.rowid = d.place LEFT JOIN f ON r.line = f.line "
@@ -378,7 +383,7 @@ def stream_pairs(
 def run_rows(run: LoadedRun, *, limits: InputLimits) -> Iterator[Traced]:
     """Yield every exchange of a run that was read, in the order of its files."""
     for source in run.sources:
-        yield from (traced for _, traced in source_exchanges(source, run.format, limits))
+        yield from (traced for _, traced in source_exchanges(source, run.open_reader(), limits))
 
 
 def _text_bytes(source: Source) -> int:

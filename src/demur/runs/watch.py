@@ -109,12 +109,14 @@ def _beyond(
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """How far the log was read, what was seen in it, and the lines that could not be read or were failures of the provider."""
+    """How far the log was read, what was seen in it, the lines that could not be parsed, and the rows without a verdict."""
 
     mark: Mark = field(default_factory=Mark)
     state: WatchState = field(default_factory=WatchState)
     unreadable: int = 0
     failed: int = 0
+    empty: int = 0
+    unread: int = 0
 
 
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -200,7 +200,8 @@ def run_rates(args: argparse.Namespace) -> int:
     print()
     print_wrapped(
         "denied: by the gateway, of all exchanges; filtered: by the provider, refused: by the model, "
-        f"of those that a provider answered ({whole[0].unanswered:,} were not). In brackets: 95% intervals (Wilson)."
+        f"of those that a provider answered ({whole[0].unanswered:,} were not) with something that could be judged "
+        f"({whole[0].unjudged:,} were empty or unread). In brackets: 95% intervals (Wilson)."
     )
     return 0
 
@@ -224,6 +225,7 @@ def _rates_object(group: GroupRates, by: Sequence[str]) -> dict[str, object]:
         **{field: safe_text(value) for field, value in zip(by, group.group, strict=True)},
         "exchanges": group.exchanges,
         "unanswered": group.unanswered,
+        "unjudged": group.unjudged,
         "gateway_denied": rate_object(group.gateway_denied),
         "provider_filtered": rate_object(group.provider_filtered),
         "model_refused": rate_object(group.model_refused),

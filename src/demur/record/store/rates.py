@@ -25,15 +25,17 @@ __all__ = ["FIELDS", "GroupRates", "rates_of"]
 FIELDS = ("model", "day", "hour", "decision")
 _DAY_CHARS = len("2026-01-31")
 _REFUSALS = {DeclineCause.PROVIDER_REFUSAL, DeclineCause.TEXT_REFUSAL}
+_UNJUDGED = {DeclineCause.EMPTY, DeclineCause.UNREAD}
 
 
 @dataclass(frozen=True, slots=True)
 class GroupRates:
-    """One group: its values, how many exchanges, how many got no response, and the three rates."""
+    """One group: its values, how many exchanges, how many got no response, how many one without a verdict, and three rates."""
 
     group: tuple[str, ...]
     exchanges: int
     unanswered: int
+    unjudged: int
     gateway_denied: Rate
     provider_filtered: Rate
     model_refused: Rate
@@ -57,9 +59,10 @@ def rates_of(
             group,
             found["all"],
             found["all"] - found["answered"],
+            found["answered"] - found["judged"],
             wilson(found["denied"], found["all"]),
-            wilson(found["filtered"], found["answered"]),
-            wilson(found["refused"], found["answered"]),
+            wilson(found["filtered"], found["judged"]),
+            wilson(found["refused"], found["judged"]),
         )
         for group, found in sorted(groups.items())
     )
@@ -72,5 +75,7 @@ def _count(found: Counter[str], key: RateKey, n: int) -> None:
     # A model can only refuse, and a provider only filter, what reached it.
     if key.answered:
         found["answered"] += n
+        # What is empty or was not read says nothing about the model's will.
+        found["judged"] += n * causes.isdisjoint(_UNJUDGED)
         found["filtered"] += n * (DeclineCause.PROVIDER_FILTER in causes)
         found["refused"] += n * bool(causes & _REFUSALS)
