@@ -35,6 +35,15 @@ def test_quiet_and_loud(capsys: Capture) -> None:
     assert max(map(len, out.splitlines())) <= 80
 
 
+def test_rows_without_a_verdict_count_for_nothing(capsys: Capture, folder: Path) -> None:
+    """Empty and failed responses are in no rate, and each kind is counted by itself."""
+    rows = [*questions(10, [0]), {"prompt": "a", "response": ""}, {"prompt": "b", "response": None}]
+    json_lines(folder / "mixed.jsonl", rows)
+    found = json.loads(say(capsys, "watch", "mixed.jsonl", "--expect", "5%..15%", "--once", "--json")[1])
+    assert [found[name] for name in ("rows", "abstained", "empty", "failed", "unread")] == [10, 1, 1, 1, 0]
+    assert "1 responses are empty" in say(capsys, "watch", "mixed.jsonl", "--expect", "5%..15%", "--once")[1]
+
+
 def test_a_baseline_is_known_only_so_well(capsys: Capture) -> None:
     """The band of a baseline is as wide as its size leaves it, and the loud log is outside."""
     code, out, _ = say(capsys, "watch", "quiet.jsonl", "--baseline", "quiet.jsonl", "--once", "--json")

@@ -152,6 +152,7 @@ def test_a_scan_sees_every_strand() -> None:
         (Verdict(Outcome.FILTERED, 1.0, cause=Cause.PROVIDER_FILTER), (DeclineCause.PROVIDER_FILTER,)),
         (Verdict(Outcome.FAILED, 0.0, cause=Cause.PROVIDER_ERROR), (DeclineCause.PROVIDER_ERROR,)),
         (Verdict(Outcome.EMPTY, 0.0), (DeclineCause.EMPTY,)),
+        (Verdict(Outcome.UNREAD, 0.0, cause=Cause.NOT_TEXT), (DeclineCause.UNREAD,)),
         (None, ()),
     ],
 )
