@@ -211,7 +211,7 @@ TOOLS = (
     Example("litellm", "recitation is no filter", litellm(RECITATION), COMPLIED, "q-1", "s-1"),
     Example("litellm", "policy", litellm({}, status="failure", error_information=POLICY), FILTERED, "q-1", "s-1"),
     Example("litellm", "error", litellm({}, status="failure", error_information=TIMEOUT), FAILED, "q-1", "s-1"),
-    Example("litellm", "no answer", litellm({}), FAILED, "q-1", "s-1"),
+    Example("litellm", "an answer that was not stored", litellm({}), Outcome.UNREAD, "q-1", "s-1"),
     Example("agentlog", "answer", agentlog(payload(text_part())), COMPLIED, session="s-1"),
     Example("agentlog", "refusal text", agentlog(payload(text_part(REFUSAL))), REFUSED, session="s-1"),
     Example("agentlog", "refusal stop", agentlog(payload(stop="refusal")), REFUSED, session="s-1"),

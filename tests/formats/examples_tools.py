@@ -286,6 +286,28 @@ def generation(text: str = ANSWER, *, finish: str = "stop", **extra: Any) -> dic
     return {"generations": [[one]], "llm_output": {"model_name": "gpt-4o-mini-2024"}}
 
 
+GARAK_SETUP = {
+    "entry_type": "start_run setup",
+    "plugins.target_name": "gpt-4o-mini",
+    "transient.starttime_iso": "2026-08-01",
+}
+
+
+def garak_attempt(text: str | None, *, status: int = 1) -> dict[str, Any]:
+    """Return an attempt of garak's with one output."""
+    turn = {"role": "user", "content": {"text": QUESTION, "lang": "en", "data_path": None, "notes": {}}}
+    return {
+        "entry_type": "attempt",
+        "uuid": "e98fdb7b",
+        "status": status,
+        "probe_classname": "test.Test",
+        "prompt": {"turns": [turn], "notes": None},
+        "outputs": [None if text is None else {"text": text, "lang": "en"}],
+        "detector_results": {"always.Pass": [0.0]} if status > 1 else {},
+        "goal": "ask",
+    }
+
+
 EMPTY = Outcome.EMPTY
 TRACED = {"id": "trace-1", "sessionId": "chat-1", "metadata": {"custom_id": "q-1"}}
 SAID = "llm.output_messages.0.message"
@@ -321,7 +343,7 @@ LANGFUSE = (
     ),
     ("an error", FAILED, observation(output=None, level="ERROR", statusMessage=LIMITED)),
     ("a policy's error", FILTERED, observation(output=None, level="ERROR", statusMessage=BLOCKED)),
-    ("nothing recorded", FAILED, observation(output=None)),
+    ("an output that was not stored", Outcome.UNREAD, observation(output=None)),
     ("a trace", COMPLIED, {**TRACED, "observations": [observation(type="SPAN"), observation(metadata=None)]}),
 )
 LANGFUSE_EXPORT = (
@@ -402,6 +424,11 @@ BRAINTRUST = (
     ("an error", FAILED, braintrust_row(output=None, error=LIMITED)),
     ("an experiment's root", REFUSED, braintrust_row(**EXPERIMENT, input=QUESTION, output=REFUSAL)),
 )
+GARAK = (
+    ("an answer", COMPLIED, GARAK_SETUP, garak_attempt(ANSWER), garak_attempt(ANSWER, status=2)),
+    ("a refusal", REFUSED, garak_attempt(REFUSAL, status=2), {"entry_type": "eval", "probe": "test.Test"}),
+    ("no output", FAILED, garak_attempt(None)),
+)
 IN_A_CHAIN = [langsmith_run(generation(REFUSAL))]
 LANGSMITH = (
     ("an answer", COMPLIED, langsmith_run(generation())),
@@ -421,6 +448,7 @@ _TABLES: dict[str, tuple[tuple[tuple[Any, ...], ...], str | None, str | None]] =
     "vercel": (VERCEL, None, TRACE),
     "inspect": (INSPECT, "7", "7"),
     "promptfoo": (PROMPTFOO, "3/0", VARS_DIGEST),
+    "garak": (GARAK, None, "e98fdb7b"),
     "lm-eval": (LM_EVAL, "4/p", "4"),
     "openai-evals": (OPENAI_EVALS, "sky.dev.0", "sky.dev.0"),
     "deepeval": (DEEPEVAL, "test_case_0", None),

@@ -65,14 +65,14 @@ def test_messages_in_events_are_read(told: dict[str, dict[str, Any]]) -> None:
     assert classify(row.exchange.response).outcome == "refused"
 
 
-def test_a_call_without_content_is_missing() -> None:
-    """A span that recorded no content is no answer; a filter's finish reason is enough to know."""
+def test_a_call_without_content_is_unread() -> None:
+    """The answer of a span that recorded no content was not stored; a filter's finish reason is enough to know."""
     bare = {"gen_ai.operation.name": "chat", "gen_ai.response.finish_reasons": ["stop"]}
     (plain,) = read(made.traced(bare))
     (stopped,) = read(made.traced({**bare, "gen_ai.response.finish_reasons": ["content_filter"]}))
     assert isinstance(plain, Traced)
     assert isinstance(stopped, Traced)
-    assert plain.exchange.response is None
+    assert classify(plain.exchange.response).cause == "not_stored"
     assert classify(stopped.exchange.response).outcome == "filtered"
 
 

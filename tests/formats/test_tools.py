@@ -48,7 +48,7 @@ def test_a_row_has_its_fields(name: str) -> None:
     """Model, and day and category where the format has them, stand under their own names, and no text among them."""
     fields = dict(read_one(name, *next(e.records for e in TOOL_EXAMPLES if e.format == name)).fields)
     assert "gpt-4o-mini" in fields["model"]
-    assert fields.get("category") == (None if name in ("otel", "openai-evals") else "science")
+    assert fields.get("category") == (None if name in ("otel", "openai-evals", "garak") else "science")
     dated = dict.fromkeys(("otel", "openllmetry", "openinference", "vercel"), "2023-11-14")
     undated = ("deepeval", "promptfoo")
     assert fields.get("day") == (None if name in undated else dated.get(name, "2026-08-01"))
@@ -155,12 +155,6 @@ def test_choices_of_one_response_stay_together() -> None:
     """Several answers that Langfuse lists are choices of one response."""
     several = [made.said(ANSWER), made.said(REFUSAL)]
     assert classify(answer_of("langfuse", made.observation(output=several))).outcome == "partial"
-
-
-def test_a_structured_output_is_judged_as_its_json() -> None:
-    """An object that is no message is the answer itself."""
-    response = answer_of("braintrust", made.braintrust_row(output={"colour": "blue"}))
-    assert response.choices[0].text == '{"colour":"blue"}'
 
 
 CALL = [{"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}]

@@ -196,10 +196,12 @@ _ROLES = {
 _TEXTS = ("content", "parts", "value", "text")
 """Where tools put what a message says: OpenAI and most others, Gemini and OTel, ShareGPT, bare texts."""
 _SYSTEMS = ("system", "instructions", "systemInstruction", "system_instruction", "system_prompt")
-_ASKED = ("messages", "contents", "input", "prompt")
+# `args` are the arguments of the call that LlamaIndex traced, the prompt first.
+_ASKED = ("messages", "contents", "input", "prompt", "args")
 _THOUGHTS = frozenset({"thinking", "reasoning", "redacted_thinking"})
 _CALLS = frozenset({"tool_use", "tool_call", "tool-call", "function_call"})
 _CALL_HOLDERS = ("function", "toolUse", "functionCall", "function_call")
+_RESULT_HOLDERS = ("functionResponse", "function_response")
 _RESULTS = frozenset({"tool_result", "tool-result", "tool_call_response", "function_call_output"})
 _NO_TEXTS = _THOUGHTS | _CALLS | _RESULTS
 
@@ -224,7 +226,9 @@ def message_of(message: JsonObject) -> Message:
     inner = message.get("kwargs")
     body: JsonObject = inner if isinstance(inner, dict) else message
     content = next((body[key] for key in _TEXTS if body.get(key) is not None), None)
-    calls, refusal, role = body.get("tool_calls"), body.get("refusal"), role_of(message)
+    # LangChain keeps the provider's own calls in an object of its own.
+    calls = body.get("tool_calls") or object_at(body, "additional_kwargs").get("tool_calls")
+    refusal, role = body.get("refusal"), role_of(message)
     parts = list(parts_of(content))
     parts += [RefusalPart(refusal)] if isinstance(refusal, str) and refusal else []
     parts += [_read_call(call) for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
@@ -236,9 +240,21 @@ def message_of(message: JsonObject) -> Message:
 
 def parts_of(content: object) -> tuple[Part, ...]:
     """Return the parts of a content: a string, a part, or a list of either; empty texts are none."""
-    items = content if isinstance(content, list) else [content]
+    items = _content_items(content)
     parts = (_said_part(item) for item in items if item is not None)
     return tuple(part for part in parts if part != TextPart(""))
+
+
+def _content_items(content: object) -> list[Any]:
+    """Return what a content is made of; Gemini's holds its parts, and some tools write a list of calls as a JSON string."""
+    held = content.get("parts") if isinstance(content, dict) else content
+    if isinstance(held, list):
+        return held
+    if isinstance(content, str) and content.startswith("[{"):
+        listed = unwrapped_json(content)
+        if isinstance(listed, list) and all(isinstance(item, dict) and _is_call(item) for item in listed):
+            return listed
+    return [content]
 
 
 def role_of(message: JsonObject) -> str:
@@ -257,7 +273,9 @@ def _request_turns(holder: JsonObject) -> Iterator[Message]:
     if key is None:
         yield message_of(holder)
         return
-    system = next((parts for name in _SYSTEMS if (parts := parts_of(_unwrapped(holder.get(name))))), ())
+    # Google's Agent Development Kit keeps the instruction among the settings.
+    holders = (holder, object_at(holder, "config"))
+    system = next((parts for at in holders for name in _SYSTEMS if (parts := parts_of(_unwrapped(at.get(name))))), ())
     if system:
         yield Message("system", system)
     yield from _turns(_unwrapped(holder[key]))
@@ -297,8 +315,12 @@ def _unspoken(item: JsonObject, kind: str) -> Part:
     """Return a part that is not for people to read."""
     if kind in _THOUGHTS or item.get("thought") is True:
         return ThinkingPart(_first_text(item, "thinking", "reasoning", "text", "content") or "")
-    if kind in _CALLS or any(isinstance(item.get(name), dict) for name in _CALL_HOLDERS):
+    if _is_call(item):
         return _read_call(item)
+    answered = next((item[name] for name in _RESULT_HOLDERS if isinstance(item.get(name), dict)), None)
+    if answered is not None:
+        label = _first_text(answered, "id", "name") or ""
+        return ToolResultPart(label, Field(answered.get("response")).json().decode())
     if kind in _RESULTS:
         label = _first_text(item, "tool_use_id", "toolCallId", "call_id", "id") or ""
         return ToolResultPart(label, text_of(item.get("content") or item.get("output") or item.get("response")))
@@ -311,6 +333,14 @@ def _part_text(item: object) -> str | None:
         return None
     kind = item.get("type")
     return None if isinstance(kind, str) and kind in _NO_TEXTS else _first_text(item, "text", "content")
+
+
+def _is_call(item: JsonObject) -> bool:
+    kind = item.get("type")
+    if not isinstance(kind, str):
+        # The AI SDK's calls have no type before version 5.
+        kind = "tool-call" if isinstance(item.get("toolName"), str) else ""
+    return kind in _CALLS or any(isinstance(item.get(name), dict) for name in _CALL_HOLDERS)
 
 
 def _read_call(item: JsonObject) -> ToolCallPart:

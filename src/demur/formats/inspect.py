@@ -16,6 +16,7 @@ from demur.formats.fields import fields_of, label_of, message_of, object_at, req
 from demur.formats.responses import failure_of, read_each, response_of_choices
 from demur.model.exchange import Exchange, Finish, SignalKind
 from demur.model.run import Skipped, Traced
+from demur.wire.blocks import says_block
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -111,7 +112,8 @@ def _sampled(sample: JsonObject, output: JsonObject, model: str) -> Response | N
 
 def _refusal_part(item: Any) -> Any:
     """Return a text that Inspect marks as a refusal as the refusal part it was."""
-    if not isinstance(item, dict) or item.get("refusal") is not True:
+    # Inspect marks the sentence of a provider's 400 too, which no model wrote: the stop reason says that a filter did it.
+    if not isinstance(item, dict) or item.get("refusal") is not True or says_block(text_at(item, "text") or ""):
         return item
     return {"type": "refusal", "refusal": text_at(item, "text") or ""}
 

@@ -1,6 +1,6 @@
-"""Langfuse's observations, as its API, the download of a trace, and its export to blob storage give them.
+"""Langfuse's observations, as its API, the download of a trace, its export to blob storage and what SDKs send to it give them.
 
-Only generations are calls. Langfuse's OpenAI integration keeps a message's role, content and tool calls but not its refusal,
+Only generations are calls; one without an output that did not fail is unread, since nobody stored what was answered. Langfuse's OpenAI integration keeps a message's role, content and tool calls but not its refusal,
 so a message without content is an empty response, not a refusal.
 """
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from demur.errors import ShapeError
 from demur.formats.fields import fields_of, object_at, pair_key_in, request_of, text_at, unwrapped_json
 from demur.formats.interface import Kind, stateless
-from demur.formats.responses import describe_kind, failure_of, read_each, response_in
+from demur.formats.responses import describe_kind, failure_of, not_stored, read_each, response_in
 from demur.model.exchange import Exchange
 from demur.model.run import Skipped, Traced
 
@@ -30,7 +30,9 @@ _NO_FIELDS = frozenset({"input", "output", "statusMessage", "status_message", "b
 
 
 def sniffs(record: JsonObject) -> bool:
-    """Return whether this is an observation, a page of them, or a trace that holds them."""
+    """Return whether this is an observation, a page of them, a trace that holds them, or a batch of events that make them."""
+    if _is_batch(record):
+        return True
     listed = record.get("observations", record.get("data"))
     first = listed[0] if isinstance(listed, list) and listed else record
     return isinstance(first, dict) and "traceId" in first and _kind_of_observation(first) in _KINDS
@@ -58,11 +60,46 @@ def _read_observation(row: JsonObject) -> Iterator[Traced | Skipped]:
         if response is None and row.get("level") == "ERROR":
             why = text_at(row, "statusMessage", "status_message") or "error"
             response = failure_of(why, model=model, path="statusMessage")
+        response = response or not_stored(model)
         fields = fields_of({**row, "model": model, "metadata": about}, skip=_NO_FIELDS)
         yield Traced(Exchange(None, response, request, pair_key_in(about), session), fields)
 
 
+_EVENTS = {"generation": "GENERATION", "span": "SPAN", "event": "EVENT", "observation": None}
+"""What an event of the ingestion API makes, by the word before `-create` or `-update`; an observation says its kind itself."""
+
+
+def _is_batch(record: JsonObject) -> bool:
+    batch = record.get("batch")
+    return (
+        isinstance(batch, list)
+        and bool(batch)
+        and all(
+            isinstance(e, dict) and isinstance(e.get("type"), str) and isinstance(e.get("body"), dict) for e in batch
+        )
+    )
+
+
+def _read_batch(batch: list[JsonObject]) -> Iterator[Traced | Skipped]:
+    """Yield the observations that the events of a batch make, each with all that was said about it."""
+    made: dict[str, JsonObject] = {}
+    for at, event in enumerate(batch):
+        word, _, verb = event["type"].rpartition("-")
+        if word not in _EVENTS or verb not in ("create", "update"):
+            yield Skipped(describe_kind(event["type"], "event"))
+            continue
+        # An update names only what is new, so that what it leaves out stays as it was.
+        said = {name: value for name, value in event["body"].items() if value is not None}
+        kind = _EVENTS[word]
+        label = text_at(said, "id") or f"event {at}"
+        made[label] = {**made.get(label, {}), **({"type": kind} if kind else {}), **said}
+    yield from read_each(made.values(), _read_observation)
+
+
 def _read_langfuse(record: JsonObject) -> Iterator[Traced | Skipped]:
+    if _is_batch(record):
+        yield from _read_batch(record["batch"])
+        return
     listed = record.get("observations", record.get("data"))
     if not isinstance(listed, list):
         if "observations" in record or (_kind_of_observation(record) is None and "htmlPath" in record):

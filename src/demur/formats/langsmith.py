@@ -1,4 +1,4 @@
-"""LangSmith's runs, also those nested as `child_runs`.
+"""LangSmith's runs, also those nested as `child_runs`, and the batches in which SDKs send them: `post` begins a run, `patch` ends it.
 
 Only runs of the type `llm` are calls; the example that a run came from is its pair key.
 """
@@ -36,12 +36,39 @@ _MAX_RUNS = 100_000
 
 
 def sniffs(record: JsonObject) -> bool:
-    """Return whether this is a run."""
+    """Return whether this is a run, or a batch of them."""
+    if _is_batch(record):
+        return True
     known = {"trace_id", "dotted_order", "session_id", "parent_run_id", "child_runs", "reference_example_id"}
     return isinstance(record.get("run_type"), str) and "inputs" in record and bool(record.keys() & known)
 
 
+def _is_batch(record: JsonObject) -> bool:
+    listed = [record[name] for name in ("post", "patch") if name in record]
+    runs = [run for runs in listed if isinstance(runs, list) for run in runs]
+    return bool(runs) and all(isinstance(run, dict) and "id" in run and "dotted_order" in run for run in runs)
+
+
+def _read_batch(record: JsonObject) -> Iterator[Traced | Skipped]:
+    """Yield the runs of a batch, each with what its `post` and its `patch` say."""
+    made: dict[str, JsonObject] = {}
+    for run in (*(record.get("post") or ()), *(record.get("patch") or ())):
+        # What a `patch` leaves empty stays as the `post` said it.
+        said = {name: value for name, value in run.items() if value not in (None, {}, [])}
+        label = str(run["id"])
+        made[label] = {**made.get(label, {}), **said}
+    for run in made.values():
+        # A patch whose post was sent in a batch before does not say what kind of run it ends.
+        if "run_type" not in run:
+            yield Skipped("the end of a run whose beginning is in another batch")
+        else:
+            yield from read_each([run], _read_run)
+
+
 def _read_runs(record: JsonObject) -> Iterator[Traced | Skipped]:
+    if _is_batch(record):
+        yield from _read_batch(record)
+        return
     if not isinstance(record.get("run_type"), str):
         raise ShapeError("`run_type`: expected a string, got something else")
     yield from _read_run(record)

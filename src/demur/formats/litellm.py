@@ -1,6 +1,8 @@
-"""LiteLLM's standard logging payload, with the field names of `litellm.types.utils.StandardLoggingPayload` (1.106).
+"""LiteLLM's standard logging payload, and the rows of its proxy's table of spend logs.
 
-A call that failed is a block where its class is a content policy's or a guardrail stopped it, an error otherwise.
+The field names are those of `litellm.types.utils.StandardLoggingPayload` (1.106). The table keeps objects as JSON strings and,
+unless it was told to, no texts. A call that failed is a block where its class or code is a content policy's or a guardrail stopped it, an error otherwise. A
+text that was not stored is unread, not empty.
 """
 
 from __future__ import annotations
@@ -10,11 +12,12 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from demur.errors import ShapeError
-from demur.formats.fields import fields_of, object_at, pair_key_in, request_of, text_at
+from demur.formats.fields import fields_of, object_at, pair_key_in, request_of, text_at, unwrapped_json
 from demur.formats.interface import stateless
-from demur.formats.responses import finish_of, response_of_parts
-from demur.model.exchange import Choice, Exchange, Finish, ProviderError, Response, Signal, SignalKind, TextPart
+from demur.formats.responses import NOT_STORED, finish_of, not_stored, response_of_text
+from demur.model.exchange import Choice, Exchange, Finish, ProviderError, RefusalPart, Response, Signal, SignalKind
 from demur.model.run import Skipped, Traced
+from demur.wire.blocks import is_block
 from demur.wire.shapes import CODECS, shape_of_response
 
 if TYPE_CHECKING:
@@ -26,6 +29,9 @@ __all__ = ["NAME", "open_reader", "sniffs"]
 
 NAME = "litellm"
 _OWN = frozenset({"litellm_call_id", "model_map_information", "hidden_params"})
+_SPEND = frozenset({"request_id", "spend"})
+"""What a row of the spend logs has, whatever the version."""
+_JSON_COLUMNS = ("messages", "response", "metadata", "proxy_server_request")
 _SILENT = ("embedding", "image", "moderation", "transcription", "speech", "rerank", "search", "batch", "file")
 """Words in the names of the call types that answer no prompt with text."""
 _POLICY_CLASSES = frozenset({"ContentPolicyViolationError", "GuardrailRaisedException", "BlockedPiiEntityError"})
@@ -33,14 +39,15 @@ _STOPPED = frozenset({"guardrail_intervened", "blocked"})
 _FLAGGED = _STOPPED | {"guardrail_flagged"}
 _STOP_KINDS = {Finish.CONTENT_FILTER: SignalKind.FILTER_STOP, Finish.REFUSAL: SignalKind.REFUSAL_STOP}
 _REDACTED = "redacted-by-litellm"
-_MORE_FILTERS = frozenset({"sensitive", "image_prohibited_content"})
-"""Filters of Zhipu and of Gemini's images, in lower case, that other formats do not write."""
+_MORE_FILTERS = frozenset({"sensitive"})
+"""The filter of Zhipu, that other formats do not write."""
 _SKIP = frozenset({"id", "litellm_call_id", "trace_id", "session_id", "messages", "response", "error_str", "cache_key"})
 
 
 def sniffs(record: JsonObject) -> bool:
-    """Return whether a record is a standard logging payload."""
-    return isinstance(record.get("call_type"), str) and not _OWN.isdisjoint(record)
+    """Return whether a record is a standard logging payload or a row of the spend logs."""
+    known = not _OWN.isdisjoint(record) or record.keys() >= _SPEND
+    return isinstance(record.get("call_type"), str) and known
 
 
 def _read_payload(record: JsonObject) -> Iterator[Traced | Skipped]:
@@ -48,35 +55,38 @@ def _read_payload(record: JsonObject) -> Iterator[Traced | Skipped]:
     if any(word in call for word in _SILENT):
         yield Skipped("a call without a text answer")
         return
+    record = {**record, **{name: unwrapped_json(record[name]) for name in _JSON_COLUMNS if name in record}}
     model = text_at(record, "model") or ""
-    response = _failed_call(record) if record.get("status") == "failure" else _answered_call(record, model)
-    if response is not None and any(choice.text == _REDACTED for choice in response.choices):
-        yield Skipped("an answer that the logger redacted")
-        return
     about = object_at(record, "metadata")
+    failed = "failure" in (record.get("status"), about.get("status"))
+    response = _failed_call(record, about) if failed else _answered_call(record, model)
     # What the caller of the proxy sent along stands one level further down.
     told = (about, object_at(about, "requester_metadata"), object_at(about, "spend_logs_metadata"))
     # `id` is the response's own, new with every call: no pair key.
     label = next((key for holder in told if (key := pair_key_in(holder))), None)
     fields = fields_of({**record, "meta": {**told[2], **told[1]}}, skip=_SKIP)
     session = text_at(record, "session_id", "trace_id")
-    yield Traced(Exchange(None, response, request_of(record.get("messages"), model), label, session), fields)
+    # The proxy keeps the client's request as it came where it keeps texts, and LiteLLM's messages not always.
+    asked = request_of(record.get("messages"), model) or request_of(record.get("proxy_server_request"), model)
+    yield Traced(Exchange(None, response, asked, label, session), fields)
 
 
 open_reader = stateless(_read_payload)
 
 
-def _answered_call(record: JsonObject, model: str) -> Response | None:
+def _answered_call(record: JsonObject, model: str) -> Response:
     answer = record.get("response")
-    if not answer:
-        return None
+    if answer is None or answer in ({}, _REDACTED):
+        return not_stored(model)
     if isinstance(answer, str):
-        return response_of_parts((TextPart(answer),), model=model)
+        return response_of_text(answer, model=model)
     shape = shape_of_response(answer) if isinstance(answer, dict) else None
     if shape is None:
         raise ShapeError("`response`: expected a provider's response, got something else")
-    read = CODECS[shape].read_response(answer)
+    read = _with_refusals(CODECS[shape].read_response(answer), answer.get("choices"))
     choices, signals = _with_native_words(read, answer.get("choices"))
+    # A logger that was told to keep no texts writes a word of its own in their place.
+    choices = tuple(replace(c, parts=(NOT_STORED,)) if c.text == _REDACTED else c for c in choices)
     # Guardrails that let a call through masked or noted something, and did not block.
     flags = [
         Signal(SignalKind.FILTER_FLAG, "guardrail_information", status, category=name, blocked=False)
@@ -84,6 +94,18 @@ def _answered_call(record: JsonObject, model: str) -> Response | None:
         if status in _FLAGGED
     ]
     return replace(read, choices=choices, signals=(*signals, *flags))
+
+
+def _with_refusals(read: Response, listed: object) -> Response:
+    """Return a response with the refusals that LiteLLM moved out of its messages."""
+    choices, signals = list(read.choices), list(read.signals)
+    for at, raw in enumerate(listed[: len(choices)] if isinstance(listed, list) else ()):
+        refusal = text_at(object_at(object_at(raw, "message"), "provider_specific_fields"), "refusal")
+        if refusal and not choices[at].refusal:
+            choices[at] = replace(choices[at], parts=(*choices[at].parts, RefusalPart(refusal)))
+            path = f"response.choices[{at}].message.provider_specific_fields.refusal"
+            signals.append(Signal(SignalKind.REFUSAL_FIELD, path, refusal, choices[at].index))
+    return replace(read, choices=tuple(choices), signals=tuple(signals))
 
 
 def _with_native_words(read: Response, listed: object) -> tuple[tuple[Choice, ...], list[Signal]]:
@@ -110,14 +132,16 @@ def _with_native_words(read: Response, listed: object) -> tuple[tuple[Choice, ..
     return tuple(choices), signals
 
 
-def _failed_call(record: JsonObject) -> Response:
-    about = object_at(record, "error_information")
-    name = text_at(about, "error_class") or ""
-    stopped = any(status in _STOPPED for status, _ in _guardrails(record))
-    kind = SignalKind.PROMPT_BLOCK if stopped or name in _POLICY_CLASSES else SignalKind.ERROR
+def _failed_call(record: JsonObject, metadata: JsonObject) -> Response:
+    # The spend logs have no column for errors.
+    about = object_at(record, "error_information") or object_at(metadata, "error_information")
+    name, code = text_at(about, "error_class") or "", text_at(about, "error_code")
     message = text_at(about, "error_message") or text_at(record, "error_str") or ""
+    stopped = any(status in _STOPPED for status, _ in _guardrails(record))
+    blocked = stopped or name in _POLICY_CLASSES or is_block({"code": code, "message": message})
+    kind = SignalKind.PROMPT_BLOCK if blocked else SignalKind.ERROR
     signal = Signal(kind, "error_information.error_class", name or "failure", detail=message[:200] or None)
-    error = ProviderError(message, code=text_at(about, "error_code"), kind=name or None)
+    error = ProviderError(message, code=code, kind=name or None)
     return Response(text_at(record, "model") or "", (), (signal,), error)
 
 

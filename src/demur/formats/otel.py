@@ -22,15 +22,15 @@ from demur.formats.responses import (
 )
 from demur.formats.spans import holds_spans, indexed, spans_in, traced_span
 from demur.model.exchange import TextPart
-from demur.model.run import Skipped
+from demur.model.run import Skipped, Traced
 from demur.wire.shapes import shape_of_response
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from demur.formats.interface import TraceReader
     from demur.formats.spans import Span, SpanEvent
     from demur.model.exchange import Part, Request, Response
-    from demur.model.run import Traced
     from demur.wire.fields import JsonObject
 
 __all__ = ["OPENINFERENCE", "OPENLLMETRY", "OTEL", "VERCEL"]
@@ -92,6 +92,9 @@ def read_genai(span: Span) -> Traced | Skipped:
         response = response_in(whole, model=model, stop=stop, path="gen_ai.completion")
     if response is None and span.failed is not None:
         response = failure_of(span.failed, model=model, path="status")
+    if response is None and unwrapped_json(span.attributes.get("gen_ai.output.messages")) == []:
+        # Content was recorded, and there was none.
+        response = response_of_parts((), model=model, stop=stops[0] if stops else None)
     metadata = {
         name.removeprefix(_PROPERTIES): value for name, value in span.attributes.items() if name.startswith(_PROPERTIES)
     }
@@ -206,6 +209,7 @@ def _openinference_turn(message: JsonObject) -> JsonObject:
 
 _VERCEL = ("ai.operationId", "ai.prompt", "ai.prompt.messages", "ai.response.text", "ai.result.text", "ai.model.id")
 _VERCEL_METADATA = "ai.telemetry.metadata."
+_OUTER = Skipped("an outer span, whose calls have spans of their own")
 _VERCEL_FINISHES = ("ai.response.finishReason", "ai.finishReason")
 
 
@@ -224,7 +228,11 @@ def read_vercel(span: Span) -> Traced | Skipped:
     # The SDK writes a span around a whole `generateText` and one for each model call in it (`….doGenerate`), both with
     # the response: only the inner ones are read, so that none counts twice.
     if operation.startswith("ai.") and ".do" not in operation:
-        return Skipped("an outer span, whose calls have spans of their own")
+        return _OUTER
+    return _read_ai_call(span)
+
+
+def _read_ai_call(span: Span) -> Traced:
     model = span.text("ai.response.model", "ai.model.id") or ""
     asked_model = span.text("ai.model.id", "gen_ai.request.model") or ""
     messages = unwrapped_json(span.attributes.get("ai.prompt.messages"))
@@ -273,6 +281,34 @@ def convention_of(record: JsonObject) -> str | None:
 
 
 def _read_spans(record: JsonObject) -> Iterator[Traced | Skipped]:
+    return (row for _, row in _span_rows(record))
+
+
+class _AiSdkSpans:
+    """Reads the AI SDK's spans; where a file has none of single calls, the outer spans are all there is to know of them."""
+
+    def __init__(self) -> None:
+        self._outer: list[Span] = []
+        self._has_calls = False
+
+    def feed(self, record: JsonObject) -> Iterator[Traced | Skipped]:
+        """Yield the calls of a record."""
+        for span, row in _span_rows(record):
+            if row is _OUTER and not self._has_calls:
+                self._outer.append(span)
+                continue
+            if isinstance(row, Traced):
+                self._has_calls = True
+                yield from (_OUTER for _ in self._outer)
+                self._outer = []
+            yield row
+
+    def close(self) -> Iterator[Traced | Skipped]:
+        """Yield the outer spans that no call came with."""
+        return map(_read_ai_call, self._outer)
+
+
+def _span_rows(record: JsonObject) -> Iterator[tuple[Span, Traced | Skipped]]:
     if not holds_spans(record):
         raise ShapeError(
             "expected spans, got something else", hint="a document has `resourceSpans`, a span `attributes`"
@@ -280,18 +316,21 @@ def _read_spans(record: JsonObject) -> Iterator[Traced | Skipped]:
     for span in spans_in(record):
         read = next((read for _, reads, read in _CONVENTIONS if reads(span.attributes)), None)
         try:
-            yield Skipped("a span that is no model call") if read is None else read(span)
+            yield span, Skipped("a span that is no model call") if read is None else read(span)
         except ShapeError as exc:
             # One spoilt span does not spoil those after it.
-            yield Skipped(f"unreadable: {exc.what}")
+            yield span, Skipped(f"unreadable: {exc.what}")
 
 
-def _span_format(name: str) -> Kind:
+_open_spans = stateless(_read_spans)
+
+
+def _span_format(name: str, open_reader: Callable[[], TraceReader] = _open_spans) -> Kind:
     """Return the format of the documents whose first span with a convention follows the one of this name."""
-    return Kind(name, lambda record: convention_of(record) == name, stateless(_read_spans))
+    return Kind(name, lambda record: convention_of(record) == name, open_reader)
 
 
-VERCEL = _span_format("vercel")
+VERCEL = _span_format("vercel", _AiSdkSpans)
 OPENINFERENCE = _span_format("openinference")
 OPENLLMETRY = _span_format("openllmetry")
 OTEL = _span_format("otel")

@@ -12,10 +12,10 @@ from msgspec.structs import replace
 
 from demur.errors import ShapeError
 from demur.formats.fields import message_of, object_at, text_at, unwrapped_json
-from demur.model.exchange import Choice, Finish, RefusalPart, Response, Signal, SignalKind, TextPart
+from demur.model.exchange import Choice, Finish, OpaquePart, RefusalPart, Response, Shape, Signal, SignalKind, TextPart
 from demur.model.run import Skipped
+from demur.wire.blocks import FILTER_WORDS, error_text, is_block
 from demur.wire.fields import encode
-from demur.wire.flat import FILTER_WORDS, MAX_ERROR_CHARS, POLICY_ERROR
 from demur.wire.shapes import CODECS, shape_of_response
 
 if TYPE_CHECKING:
@@ -26,9 +26,11 @@ if TYPE_CHECKING:
     from demur.wire.fields import JsonObject
 
 __all__ = [
+    "NOT_STORED",
     "describe_kind",
     "failure_of",
     "finish_of",
+    "not_stored",
     "parts_and_stop",
     "read_each",
     "response_in",
@@ -51,9 +53,14 @@ _STOPS = {
     Finish.REFUSAL: SignalKind.REFUSAL_STOP,
     Finish.ERROR: SignalKind.ERROR,
 }
+NOT_STORED = OpaquePart("unread.not_stored", b"{}")
+"""What stands for an answer that was given and that the tool did not keep."""
 _MESSAGE_KEYS = frozenset({"content", "role", "parts", "kwargs", "tool_calls", "refusal"})
 _WRAPPERS = ("message", "messages", "output", "response", "completion", "answer", "text", "result")
 """Where frameworks put the answer in an object of their own, in the order asked."""
+_GEMINI_KEYS = frozenset({"candidates", "promptFeedback", "prompt_feedback", "error"})
+_STRUCTURED = ("parsed", "structured_response")
+"""Where LangChain and OpenAI's client put an answer that was asked for as an object: its JSON is what the model wrote."""
 _MAX_WRAPPERS = 4
 _MAX_KIND_CHARS = 40
 _STOP_NAMES = ("finish_reason", "stop_reason", "finishReason", "stopReason")
@@ -107,12 +114,15 @@ def response_of_text(text: str, *, model: str = "", stop: object = None, path: s
     return response_of_parts((TextPart(text),) if text else (), model=model, stop=stop, path=path)
 
 
+def not_stored(model: str = "", stop: object = None) -> Response:
+    """Return the response of a call that was answered and whose answer the tool did not keep; its stop word may be known."""
+    return response_of_parts((NOT_STORED,), model=model, stop=stop)
+
+
 def failure_of(error: object, *, model: str = "", path: str = "error") -> Response:
-    """Return the response of a call that failed with this error: a policy block where it carries such a code."""
-    text = error if isinstance(error, str) else encode(error).decode()
-    # SDKs print a provider's policy code verbatim in the error's text.
-    kind = SignalKind.PROMPT_BLOCK if POLICY_ERROR.search(text) else SignalKind.ERROR
-    return Response(model, (), (Signal(kind, path, text[:MAX_ERROR_CHARS]),))
+    """Return the response of a call that failed with this error: a filter's block where it says so."""
+    kind = SignalKind.PROMPT_BLOCK if is_block(error) else SignalKind.ERROR
+    return Response(model, (), (Signal(kind, path, error_text(error)),))
 
 
 def describe_kind(kind: object, noun: str) -> str:
@@ -155,22 +165,31 @@ def _read_output(output: object, path: str, wrappers: int) -> Response | None:
     else:
         text = value if isinstance(value, str) else encode(value).decode()
         return None if value is None else response_of_text(text)
-    # A JSON string that is no message is the response as the model wrote it, and an object that is none a structured output.
-    return (
-        response_of_text(output)
-        if read is None and isinstance(output, str)
-        else read or response_of_text(encode(value).decode())
-    )
+    if read is not None:
+        return read
+    # A JSON string that is no message is the response as the model wrote it. An object that is none may hold anything, and
+    # where in it the words are that decline, if any, nobody has said.
+    if isinstance(output, str):
+        return response_of_text(output)
+    return response_of_parts((OpaquePart("unread.not_text", encode(value)),)) if value else not_stored()
 
 
 def _read_object_output(value: JsonObject, path: str, wrappers: int) -> Response | None:
     """Return the answer in a provider's response, a message, or an object around one; None where it is neither."""
     shape = shape_of_response(value)
-    if shape is not None:
+    # Google's Agent Development Kit writes a candidate's content with the response's token counts beside it.
+    is_candidate = shape is Shape.GEMINI and _GEMINI_KEYS.isdisjoint(value)
+    if shape is not None and not is_candidate:
         # By its codec, so that its signals are not lost.
         return CODECS[shape].read_response(value)
-    if _MESSAGE_KEYS & value.keys():
+    if value.get("error_code") and value.get("content") is None:
+        # The same kit writes the finish or block reason as an error where there is no content.
+        return failure_of(value, path=f"{path}.error_code")
+    if is_candidate or _MESSAGE_KEYS & value.keys():
         return _of_message(value, path)
+    declared = next((value[name] for name in _STRUCTURED if value.get(name) is not None), None)
+    if declared is not None:
+        return response_of_text(declared if isinstance(declared, str) else encode(declared).decode())
     inner = next((name for name in _WRAPPERS if value.get(name) is not None), None)
     return None if inner is None or not wrappers else _read_output(value[inner], f"{path}.{inner}", wrappers - 1)
 
@@ -186,9 +205,8 @@ def _read_list_output(value: list[Any], path: str) -> Response | None:
         return response_of_choices([parts_and_stop(item) for item in spoken], path=f"{path}.finish_reason")
     if spoken:
         return _of_message(spoken[-1], path)
-    are_parts = all(
-        isinstance(item, str) or (isinstance(item, dict) and ("text" in item or "type" in item)) for item in value
-    )
+    known = {"text", "type", "toolName"}
+    are_parts = all(isinstance(item, str) or (isinstance(item, dict) and known & item.keys()) for item in value)
     return _of_message({"content": value}, path) if are_parts else None
 
 

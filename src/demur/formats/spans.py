@@ -1,7 +1,8 @@
 """The spans in a record, whoever exported it, and the row of a run that a model call in a span becomes.
 
 OTLP/JSON documents nest spans as `resourceSpans[*].scopeSpans[*].spans[*]`, with attributes as lists of typed pairs; SDK
-console exporters write one span per object with plain attributes; Phoenix nests attributes by their dots, or flattens them
+console exporters write one span per object with plain attributes (in JavaScript with a `spanContext`, and times as
+`[seconds, nanoseconds]`); Phoenix nests attributes by their dots, or flattens them
 into columns `attributes.…`. All of these become the same `Span`, and nothing here raises, whatever the JSON.
 """
 
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from demur.formats.fields import fields_of, label_of, object_at, pair_key_in, text_at, unwrapped_json
+from demur.formats.responses import not_stored
 from demur.model.exchange import Exchange
 from demur.model.run import Traced
 
@@ -24,7 +26,17 @@ __all__ = ["Span", "SpanEvent", "holds_spans", "indexed", "spans_in", "traced_sp
 
 _MAX_DEPTH = 16
 _MAX_INDEX = 10_000
-_SPAN_IDS = ("context", "spanId", "span_id", "traceId", "trace_id", "context.span_id", "context.trace_id")
+_SPAN_IDS = (
+    "context",
+    "spanContext",
+    "_spanContext",
+    "spanId",
+    "span_id",
+    "traceId",
+    "trace_id",
+    "context.span_id",
+    "context.trace_id",
+)
 _ERROR_CODES = frozenset({2, "2", "STATUS_CODE_ERROR", "ERROR", "error"})
 _TIMES = ("startTimeUnixNano", "start_time_unix_nano", "start_time", "startTime", "timeUnixNano", "time_unix_nano")
 _SCALAR_VALUES = ("stringValue", "string_value", "boolValue", "bool_value", "doubleValue", "double_value")
@@ -97,7 +109,7 @@ def indexed(attributes: Mapping[str, Any], prefix: str) -> list[JsonObject]:
 
 
 def _span(span: JsonObject, service: str | None) -> Span:
-    context = object_at(span, "context")
+    context = object_at(span, "context") or object_at(span, "spanContext") or object_at(span, "_spanContext")
     columns = {
         name.removeprefix("attributes."): value for name, value in span.items() if name.startswith("attributes.")
     }
@@ -108,9 +120,14 @@ def _span(span: JsonObject, service: str | None) -> Span:
         events=tuple(SpanEvent(text_at(e, "name") or "", _attributes(e.get("attributes"))) for e in _objects(events)),
         trace=text_at(span, "traceId", "trace_id", "context.trace_id") or text_at(context, "trace_id", "traceId"),
         failed=_failure(span),
-        start=next((span[name] for name in _TIMES if span.get(name) is not None), None),
+        start=next((_time(span[name]) for name in _TIMES if span.get(name) is not None), None),
         service=service or text_at(object_at(object_at(span, "resource"), "attributes"), "service.name"),
     )
+
+
+def _time(value: object) -> object:
+    """Return a time as it was written; JavaScript's pair of seconds and nanoseconds as the seconds."""
+    return value[0] if isinstance(value, list) and value else value
 
 
 def _failure(span: JsonObject) -> str | None:
@@ -195,7 +212,10 @@ _CONTENT = (
 
 
 def traced_span(span: Span, request: Request | None, response: Response | None, *, metadata: JsonObject) -> Traced:
-    """Return the row of one call; `metadata` is what the user put into the span."""
+    """Return the row of one call; `metadata` is what the user put into the span.
+
+    Instrumentations record no content unless they are told to: a call that did not fail and has none was not stored.
+    """
     model = (response.model if response else "") or (request.model if request else "")
     session = span.text(*_SESSIONS) or text_at(metadata, *_METADATA_SESSIONS) or span.trace
     key = pair_key_in(metadata) or pair_key_in(dict(span.attributes))
@@ -206,4 +226,5 @@ def traced_span(span: Span, request: Request | None, response: Response | None, 
         "metadata": metadata,
         "attributes": {name: value for name, value in span.attributes.items() if not name.startswith(_CONTENT)},
     }
-    return Traced(Exchange(None, response, request, key, label_of(session)), fields_of(row, skip={"start_time"}))
+    exchange = Exchange(None, response or not_stored(model), request, key, label_of(session))
+    return Traced(exchange, fields_of(row, skip={"start_time"}))

@@ -31,6 +31,7 @@ from demur.model.exchange import (
     ToolResultPart,
     Usage,
 )
+from demur.wire.blocks import says_block
 from demur.wire.fields import (
     Field,
     arguments_of,
@@ -140,11 +141,13 @@ def read_response(body: JsonObject, *, status: int = 200) -> Response:
     top = root(body)
     error = top.get("error")
     if error is not None:
-        kind = error.text_at("type") or "api_error"
+        kind, message = error.text_at("type") or "api_error", error.text_at("message") or ""
+        # A filter on the output has no type of its own, only a sentence.
+        blocked = Signal(SignalKind.PROMPT_BLOCK, "error.message", message) if says_block(message) else None
         return Response(
             model="",
-            signals=(Signal(SignalKind.ERROR, "error.type", kind),),
-            error=ProviderError(error.text_at("message") or "", kind=kind),
+            signals=(blocked or Signal(SignalKind.ERROR, "error.type", kind),),
+            error=ProviderError(message, kind=kind),
             id=top.text_at("request_id"),
             status=status,
         )

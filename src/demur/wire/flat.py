@@ -5,13 +5,11 @@ The field names are those that people use. A null response is a row whose respon
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
-
-import msgspec
 
 from demur.errors import ShapeError
 from demur.model.exchange import Choice, Exchange, Message, Request, Response, Signal, SignalKind, TextPart
+from demur.wire.blocks import FILTER_WORDS, error_text, is_block
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,9 +17,6 @@ if TYPE_CHECKING:
     from demur.wire.fields import JsonObject
 
 __all__ = [
-    "FILTER_WORDS",
-    "MAX_ERROR_CHARS",
-    "POLICY_ERROR",
     "PROMPT_FIELDS",
     "RESPONSE_FIELDS",
     "read_flat",
@@ -34,30 +29,6 @@ RESPONSE_FIELDS = ("response", "output", "completion", "answer", "text")
 _STOP_FIELDS = ("finish_reason", "stop_reason", "done_reason")
 _NOTHING = frozenset({"", "null", "none", "nan", "false", "0", "0.0", "no", "n"})
 """What tools write into a text column where there is nothing."""
-FILTER_WORDS = frozenset(
-    {
-        "content_filter",
-        "content-filter",
-        "content_filtered",
-        "guardrail_intervened",
-        "safety",
-        "prohibited_content",
-        "blocklist",
-        "spii",
-        "image_safety",
-        "jailbreak",
-        "model_armor",
-        "error_toxic",
-    }
-)
-"""What providers call a stop by a filter, in lower case, where a row does not say whose word it is."""
-POLICY_ERROR = re.compile(
-    r"ResponsibleAIPolicyViolation|content_policy_violation|ContentPolicyViolationError"
-    r"|[\"']code[\"']:\s*[\"'](?:content_filter|moderation_blocked)[\"']"
-)
-"""The codes by which providers refuse a prompt, as SDKs print them in an error's text."""
-MAX_ERROR_CHARS = 4000
-_CODES = ("code", "type", "reason")
 _STOP_KINDS = {"refusal": SignalKind.REFUSAL_STOP, "error": SignalKind.ERROR}
 
 
@@ -105,12 +76,8 @@ def _row_signals(body: JsonObject) -> Iterator[Signal]:
     if refusal is True or (isinstance(refusal, str) and refusal.strip().lower() not in _NOTHING):
         yield Signal(SignalKind.REFUSAL_FIELD, "refusal", str(refusal), 0)
     if error and str(error).strip().lower() not in _NOTHING:
-        codes = [error] if isinstance(error, str) else [error.get(n) for n in _CODES] if isinstance(error, dict) else []
-        text = (error if isinstance(error, str) else msgspec.json.encode(error).decode())[:MAX_ERROR_CHARS]
-        # An error is a filter's block by its own word, or by a code that it carries; otherwise it is a failure.
-        said = any(isinstance(code, str) and code.strip().lower() in FILTER_WORDS for code in codes)
-        kind = SignalKind.PROMPT_BLOCK if said or POLICY_ERROR.search(text) else SignalKind.ERROR
-        yield Signal(kind, "error", text, 0)
+        kind = SignalKind.PROMPT_BLOCK if is_block(error) else SignalKind.ERROR
+        yield Signal(kind, "error", error_text(error), 0)
 
 
 def _stop(body: JsonObject) -> tuple[str, str] | None:

@@ -88,7 +88,19 @@ _WORDS = {
     "SPII": Finish.CONTENT_FILTER,
     "IMAGE_SAFETY": Finish.CONTENT_FILTER,
     "IMAGE_PROHIBITED_CONTENT": Finish.CONTENT_FILTER,
+    "MODEL_ARMOR": Finish.CONTENT_FILTER,
 }
+# Dumps of the SDKs that are built on protocol buffers have the numbers of the enums. Vertex AI's `Candidate.FinishReason` and that of
+# the Gemini API (`google.ai.generativelanguage`) are the same up to 5 only.
+_FINISHES = ("FINISH_REASON_UNSPECIFIED", "STOP", "MAX_TOKENS", "SAFETY", "RECITATION", "OTHER")
+_VERTEX_FINISHES = (
+    *(*_FINISHES, "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MALFORMED_FUNCTION_CALL", "MODEL_ARMOR", "IMAGE_SAFETY"),
+    *("IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION", "IMAGE_OTHER", "UNEXPECTED_TOOL_CALL", "NO_IMAGE"),
+)
+_GEMINI_FINISHES = (
+    *(*_FINISHES, "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MALFORMED_FUNCTION_CALL", "IMAGE_SAFETY"),
+)
+_BLOCKS = ("BLOCKED_REASON_UNSPECIFIED", "SAFETY", "OTHER", "BLOCKLIST", "PROHIBITED_CONTENT")
 # What the format has no word for becomes the nearest one that keeps a refusal visible.
 _DEFAULTS = {
     Finish.STOP: "STOP",
@@ -215,7 +227,31 @@ def write_stream(response: Response, *, piece_chars: int = 0) -> Iterator[Server
 def camel_response(body: JsonObject) -> JsonObject:
     """Return the response, or a fragment of one, with the API's own names in camelCase."""
     response: JsonObject = _camel(root(body).object(), _RESPONSE)
+    candidates, feedback = response.get("candidates"), response.get("promptFeedback")
+    for candidate in candidates if isinstance(candidates, list) else ():
+        if isinstance(candidate, dict):
+            # Only the Gemini API counts tokens for each candidate.
+            _name_number(candidate, "finishReason", _GEMINI_FINISHES if "tokenCount" in candidate else _VERTEX_FINISHES)
+            _name_ratings(candidate)
+    if isinstance(feedback, dict):
+        _name_number(feedback, "blockReason", _BLOCKS)
+        _name_ratings(feedback)
     return response
+
+
+def _name_number(holder: JsonObject, field: str, names: tuple[str, ...]) -> None:
+    """Write the name of an enum's value for its number; one that we do not know stays the number, as text."""
+    number = holder.get(field)
+    if isinstance(number, int) and not isinstance(number, bool):
+        holder[field] = names[number] if 0 <= number < len(names) else str(number)
+
+
+def _name_ratings(holder: JsonObject) -> None:
+    ratings = holder.get("safetyRatings")
+    for rating in ratings if isinstance(ratings, list) else ():
+        if isinstance(rating, dict):
+            _name_number(rating, "category", ())
+            _name_number(rating, "probability", ())
 
 
 def _camel(value: Any, places: _Places) -> Any:

@@ -21,6 +21,7 @@ from demur.model.exchange import (
     ToolCallPart,
     ToolResultPart,
 )
+from demur.wire.blocks import MAX_ERROR_CHARS, POLICY_CODES, says_block
 from demur.wire.fields import decode, opaque
 
 if TYPE_CHECKING:
@@ -38,18 +39,6 @@ _BESIDE = frozenset({*THOUGHTS, "refusal", "tool_calls", "function_call"})
 """What a message says beside its content."""
 _CALL = "tool_call."
 _TEXT = "text."
-_POLICY_CODES = frozenset(
-    {
-        "bio_policy",
-        "content_filter",
-        "content_policy_violation",
-        "image_content_policy_violation",
-        "invalid_prompt",
-        "misalignment_policy_violation",
-        "moderation_blocked",
-        "ResponsibleAIPolicyViolation",
-    }
-)
 _FORBIDDEN = 403
 _FAILED = 400
 _GUARDRAIL = "guardrail"
@@ -203,7 +192,8 @@ def _read_object(found: Field, status: int) -> Failure:
 
 def _bare(message: str, path: str, status: int) -> Failure:
     error = ProviderError(message)
-    kind = SignalKind.PROMPT_BLOCK if _is_guardrail(error, status) else SignalKind.ERROR
+    blocked = _is_guardrail(error, status) or says_block(message)
+    kind = SignalKind.PROMPT_BLOCK if blocked else SignalKind.ERROR
     return Failure(error, Signal(kind, path if message else "status", message or str(status)))
 
 
@@ -212,12 +202,15 @@ def _signal(error: ProviderError, status: int, *, prefix: str) -> Signal:
     # Every error has exactly one signal: a block where a code says that policy stopped it, an error otherwise.
     said = (("code", error.code), ("innererror.code", error.inner_code), ("type", error.kind))
     for name, value in said:
-        if value in _POLICY_CODES:
+        if value in POLICY_CODES:
             detail = error.inner_code if name == "code" else None
             return Signal(SignalKind.PROMPT_BLOCK, f"{prefix}{name}", str(value), detail=detail)
     name, value = next(((n, v) for n, v in said if v), ("message", error.message))
     if _is_guardrail(error, status):
         return Signal(SignalKind.PROMPT_BLOCK, f"{prefix}{name}", str(value), detail=error.message or None)
+    if says_block(error.message):
+        # Some servers keep the provider's sentence and not its code.
+        return Signal(SignalKind.PROMPT_BLOCK, f"{prefix}message", error.message[:MAX_ERROR_CHARS])
     return Signal(SignalKind.ERROR, f"{prefix}{name}", str(value))
 
 
