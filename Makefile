@@ -8,7 +8,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Tests start hundreds of processes: without compiled files each of them reads the whole package anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup lock demo quick matrix test test-slow test-cluster test-postgres test-promptfoo docs check format lint types imports train benchmark clean
+.PHONY: help setup lock demo quick matrix test test-slow test-cluster test-postgres test-promptfoo test-litellm frameworks docs check format lint types imports train benchmark clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -47,6 +47,12 @@ test-postgres: $(STAMP) ## the shared store on a real PostgreSQL, installed wher
 
 test-promptfoo: $(STAMP) ## our assertion inside the real promptfoo (two minutes to install)
 	@BIN="$(BIN)" sh scripts/promptfoo
+
+test-litellm: $(STAMP) ## our callback inside the real LiteLLM proxy (two minutes to install)
+	@BIN="$(BIN)" sh scripts/litellm
+
+frameworks: $(STAMP) ## what reaches an application through each client stack, run anew (STACKS="openai dspy" for some)
+	@$(BIN)/python scripts/frameworks.py $(STACKS)
 
 docs: $(STAMP) ## build the documentation's site into build/site, strictly
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

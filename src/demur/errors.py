@@ -11,6 +11,7 @@
     │   └── UnreadableRowsError   some rows of a run cannot be read; it holds the error of each
     ├── PackError             a phrase pack cannot be read or is not sound
     ├── PolicyError           a policy cannot be read or is not sound
+    ├── RejectedError         an exchange that another proxy must not pass on, with the status to answer
     ├── StoreError            a store of records cannot be read or written
     ├── UpstreamError         the provider could not be asked, or did not answer as it should
     │   ├── UpstreamConnectError  no connection, or a certificate that is not trusted
@@ -34,6 +35,7 @@ __all__ = [
     "JsonError",
     "PackError",
     "PolicyError",
+    "RejectedError",
     "ShapeError",
     "SizeLimitError",
     "StoreError",
@@ -162,6 +164,16 @@ class PolicyError(DemurError):
         place = " ".join([f"`{self.source}`"] * bool(self.source) + [f"{word} {n}" for word, n in spots if n])
         tail = super().__str__()
         return f"{place}: {tail}" if place else tail
+
+
+class RejectedError(DemurError):
+    """An exchange that another proxy must not pass on; `status_code`, `type` and `message` are what its client gets."""
+
+    def __init__(self, what: str, *, status_code: int, kind: str) -> None:
+        """Keep the status to answer with, and the kind of rejection."""
+        super().__init__(what)
+        # LiteLLM reads these names off whatever a callback raises.
+        self.status_code, self.type, self.param, self.message = status_code, kind, None, what
 
 
 class UpstreamError(DemurError):

@@ -27,7 +27,7 @@ DISTRIBUTIONS = {
     "yaml": "pyyaml",
 }
 """The distribution of an imported package, where it has another name."""
-HOSTS = frozenset(("inspect_ai", "pytest"))
+HOSTS = frozenset(("inspect_ai", "litellm", "pytest"))
 """Programs that load our plug-ins: who runs the plug-in has them."""
 UNPROMISED = {
     "cedarpy.pst": "its docstring says that it follows the engine, not the package's own stability",

@@ -72,7 +72,7 @@ def read_yaml(text: str) -> str:
     if "steps" in given:
         check_action(given)
         return "workflow"
-    return next((name for name in ("tests", "services") if name in given), "unknown")
+    return next((name for name in ("tests", "services", "litellm_settings") if name in given), "unknown")
 
 
 def check_action(workflow: dict[str, Any]) -> None:

@@ -52,8 +52,11 @@ __all__ = ["default_chain", "open_worker"]
 _CONNECTIONS_HELD_BYTES = 256 * 1024
 
 
-async def open_worker(settings: GatewaySettings, *, metrics_folder: str) -> Worker:
-    """Return a worker that is not yet started; raise `DemurError` where the settings cannot be met."""
+async def open_worker(settings: GatewaySettings, *, metrics_folder: str, forwards: bool = True) -> Worker:
+    """Return a worker that is not yet started; raise `DemurError` where the settings cannot be met.
+
+    Without `forwards` it asks no provider: another proxy does, and has its exchanges decided and recorded here.
+    """
     chain = open_chain(settings.auditors.file or default_chain())
     await learn_vocabularies(chain)
     keys = read_client_keys(settings.keys.file) if settings.keys.file else None
@@ -62,7 +65,7 @@ async def open_worker(settings: GatewaySettings, *, metrics_folder: str) -> Work
     policy = PolicyWatch(
         settings, _policy_vocabulary(chain), lambda opened: metrics.count_failure("policy_reload", opened=opened)
     )
-    named: tuple[UpstreamPart | RoutePart, ...] = (settings.upstream, *settings.routes)
+    named: tuple[UpstreamPart | RoutePart, ...] = (settings.upstream, *settings.routes) if forwards else ()
     providers = {part: _provider(part, settings) for part in named}
     place = log_place(settings.store.url, settings.store.folder or None)
     secret = session_secret(place.folder)

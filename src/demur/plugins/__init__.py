@@ -1,1 +1,1 @@
-"""Demur inside other tools: pytest, Inspect, promptfoo."""
+"""Demur inside other tools: pytest, Inspect, promptfoo, Lucid, LiteLLM."""
