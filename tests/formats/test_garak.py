@@ -25,7 +25,7 @@ EVAL = {"entry_type": "eval", "probe": "test.Test", "detector": "always.Pass", "
 
 def message(text: str | None) -> dict[str, Any]:
     """Return a message of garak's."""
-    empty = {"data_path": None, "data_type": None, "data_checksum": None, "notes": {}}
+    empty: dict[str, Any] = {"data_path": None, "data_type": None, "data_checksum": None, "notes": {}}
     return {"text": text, "lang": "en", **empty}
 
 
@@ -68,7 +68,8 @@ def test_each_output_is_an_exchange() -> None:
 
 def test_an_attempt_counts_once() -> None:
     """What garak writes before and after its detectors looked is one attempt, with or without an id."""
-    for given in ({}, {"uuid": None}):
+    without: dict[str, Any] = {"uuid": None}
+    for given in ({}, without):
         told = (attempt(message(ANSWER), **given), attempt(message(ANSWER), status=2, **given))
         rows = read_all("garak", (SETUP, *told, EVAL))
         assert sum(isinstance(row, Traced) for row in rows) == 1
