@@ -10,6 +10,7 @@ import os
 from collections import Counter
 from typing import TYPE_CHECKING, TypedDict
 
+from demur.cli.columns import add_column_flags, columns_of_flags
 from demur.cli.options import (
     EngineName,
     Once,
@@ -209,6 +210,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     command.add_argument("--labels", metavar="FILE", help="pairs that people labelled: id, baseline, candidate")
     add_judge_flags(command)
     add_reading_flags(command)
+    add_column_flags(command)
     command.add_argument("--json", metavar="FILE", nargs="?", const="-", help="the comparison as JSON")
     command.add_argument("--markdown", metavar="FILE", nargs="?", const="-", help="for a pull request's comment")
     command.add_argument("--html", metavar="FILE", help="a page with plots")
@@ -238,7 +240,7 @@ def run(args: argparse.Namespace) -> int:
     check_outputs((args.json, args.markdown, args.html, args.junit, args.out), inputs)
     progress = progress_line()
     try:
-        comparison = _diff_by_engine(args, reading_of_flags(args, progress))
+        comparison = _diff_by_engine(args, reading_of_flags(args, progress, columns_of_flags(args)))
     except UnreadableRowsError as exc:
         return name_bad_rows(exc)
     finally:

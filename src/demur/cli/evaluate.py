@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
+from demur.cli.columns import add_column_flags, columns_of_flags
 from demur.cli.options import pack_of_flag, share, whole_number
 from demur.cli.output import has_colour, write_report
 from demur.detect.check import PackJudge, default_judge, judge_text
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
     from demur.detect.check import PromptJudge, TextJudge
     from demur.detect.phrase_lists import Pack
+    from demur.model.columns import Columns
     from demur.model.evaluation import LabelledText
 
 __all__ = ["add_parser"]
@@ -54,6 +56,7 @@ a row: {"text": …, "label": …} as JSON lines, or CSV with a header.
 labels of responses: refusal, partial, compliance; of prompts: attack
 (jailbreak, injection, extraction), harmful, benign. Optional: id, source,
 lang, model, category, trap, reason (in the row or in its `meta`).
+Other columns and labels: --response-field, --label-field, --label-map.
 
 exit codes: 0 evaluated, 2 bad input (what could be read is still judged)
 """
@@ -100,6 +103,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         type=partial(share, expected="number above 0 and up to 1", whole=True),
         help="call it at this score, in place of each judge's own",
     )
+    add_column_flags(command)
     command.set_defaults(run=run)
 
 
@@ -109,7 +113,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"`{args.html}` is an input", hint="write the page to another file")
     # The same pack by two names is measured once.
     packs = list(dict.fromkeys(pack_of_flag(name) for name in args.pack))
-    read = _read(args.files, args.side)
+    read = _read(args.files, args.side, columns_of_flags(args))
     for error in read.errors[:_MAX_NAMED]:
         print(f"demur: {error}", file=sys.stderr)
     if len(read.errors) > _MAX_NAMED:
@@ -135,12 +139,12 @@ def run(args: argparse.Namespace) -> int:
     return 2 if read.errors else 0
 
 
-def _read(names: Sequence[str], wanted: str) -> _LabelledRows:
+def _read(names: Sequence[str], wanted: str, columns: Columns) -> _LabelledRows:
     rows: list[LabelledText] = []
     errors: list[InputError] = []
     left_out: Counter[str] = Counter()
     for name in names:
-        for item in read_labelled(name, input_limits()):
+        for item in read_labelled(name, input_limits(), columns):
             if isinstance(item, InputError):
                 errors.append(item)
             elif isinstance(item, LeftOut):

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from demur.detect.check import TextJudge
     from demur.detect.phrase_lists import Pack
     from demur.errors import UnreadableRowsError
+    from demur.model.columns import Columns
     from demur.runs.options import Progress, ReadOptions
 
 __all__ = [
@@ -151,7 +152,7 @@ def judge_of_flags(args: argparse.Namespace) -> TextJudge | None:
     return judge_of_pack(pack_of_flag(args.pack))
 
 
-def reading_of_flags(args: argparse.Namespace, progress: Progress | None) -> ReadOptions:
+def reading_of_flags(args: argparse.Namespace, progress: Progress | None, columns: Columns) -> ReadOptions:
     """Return how runs are to be read."""
     # The engine and the statistics behind it are not for `demur check`, which has to be there at once.
     from demur.runs.options import ReadOptions
@@ -164,6 +165,7 @@ def reading_of_flags(args: argparse.Namespace, progress: Progress | None) -> Rea
         skip_bad=args.skip_bad,
         verify=args.verify,
         jobs=args.jobs or None,
+        columns=columns,
         progress=progress,
     )
 

@@ -6,6 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
+from demur.cli.columns import add_column_flags, columns_of_flags
 from demur.cli.options import (
     EngineName,
     add_engine_flags,
@@ -68,6 +69,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     command.add_argument("--by", metavar="FIELD", action="append", default=[], help="rates by fields (repeat, or a,b)")
     add_judge_flags(command)
     add_reading_flags(command)
+    add_column_flags(command)
     add_limit_flags(command)
     command.add_argument("--out", metavar="FILE", help="every verdict, to .parquet or .jsonl")
     command.add_argument("--json", metavar="FILE", nargs="?", const="-", help="the scan as JSON")
@@ -87,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
     check_outputs((args.json, args.markdown, args.html, args.out), [*args.runs, *args.requests])
     progress = progress_line()
     try:
-        by, reading = fields_of_flag(args.by), reading_of_flags(args, progress)
+        by, reading = fields_of_flag(args.by), reading_of_flags(args, progress, columns_of_flags(args))
         if engine_of_flags(args) is EngineName.SPARK:
             # Only here: PySpark is an extra, and takes a second to import.
             from demur.runs.spark import engine as cluster

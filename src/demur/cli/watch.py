@@ -160,7 +160,7 @@ class _Lines:
         self._columns = columns_of_flags(args)
         named = self._columns.format_for(args.format) or ""
         judge = BatchJudge(judge_of_flags(args))
-        self._ingest = Ingest(format=named, named=bool(named), judge=judge, columns=self._columns)
+        self._ingest = Ingest(format=named, named=bool(named), judge=judge, named_columns=self._columns)
         self._is_new = True
         if named:
             self._check_stands_alone(named)

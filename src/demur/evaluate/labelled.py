@@ -2,45 +2,28 @@
 
 A row has `label`; the text in `response`, `text`, `completion`, `output` or `answer` (labels of responses), or in
 `prompt` or `text` (labels of prompts); optionally `id`, `source`, and `lang`, `model`, `category`, `trap`, `reason`,
-each in the row or in its `meta`.
+each in the row or in its `meta`. Label, text and id may stand in columns that the user named.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from demur.errors import EmptyInputError, InputError, JsonError, ShapeError
 from demur.io.files import csv_rows, json_rows, open_source
+from demur.model.columns import MISSING, NO_COLUMNS, column_at
 from demur.model.evaluation import Dimension, Label, LabelledText, Side
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from demur.io.files import InputLimits
+    from demur.model.columns import Columns
 
 __all__ = ["LeftOut", "read_labelled", "source_name"]
 
-_LABELS = {
-    Label.REFUSAL: ("refusal", "refused", "refuse", "full_refusal", "rejected", "rejection", "abstention"),
-    Label.PARTIAL: ("partial", "partial_refusal", "partially_refused", "partial_compliance"),
-    Label.COMPLIANCE: ("compliance", "complied", "comply", "compliant", "full_compliance", "answered"),
-    Label.ATTACK: (
-        "attack",
-        "jailbreak",
-        "injection",
-        "prompt_injection",
-        "extraction",
-        "prompt_extraction",
-        "adversarial",
-    ),
-    Label.HARMFUL: ("harmful", "harm"),
-    Label.BENIGN: ("benign", "harmless"),
-}
-_LABEL_OF = {word: label for label, words in _LABELS.items() for word in words}
-_UNCLEAR = frozenset({"other", "unclear", "invalid", "ambiguous"})
 _TEXT_KEYS = {Side.RESPONSE: ("response", "text", "completion", "output", "answer"), Side.PROMPT: ("prompt", "text")}
 _FACET_KEYS = {
     Dimension.LANGUAGE: ("lang", "language"),
@@ -50,6 +33,8 @@ _FACET_KEYS = {
     Dimension.REASON: ("reason",),
 }
 
+_Row = tuple[int, "Mapping[str, Any] | InputError"]
+
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
@@ -58,18 +43,24 @@ class LeftOut:
     why: str
 
 
-def read_labelled(name: str, limits: InputLimits) -> Iterator[LabelledText | LeftOut | InputError]:
-    """Yield the rows of a labelled set, or of standard input (JSON lines) where `name` is `-`."""
+def read_labelled(
+    name: str, limits: InputLimits, columns: Columns = NO_COLUMNS
+) -> Iterator[LabelledText | LeftOut | InputError]:
+    """Yield the rows of a labelled set, or of standard input (JSON lines) where `name` is `-`.
+
+    Where no row has one of the `columns` that the user named, that is one error.
+    """
     source = source_name(name)
-    read = _table_rows if Path(name).suffix.lower() == ".csv" else json_rows
     count = 0
     try:
         with open_source(name) as stream:
-            for line, row in read(stream, limits):
+            is_table = Path(name).suffix.lower() == ".csv"
+            rows = _table_rows(stream, limits, columns) if is_table else json_rows(stream, limits)
+            for line, row in _with_columns(rows, columns, source):
                 count += 1
                 try:
                     # An unusable row is an error in its place, and the next one is read all the same.
-                    yield row.at(source, line) if isinstance(row, InputError) else _labelled(row, source, line)
+                    yield row.at(source, line) if isinstance(row, InputError) else _labelled(row, source, line, columns)
                 except InputError as exc:
                     yield exc.at(source, line)
     except OSError as exc:
@@ -86,44 +77,64 @@ def source_name(name: str) -> str:
     return "<stdin>" if name == "-" else name.encode("utf-8", "replace").decode("utf-8")
 
 
-def _table_rows(stream: IO[bytes], limits: InputLimits) -> Iterator[tuple[int, Mapping[str, Any] | InputError]]:
-    """Yield the rows of a CSV by the lower-case names of its columns."""
+def _table_rows(stream: IO[bytes], limits: InputLimits, columns: Columns) -> Iterator[_Row]:
+    """Yield the rows of a CSV by the lower-case names of its columns; a column that the user named keeps its own."""
+    named = {name for _, name in columns.named()}
     for line, row in csv_rows(stream, limits):
         if isinstance(row, InputError):
             yield line, row
             continue
-        cells = {name.lower(): cell for name, cell in row.items()}
-        if "label" not in cells:
-            raise ShapeError("no `label` in the header", hint="expected columns such as text,label,lang,category")
+        cells = {name if name in named else name.lower(): cell for name, cell in row.items()}
+        if columns.label_column is None and "label" not in cells:
+            hint = f"there are {', '.join(f'`{name}`' for name in row)}; name the column of labels with --label-field"
+            raise ShapeError("no `label` in the header", hint=hint)
         yield line, cells
 
 
-def _labelled(row: Mapping[str, Any], source: str, line: int) -> LabelledText | LeftOut:
-    word = row.get("label")
-    if not isinstance(word, str) or not word.strip():
-        raise ShapeError("no label", hint=f"expected one of {', '.join(Label)}")
-    # "2_full_refusal" and "Full refusal" are spellings of one word.
-    plain = re.sub(r"^\d+_", "", re.sub(r"[\s-]+", "_", word.strip().lower()))
+def _with_columns(rows: Iterable[_Row], columns: Columns, source: str) -> Iterator[_Row]:
+    """Yield rows; those before one that has the columns that the user named are kept back till it comes, or raise."""
+    wanted = {name for _, name in columns.named()}
+    waiting: list[_Row] = []
+    for line, row in rows:
+        waiting.append((line, row))
+        if not isinstance(row, InputError):
+            wanted = {name for name in wanted if column_at(row, name) is MISSING}
+        if not wanted:
+            yield from waiting
+            waiting = []
+    if any(not isinstance(row, InputError) for _, row in waiting):
+        columns.check_records((row for _, row in waiting), rows=f"no row of `{source}` has")
+    yield from waiting
+
+
+def _value_at(row: Mapping[str, Any], named: str | None, keys: tuple[str, ...]) -> object:
+    """Return what stands in the column that the user named, or else in the first of these that is not empty."""
+    value = (
+        next((row[key] for key in keys if row.get(key) is not None), None) if named is None else column_at(row, named)
+    )
+    return None if value is MISSING else value
+
+
+def _labelled(row: Mapping[str, Any], source: str, line: int, columns: Columns) -> LabelledText | LeftOut:
+    label, plain = columns.read_label(_value_at(row, columns.label_column, ("label",)))
     # Not an error: the set's own authors could not decide.
-    if plain in _UNCLEAR:
-        return LeftOut(f"labelled {plain}")
-    label = _LABEL_OF.get(plain)
     if label is None:
-        raise ShapeError(f"unknown label `{word[:40]}`", hint=f"expected one of {', '.join(Label)}")
+        return LeftOut(f"labelled {plain}")
     # The label says which side of the exchange is judged, whatever else the row holds.
-    keys = _TEXT_KEYS[label.side]
-    text = next((row[key] for key in keys if row.get(key) is not None), None)
+    named = columns.response_field if label.side is Side.RESPONSE else columns.prompt_field
+    keys = (named,) if named else _TEXT_KEYS[label.side]
+    text = _value_at(row, named, keys)
     if not isinstance(text, str):
         raise ShapeError(f"no text for a {label.side} label", hint=f"expected a string in {' or '.join(keys)}")
     stem = "stdin" if source == "<stdin>" else Path(source).stem
-    named = row.get("id")
+    key = _value_at(row, columns.id_field, ("id",))
     facets = ((Dimension.SET, _word(row.get("source")) or stem), *_facets(row, plain, label))
     try:
-        "".join([text, _word(named), *(value for _, value in facets)]).encode()
+        "".join([text, _word(key), *(value for _, value in facets)]).encode()
     except UnicodeEncodeError as exc:
         # JSON can spell half of a surrogate pair, but no report could be written with it.
         raise JsonError("not JSON (half of a surrogate pair)", hint="expected one JSON object a line") from exc
-    return LabelledText(_word(named) or f"{stem}:{line}", text, label, source, line, facets)
+    return LabelledText(_word(key) or f"{stem}:{line}", text, label, source, line, facets)
 
 
 def _facets(row: Mapping[str, Any], word: str, label: Label) -> Iterator[tuple[Dimension, str]]:

@@ -34,7 +34,7 @@ DEFAULT_FILE = "demur.toml"
 
 T = TypeVar("T")
 
-_TABLES = ("gateway", "simulator")
+_TABLES = ("columns", "gateway", "simulator")
 """The tables that a command reads; any other is a mistake that would leave every default in force."""
 _TOML_PLACE = re.compile(r" \(at line (\d+), column \d+\)$")
 # A secret is never written in a file or a flag; its setting names the variable that holds it.
@@ -169,7 +169,7 @@ class SettingsSource(Generic[T]):
             if other in _TABLES:
                 continue
             near = get_close_matches(other, _TABLES, n=1, cutoff=0.6)
-            hint = f"did you mean [{near[0]}]?" if near else f"there are {' and '.join(f'[{t}]' for t in _TABLES)}"
+            hint = f"did you mean [{near[0]}]?" if near else f"there are {', '.join(f'[{t}]' for t in _TABLES)}"
             if other in self._rows or any(each.startswith(f"{other}.") for each in self.declared):
                 hint = f"did you mean [{self._table}.{other}]?"
             elif other in self.declared:

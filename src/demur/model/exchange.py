@@ -221,6 +221,8 @@ class SignalKind(StrEnum):
     """A filter annotated the exchange; `blocked` says whether it also acted."""
     ERROR = "error"
     """The provider answered with an error that is no filter."""
+    LABEL = "label"
+    """Not the provider but a person says what happened: `value` is the label, `category` the outcome that it means."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,6 +123,8 @@ class Cause(StrEnum):
     PROVIDER_REFUSAL = "provider_refusal"
     TEXT = "text"
     PROVIDER_ERROR = "provider_error"
+    PERSON = "person"
+    """Somebody read the response and labelled it."""
     # Why a response is `unread`:
     UNKNOWN_PART = "unknown_part"
     """Its content is of a kind that no reader here knows."""

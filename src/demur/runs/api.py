@@ -10,15 +10,15 @@ errors. `tally_pair` and `scan_runs` are the same for every engine.
 
 from __future__ import annotations
 
-import difflib
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
 from demur.errors import EmptyInputError, UsageError
 from demur.io.files import input_limits
 from demur.model.axes import AxisName
+from demur.model.columns import unknown_name
 from demur.model.comparison import DiffSettings, LabelledPair, Missing, PairCounts, Pairing, Tally
 from demur.model.run import ScanTally
 from demur.model.verdict import Outcome
@@ -35,13 +35,14 @@ from demur.runs.examples import (
     unread_example,
 )
 from demur.runs.inputs import prompts_of, read_labels
-from demur.runs.options import CountOptions, ReadOptions
+from demur.runs.options import CountOptions, ReadOptions, reading_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from demur.axes.compare import AxesSettings
+    from demur.model.columns import ColumnNames
     from demur.model.comparison import Comparison, Flip
     from demur.model.run import GroupTally, RunSummary, Scan
     from demur.runs.counting import JudgedRun, PairTally
@@ -58,7 +59,6 @@ __all__ = [
     "scan",
     "scan_runs",
     "tally_pair",
-    "unknown_field",
     "write_run",
 ]
 
@@ -66,7 +66,6 @@ FLIPS_SHOWN = 20
 """Flips of each direction that a comparison holds as examples."""
 Reading = ReadOptions
 """The public name of the options: `demur.Reading`."""
-_FIELDS_NAMED = 12
 _WITH_EVIDENCE = (Outcome.REFUSED, Outcome.FILTERED)
 
 
@@ -103,14 +102,16 @@ def compare(  # noqa: PLR0913 — the library's main function: all but the runs 
     out: str | Path | None = None,
     axes: AxesSettings | Sequence[str] | None = None,
     axis_gate: Sequence[str] = ("safety",),
+    **columns: Unpack[ColumnNames],
 ) -> Comparison:
     """Return how the candidate's refusals differ from the baseline's, and whether that can be said at all.
 
     `by` are fields to slice by, `key` what pairs two rows (`id`, `prompt` or a field), `cluster` what groups correlated
     rows (`session`, `key`, `none` or a field), `labels` a file of what people say of some pairs, `out` a file for all pairs.
     `axes` are further ones to measure, by their names or with their settings, `axis_gate` those that may fail the gate.
+    `response_field`, `prompt_field`, `id_field`, `session_field`, `label_field` and `label_map` name the columns of rows of your own.
     """
-    options, counting = reading or ReadOptions(), CountOptions(by, key, cluster)
+    options, counting = reading_of(reading, columns), CountOptions(by, key, cluster)
     asked: AxesSettings | None = None
     gated: tuple[AxisName, ...] = (AxisName.SAFETY,)
     # Most comparisons are of refusals alone, and need none of the axes' modules.
@@ -138,11 +139,18 @@ def compare(  # noqa: PLR0913 — the library's main function: all but the runs 
 
 
 def scan(
-    *runs: object, by: Sequence[str] | None = None, reading: ReadOptions | None = None, out: str | Path | None = None
+    *runs: object,
+    by: Sequence[str] | None = None,
+    reading: ReadOptions | None = None,
+    out: str | Path | None = None,
+    **columns: Unpack[ColumnNames],
 ) -> Scan:
-    """Return how often the models of some runs say no, by the fields in `by`; `out` is a file for every verdict."""
+    """Return how often the models of some runs say no, by the fields in `by`; `out` is a file for every verdict.
+
+    `response_field`, `prompt_field`, `id_field`, `session_field`, `label_field` and `label_map` name the columns of rows of your own.
+    """
     check_runs(runs)
-    options = reading or ReadOptions()
+    options = reading_of(reading, columns)
     with open_engine(jobs=options.jobs) as engine:
         loaded, found = scan_runs(engine, runs, counting=CountOptions(by), options=options)
         if out is not None:
@@ -265,16 +273,8 @@ def _check_fields(engine: RunsEngine, runs: Sequence[JudgedRun], named: Sequence
     filled = {name for run in runs for name in run.filled}
     for name in named:
         if name not in filled:
-            raise unknown_field(name, (other for run in runs for other in engine.field_names(run)))
-
-
-def unknown_field(name: str, known: Iterable[str]) -> UsageError:
-    """Return the error for a field that no row has, with those that there are."""
-    there = sorted(set(known))
-    near = difflib.get_close_matches(name, there, n=1, cutoff=0.7)
-    listed = ", ".join(f"`{other}`" for other in there[:_FIELDS_NAMED]) or "none"
-    hint = f"did you mean `{near[0]}`? " if near else ""
-    return UsageError(f"no row has a field `{name}`", hint=f"{hint}there are {listed}")
+            known = sorted({other for run in runs for other in engine.field_names(run)})
+            raise unknown_name(name, known, what="no row has a field")
 
 
 def _flips(

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from demur.errors import UsageError
+from demur.model.columns import NO_COLUMNS, columns_of
 from demur.model.verdict import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from demur.detect.check import TextJudge
+    from demur.model.columns import ColumnNames, Columns
 
-__all__ = ["CountOptions", "Progress", "ReadOptions"]
+__all__ = ["CountOptions", "Progress", "ReadOptions", "reading_of"]
 
 # Fields that many logs have; those without several values are not shown.
 _SLICED_BY_DEFAULT = ("category", "language", "model", "task", "tool")
@@ -39,7 +41,8 @@ class ReadOptions:
     """How runs are read and judged.
 
     `format` names the trace format (None: sniffed), `requests` the inputs of a batch, `judge` another way to judge texts,
-    `counted` the outcomes that are abstentions, `jobs` the processes (None: as many as the input is worth).
+    `counted` the outcomes that are abstentions, `jobs` the processes (None: as many as the input is worth), `columns` which column of
+    a flat row is what.
     """
 
     format: str | None = None
@@ -49,12 +52,19 @@ class ReadOptions:
     skip_bad: bool = False
     verify: bool = False
     jobs: int | None = 1
+    columns: Columns = NO_COLUMNS
     progress: Progress | None = field(default=None, compare=False)
 
     @property
     def counted_words(self) -> tuple[str, ...]:
         """The outcomes that are abstentions, as tallies name them."""
         return tuple(map(str, self.counted))
+
+
+def reading_of(reading: ReadOptions | None, columns: ColumnNames) -> ReadOptions:
+    """Return how runs are to be read, with the columns that a caller named."""
+    options = reading or ReadOptions()
+    return replace(options, columns=columns_of(columns, options.columns)) if columns else options
 
 
 @dataclass(frozen=True, slots=True)
