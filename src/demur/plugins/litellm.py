@@ -70,10 +70,10 @@ _OK, _FAILED, _DENIED, _NO_RECORD = 200, 500, 403, 503
 class DemurCallback(CustomLogger):  # type: ignore[misc]  # Any where LiteLLM is not installed
     """Judges, decides and records what passes through a LiteLLM proxy."""
 
-    def __init__(self, settings: GatewaySettings | None = None) -> None:
-        """Take the settings given, else those in force; nothing is opened before the first request."""
+    def __init__(self, settings: GatewaySettings) -> None:
+        """Take the settings; nothing is opened before the first request."""
         super().__init__()
-        self._settings = settings or GATEWAY_SETTINGS.load().settings
+        self._settings = settings
         self._worker: Worker | None = None
         self._opening = asyncio.Lock()
         # By LiteLLM's id of the call: what LiteLLM hands from hook to hook is also what its loggers write.
@@ -207,7 +207,6 @@ class DemurCallback(CustomLogger):  # type: ignore[misc]  # Any where LiteLLM is
         """Return the worker; None where its log cannot be opened and the settings say to go on without."""
         async with self._opening:
             if self._worker is None:
-                _keep_log_apart(self._settings)
                 try:
                     worker = await open_worker(
                         self._settings, metrics_folder=tempfile.mkdtemp(prefix="demur-"), forwards=False
@@ -220,7 +219,8 @@ class DemurCallback(CustomLogger):  # type: ignore[misc]  # Any where LiteLLM is
                         raise _no_record() from exc
                     return None
                 self._worker = worker
-                atexit.register(_close, worker)
+                # LiteLLM tells no callback that it ends.
+                atexit.register(self.close)
         return self._worker
 
     def _ended(self, data: Mapping[str, Any]) -> ExchangeState | None:
@@ -274,10 +274,14 @@ class DemurCallback(CustomLogger):  # type: ignore[misc]  # Any where LiteLLM is
 
     def close(self) -> None:
         """Write what is left and sign the log; a process that ends does so by itself."""
+        atexit.unregister(self.close)
         worker, self._worker = self._worker, None
         if worker is not None:
-            atexit.unregister(_close)
-            _close(worker)
+            try:
+                worker.writer.close()
+                worker.store.close()
+            except DemurError as exc:
+                log_event(LogEvent.RECORD_FAILED, part="store", error=exc)
 
 
 def restore_refusals(response: object, refused: Response | None = None) -> None:
@@ -316,7 +320,9 @@ def __getattr__(name: str) -> DemurCallback:
     """Return `handler`, made when LiteLLM asks for it, so that importing this module reads no settings."""
     if name != "handler":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()["handler"] = made = DemurCallback()
+    settings = GATEWAY_SETTINGS.load().settings
+    _keep_log_apart(settings)
+    globals()["handler"] = made = DemurCallback(settings)
     return made
 
 
@@ -412,11 +418,3 @@ def _keep_log_apart(settings: GatewaySettings) -> None:
         logger.addHandler(out)
         logger.setLevel(settings.log.level.value.upper())
         logger.propagate = False
-
-
-def _close(worker: Worker) -> None:
-    try:
-        worker.writer.close()
-        worker.store.close()
-    except DemurError as exc:
-        log_event(LogEvent.RECORD_FAILED, part="store", error=exc)
