@@ -10,7 +10,6 @@ from tests.formats.example import ANSWER, QUESTION, REFUSAL, read_all, read_one
 from demur.detect.check import classify
 from demur.errors import ShapeError
 from demur.formats.registry import format_of
-from demur.model.run import Skipped
 from demur.model.verdict import Outcome
 
 
@@ -72,9 +71,53 @@ def test_columns_are_fields() -> None:
     assert read_one("flat", row).fields == (("language", "de"), ("lang", "de"), ("score", "0.5"), ("label", "x"))
 
 
-def test_an_answer_that_is_no_text_is_skipped() -> None:
-    """A column of numbers or objects holds no answers."""
-    assert read_all("flat", [{"prompt": "p", "response": 7}]) == [Skipped("a row whose answer is no text")]
+@pytest.mark.parametrize(
+    ("held", "outcome"),
+    [
+        ({"role": "assistant", "content": REFUSAL}, Outcome.REFUSED),
+        ({"choices": [{"message": {"content": None, "refusal": REFUSAL}}]}, Outcome.REFUSED),
+        ([{"type": "text", "text": ANSWER}], Outcome.COMPLIED),
+        ([REFUSAL], Outcome.REFUSED),
+        ({"weird": REFUSAL}, Outcome.UNREAD),
+        ({}, Outcome.UNREAD),
+        ([[REFUSAL]], Outcome.UNREAD),
+        (7, Outcome.UNREAD),
+        (True, Outcome.UNREAD),
+    ],
+    ids=["message", "response", "parts", "texts", "unknown", "nothing", "lists", "number", "truth"],
+)
+def test_an_answer_that_is_no_text_is_read_or_unread(held: Any, outcome: Outcome) -> None:
+    """A response column with an object is read where its form is known; otherwise it is a row that was not read."""
+    row = {"id": "q-1", "prompt": QUESTION, "response": held}
+    found = format_of(row)
+    assert found is not None
+    traced = read_one("flat", row)
+    assert classify(traced.exchange.response).outcome is outcome
+    assert (traced.exchange.id, traced.exchange.request and traced.exchange.request.prompt) == ("q-1", QUESTION)
+
+
+def test_what_stands_beside_an_object_still_counts() -> None:
+    """A stop word or a flag of the row is heard, whatever the response column holds."""
+    row = {"response": {"content": ANSWER}, "finish_reason": "content_filter"}
+    assert classify(read_one("flat", row).exchange.response).outcome is Outcome.FILTERED
+    assert classify(read_one("flat", {"response": 7, "is_refusal": True}).exchange.response).outcome is Outcome.REFUSED
+
+
+@pytest.mark.parametrize(
+    ("row", "outcome"),
+    [
+        ({"error": "timeout"}, Outcome.FAILED),
+        ({"id": 1, "prompt": QUESTION, "error": {"why": "rate limit"}}, Outcome.FAILED),
+        ({"prompt": QUESTION, "error": "content_filter"}, Outcome.FILTERED),
+    ],
+    ids=["error", "prompt and error", "filter"],
+)
+def test_a_row_with_only_an_error_is_a_failure(row: dict[str, Any], outcome: Outcome) -> None:
+    """A row that has an error and nothing else is known, and is what the error says."""
+    found = format_of(row)
+    assert found is not None
+    assert found.NAME == "flat"
+    assert classify(read_one("flat", row).exchange.response).outcome is outcome
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from demur.model.comparison import ClusterSum, Comparison, PairCounts, Pairing, 
 from demur.model.estimate import Direction
 from demur.model.run import GroupTally
 from demur.model.verdict import Outcome
-from demur.runs.api import Reading, compare, groups_worth_showing, scan, unknown_field
+from demur.runs.api import Reading, compare, groups_worth_showing, scan
 from demur.runs.options import CountOptions
 
 BASE = questions(40, range(4), session_id=None)
@@ -498,11 +498,3 @@ def test_groups_by_default_are_those_of_several_values() -> None:
     one, two = GroupTally("model", "m", ()), [GroupTally("tier", value, ()) for value in "ab"]
     assert groups_worth_showing([one, *two], CountOptions()) == tuple(two)
     assert groups_worth_showing([one, *two], CountOptions(["model", "tier"])) == (one, *two)
-
-
-def test_a_field_that_no_row_has_is_named_with_those_that_there_are() -> None:
-    """The nearest name is offered where there is one, and all names, each once."""
-    assert str(unknown_field("teir", ["tier", "model", "tier"])) == (
-        "no row has a field `teir`; did you mean `tier`? there are `model`, `tier`"
-    )
-    assert str(unknown_field("x", ())) == "no row has a field `x`; there are none"

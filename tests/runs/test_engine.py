@@ -68,9 +68,17 @@ def test_a_run_has_one_format(tmp_path: Path) -> None:
 
 def test_a_run_without_exchanges_says_why(tmp_path: Path) -> None:
     """Rows that are all skipped are no run, and the reasons are counted."""
-    path = json_lines(tmp_path / "a.jsonl", [{"response": 1}, {"response": 2}])
-    with open_engine() as engine, pytest.raises(EmptyInputError, match=r"no exchanges \(2 rows skipped: a row whose"):
-        engine.load("run", [str(path)], name="run", port=PORT, limits=LIMITS, format_name="flat")
+    embedded = {
+        "custom_id": "q",
+        "response": {"status_code": 200, "body": {"object": "list", "data": []}},
+        "error": None,
+    }
+    path = json_lines(tmp_path / "a.jsonl", [embedded] * 2)
+    with (
+        open_engine() as engine,
+        pytest.raises(EmptyInputError, match=r"no exchanges \(2 rows skipped: a batch answer"),
+    ):
+        engine.load("run", [str(path)], name="run", port=PORT, limits=LIMITS)
 
 
 def test_progress_is_told(tmp_path: Path) -> None:
@@ -107,11 +115,11 @@ def test_every_place_gives_its_own_exchange(tmp_path: Path, layout: str) -> None
 
 
 def test_rows_are_found_beyond_bad_ones_and_in_later_files(tmp_path: Path) -> None:
-    """Skipped and unreadable rows before a row, and files before its own, do not shift it."""
+    """Unreadable rows before a row, and files before its own, do not shift it."""
     rows = questions(6, ())
-    first = json_lines(tmp_path / "1.jsonl", [rows[0], {"response": 5}, {"x": 1}, rows[1]])
+    first = json_lines(tmp_path / "1.jsonl", [rows[0], {"y": 5}, {"x": 1}, rows[1]])
     first.write_text(first.read_text() + "{\n")
-    second = json_lines(tmp_path / "2.jsonl", [{"response": 5}, rows[2], 7, rows[3]])
+    second = json_lines(tmp_path / "2.jsonl", [{"y": 5}, rows[2], 7, rows[3]])
     third = tmp_path / "3.csv"
     third.write_text("id,response,category\n9\nq4,hello,b\n\nq5,there,b\n")
     names = [str(first), str(second), str(third)]
@@ -120,7 +128,7 @@ def test_rows_are_found_beyond_bad_ones_and_in_later_files(tmp_path: Path) -> No
         found = engine.excerpts(run, range(6))
     assert [found[i][2].exchange.id for i in range(6)] == [f"q{i}" for i in range(6)]
     assert [found[i][1] for i in range(6)] == [1, 4, 2, 4, 3, 5]
-    assert (run.unreadable, dict(run.skipped)) == (4, {"a row whose answer is no text": 2})
+    assert (run.unreadable, dict(run.skipped)) == (6, {})
 
 
 def test_one_process_is_this_one() -> None:

@@ -15,10 +15,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.runs.run_files import NO, YES, questions
 
-from demur.errors import InputError
+from demur.errors import InputError, UsageError
 from demur.io.files import InputLimits
 from demur.io.records import read_records
 from demur.io.sources import find_sources
+from demur.model.columns import NO_COLUMNS, Columns
 from demur.runs.engine import Engine, open_engine
 from demur.runs.flat_tables import flat_table
 from demur.runs.ingest import Ingest
@@ -64,13 +65,22 @@ def bare(row: dict[str, Any]) -> dict[str, Any]:
     return {**row, "line": None, "id": row["id"] or None, "session": row["session"] or None}
 
 
-def assert_the_same(engine: Engine, path: Path) -> bool:
+COLUMN = st.none() | st.sampled_from(["response", "v", "metadata.category", *COLUMNS])
+NAMED = st.just(NO_COLUMNS) | st.builds(Columns, st.sampled_from(["response", "output", "v"]), COLUMN, COLUMN, COLUMN)
+
+
+def assert_the_same(engine: Engine, path: Path, columns: Columns = NO_COLUMNS) -> bool:
     """Compare what the engine loads with what the exact reader gives; return whether DuckDB read it."""
     (source,) = find_sources([str(path)], engine.folder)
-    port = Ingest(fields=FIELDS)
+    port = Ingest(fields=FIELDS, named_columns=columns)
     exact = list(port.records(read_records(source, InputLimits())))
     rows = [bare(row) for judged in exact for row in judged.rows.to_pylist()]
     if not rows or any(judged.errors for judged in exact):
+        return False
+    try:
+        columns.check_records(record for _, record in read_records(source, InputLimits()))
+    except UsageError:
+        # No row has the column: the engine says so before it reads.
         return False
     loaded = engine.load("run", [str(path)], name="run", port=port, limits=InputLimits(), format_name="flat")
     try:
@@ -80,27 +90,27 @@ def assert_the_same(engine: Engine, path: Path) -> bool:
         engine.ask("DROP TABLE run")
     assert list(map(bare, found)) == rows
     assert loaded.rows == len(rows)
-    return flat_table(source, FIELDS) is not None
+    return flat_table(source, FIELDS, columns) is not None
 
 
 @pytest.mark.heavy
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
-@given(tables(("text",) * 4 + tuple(CELLS)))
+@given(tables(("text",) * 4 + tuple(CELLS)), NAMED)
 def test_parquet_is_read_as_the_exact_reader_reads_it(
-    engine: Engine, tmp_path: Path, table: dict[str, list[Any]]
+    engine: Engine, tmp_path: Path, table: dict[str, list[Any]], columns: Columns
 ) -> None:
     """Whatever columns a Parquet file has, and of whatever types, the rows in the engine are the exact reader's."""
     path = tmp_path / "run.parquet"
     table["response"][0] = YES
     pq.write_table(pa.table(table), path)
-    assert_the_same(engine, path)
+    assert_the_same(engine, path, columns)
 
 
 @pytest.mark.heavy
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
-@given(tables(("text",)), st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]), st.sampled_from(["\n", "\r\n"]))
+@given(tables(("text",)), st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]), st.sampled_from(["\n", "\r\n"]), NAMED)
 def test_csv_is_read_as_the_exact_reader_reads_it(
-    engine: Engine, tmp_path: Path, table: dict[str, list[Any]], quoting: Any, newline: str
+    engine: Engine, tmp_path: Path, table: dict[str, list[Any]], quoting: Any, newline: str, columns: Columns
 ) -> None:
     """Whatever columns a CSV has, quoted or not, the rows in the engine are the exact reader's."""
     out = io.StringIO()
@@ -109,7 +119,7 @@ def test_csv_is_read_as_the_exact_reader_reads_it(
     writer.writerows(zip(*table.values(), strict=True))
     path = tmp_path / "run.csv"
     path.write_bytes(out.getvalue().encode())
-    assert_the_same(engine, path)
+    assert_the_same(engine, path, columns)
 
 
 def test_plain_tables_go_by_duckdb(engine: Engine, tmp_path: Path) -> None:
@@ -125,6 +135,8 @@ def test_plain_tables_go_by_duckdb(engine: Engine, tmp_path: Path) -> None:
     path = tmp_path / "run.csv"
     path.write_text("id,prompt,response,category\n1,a,b,c\n\n2,d,,e\n")
     assert assert_the_same(engine, path)
+    path.write_text("uid,q,out.answr,talk,text\n1,a,b,c,d\n2,d,,e,f\n")
+    assert assert_the_same(engine, path, Columns("out.answr", "q", "uid", "talk"))
 
 
 @pytest.mark.parametrize("line", ["3,c", "3,c,d,e", "3,\xff,e"])

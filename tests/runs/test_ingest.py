@@ -71,12 +71,13 @@ def test_texts_go_no_further() -> None:
 
 
 def test_what_cannot_be_read_stands_beside_the_rows() -> None:
-    """Bad lines are errors with their line, rows that are no exchanges are counted, and the others are read."""
+    """Bad lines are errors with their line, an answer that is no text is unread, and the others are read."""
     data = block(ROWS[:1]) + b'\n{\n[]\n{"response": 7}\n{"x": 1}\n\n\xff\n' + block(ROWS[1:2])
     judged = Ingest().lines((1, data))
-    assert [row["line"] for row in table(judged)] == [1, 8]
+    assert [(row["line"], row["outcome"]) for row in table(judged)][1:2] == [(4, "unread")]
+    assert [row["line"] for row in table(judged)] == [1, 4, 8]
     assert [error.line for error in judged.errors] == [2, 3, 5, 7]
-    assert dict(judged.skipped) == {"a row whose answer is no text": 1}
+    assert dict(judged.skipped) == {}
 
 
 def test_blocks_and_records_are_the_same_rows() -> None:

@@ -14,7 +14,7 @@ import msgspec
 from demur.errors import ShapeError
 from demur.formats.fields import fields_of, key_of, message_of, request_of, role_of, text_at
 from demur.formats.interface import Kind, stateless
-from demur.formats.responses import response_of_parts
+from demur.formats.responses import failure_of, response_of_parts
 from demur.model.exchange import Exchange
 from demur.model.run import Skipped, Traced
 from demur.wire.fields import root
@@ -53,7 +53,9 @@ def _read_conversation(record: JsonObject, turns: list[Any]) -> Traced:
     # An assistant's turn whose content is null was never recorded.
     names = ("content", "value", "text", "parts")
     recorded = bool(parts) or (last is not None and any(spoken[last].get(name) is not None for name in names))
-    answer = response_of_parts(parts, model=model, stop=stop) if recorded else None
+    error = record.get("error")
+    unanswered = failure_of(error, model=model) if error else None
+    answer = response_of_parts(parts, model=model, stop=stop) if recorded else unanswered
     label = key_of(record.get("id")) or key_of(record.get("custom_id"))
     session = next((found for name in _SESSIONS if (found := key_of(record.get(name)))), None)
     return Traced(Exchange(None, answer, request, label, session), fields_of(record, skip=_SKIP))

@@ -59,6 +59,16 @@ def _log_kind(shape: Shape) -> Kind:
     return Kind(_NAMES[shape], sniffs, open_reader=stateless(lambda record: _read_log_row(record, shape)))
 
 
+def _check_one_response(record: JsonObject) -> None:
+    """Raise where a row has the responses of two providers: which of them is the answer, nobody has said."""
+    found = [name for name in ("choices", "candidates") if isinstance(record.get(name), list)]
+    found += ["output"] if isinstance(record.get("output"), dict) and "stopReason" in record else []
+    found += ["content"] if isinstance(record.get("content"), list) and record.get("type") == "message" else []
+    if len(found) > 1:
+        names = " and ".join(f"`{name}`" for name in found)
+        raise ShapeError(f"the responses of two providers in one row ({names})", hint="keep one response in each row")
+
+
 def _body_in(record: JsonObject) -> JsonObject | None:
     """Return the provider's response in a row: the row itself, or what it holds; None where there is none."""
     # A row that has the response as plain text is no provider's: an `error` in it is only a note.
@@ -85,6 +95,7 @@ def _log_shape(body: JsonObject) -> Shape | None:
 
 
 def _read_log_row(record: JsonObject, home: Shape) -> Iterator[Traced | Skipped]:
+    _check_one_response(record)
     body = _body_in(record)
     if body is None:
         yield _unanswered(record, home)

@@ -10,7 +10,7 @@ import difflib
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from demur.errors import UsageError
+from demur.errors import ShapeError, UsageError
 from demur.wire.flat import RESPONSE_FIELDS
 
 if TYPE_CHECKING:
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from demur.formats.interface import TraceFormat, TraceReader
     from demur.wire.fields import JsonObject
 
-__all__ = ["FORMATS", "ListedFormat", "format_named", "format_of", "format_of_all"]
+__all__ = ["FORMATS", "ListedFormat", "format_named", "format_of", "format_of_all", "unknown_format"]
+
+_NAMES_SHOWN = 12
 
 
 class ListedFormat:
@@ -107,7 +109,7 @@ FORMATS: Mapping[str, ListedFormat] = {
         ListedFormat("bedrock", "provider_log:BEDROCK", fields=_BODY, nested=_BODY_HOLDERS),
         ListedFormat("sharegpt", "messages:SHAREGPT", nested=("conversations",)),
         ListedFormat("messages", "messages", nested=("messages", "completion")),
-        ListedFormat("flat", "flat_rows", fields=RESPONSE_FIELDS),
+        ListedFormat("flat", "flat_rows", fields=(*RESPONSE_FIELDS, "error")),
     )
 }
 
@@ -122,7 +124,9 @@ def format_of_all(records: Sequence[JsonObject]) -> TraceFormat | None:
 
     One odd row at the start of a file, such as an error in a provider's own format, does not name the format of the others.
     """
-    counts = {name: sum(map(known.sniffs, records)) for name, known in FORMATS.items()}
+    counts = {name: sum(map(known.sniffs, records)) for name, known in FORMATS.items() if name != "flat"}
+    # Rows of columns are what no other format knows: any tool's row may have a field that could be a column.
+    counts["flat"] = sum(known is FORMATS["flat"] for known in map(format_of, records))
     best = max(counts.values())
     return next((FORMATS[name] for name, count in counts.items() if count == best), None) if best else None
 
@@ -135,3 +139,10 @@ def format_named(name: str) -> TraceFormat:
         hint = f"did you mean `{near[0]}`? " if near else ""
         raise UsageError(f"unknown trace format `{name}`", hint=f"{hint}there are {', '.join(sorted(FORMATS))}")
     return found
+
+
+def unknown_format(record: JsonObject) -> ShapeError:
+    """Return the error for rows that no format knows: the columns that they have, and how to say which of them is what."""
+    there = ", ".join(f"`{name}`" for name in list(record)[:_NAMES_SHOWN]) or "of an empty object"
+    hint = "name the column of the responses with --response-field, or the format with --format"
+    return ShapeError(f"no trace format has the columns {there}", hint=hint)

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from demur.errors import EmptyInputError, ShapeError, UnreadableRowsError, UsageError
+from demur.formats.mixed import reader_of
+from demur.model.columns import NO_COLUMNS
 from demur.model.comparison import ClusterSum, Missing, OutcomePairs, PairCounts, Pairing, SliceTally
 from demur.model.estimate import Direction
 from demur.model.run import GroupTally, RunSummary
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping, Sequence
 
     from demur.errors import InputError
+    from demur.formats.interface import TraceReader
+    from demur.model.columns import Columns
     from demur.runs.sql import Dialect
 
 __all__ = [
@@ -82,6 +86,14 @@ class JudgedRun:
     skipped: tuple[tuple[str, int], ...]
     errors: tuple[InputError, ...]
     unreadable: int
+    named: bool = False
+    """Whether the user named the format, so that it alone reads the rows."""
+    columns: Columns = NO_COLUMNS
+    """The columns that the user named."""
+
+    def open_reader(self) -> TraceReader:
+        """Return a reader that gives the exchanges of a file as they were judged."""
+        return reader_of(self.format, named=self.named, columns=self.columns)
 
     @property
     def rows(self) -> int:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
+    from demur.formats.interface import TraceReader
     from demur.io.files import InputLimits
     from demur.io.records import Record
     from demur.io.sources import Source
@@ -98,7 +99,9 @@ class Engine:
             table,
             names or [str(spool_rows(run, self.folder / table))],
             name=shown,
-            port=Ingest(fields=fields, judge=BatchJudge(options.judge), verify=options.verify),
+            port=Ingest(
+                fields=fields, judge=BatchJudge(options.judge), verify=options.verify, named_columns=options.columns
+            ),
             limits=input_limits(),
             format_name=options.format,
             progress=options.progress,
@@ -134,10 +137,14 @@ class Engine:
         # `--jobs` was not given, so the size decides.
         if self._jobs is None and size_bytes >= _POOL_FROM_BYTES:
             self.workers.grow(os.cpu_count() or 1)
-        chosen = format_named(format_name).NAME if format_name else _one_format(sources, limits)
+        given = port.named_columns.format_for(format_name)
+        chosen = format_named(given).NAME if given else _one_format(sources, limits)
+        port.named_columns.check_format(chosen, name)
+        port.named_columns.check_records(record for source in sources for _, record in read_records(source, limits))
+        named = bool(given or port.named_columns)
         if progress is not None:
             progress.start(table, size_bytes)
-        loading = _Loading(self, table, port.with_format(chosen), limits=limits, progress=progress)
+        loading = _Loading(self, table, port.with_format(chosen, named=named), limits=limits, progress=progress)
         starts = []
         for number, source in enumerate(sources):
             starts.append(loading.rows)
@@ -152,6 +159,8 @@ class Engine:
             table=table,
             name=name,
             format=chosen,
+            named=named,
+            columns=port.named_columns,
             fields=port.fields,
             counted=tuple(OutcomeCount(row[0], row[1], row[2], row[3], row[4:]) for row in self.ask(query)),
             skipped=tuple(sorted(loading.skipped.items(), key=lambda item: -item[1])),
@@ -240,7 +249,7 @@ class Engine:
 
     def field_names(self, run: LoadedRun) -> tuple[str, ...]:
         """Return the fields that the first exchanges of a run have, in order of their names."""
-        found = islice(source_exchanges(run.sources[0], run.format, input_limits()), _ROWS_FOR_NAMES)
+        found = islice(source_exchanges(run.sources[0], run.open_reader(), input_limits()), _ROWS_FOR_NAMES)
         return tuple(sorted({name for _, traced in found for name, _ in traced.fields}))
 
     def excerpts(self, run: LoadedRun, rowids: Sequence[int]) -> Mapping[int, Excerpt]:
@@ -253,13 +262,13 @@ class Engine:
             wanted.setdefault(source, []).append((rowid, line))
         found: dict[int, Excerpt] = {}
         for number, rows in wanted.items():
-            if run.sources[number].kind is Kind.LINES and stands_alone(format_named(run.format).open_reader()):
+            if run.sources[number].kind is Kind.LINES and stands_alone(run.open_reader()):
                 found |= self._excerpts_by_line(run, number, {rowid: line or 0 for rowid, line in rows})
             else:
                 # The exchanges of other sources are counted from the start, as they were when they were judged.
                 source = run.sources[number]
                 places = {rowid - run.starts[number]: rowid for rowid, _ in rows}
-                exchanges = islice(source_exchanges(source, run.format, input_limits()), max(places) + 1)
+                exchanges = islice(source_exchanges(source, run.open_reader(), input_limits()), max(places) + 1)
                 for index, (line, traced) in enumerate(exchanges):
                     if index in places:
                         found[places[index]] = (source.name, line, traced)
@@ -268,7 +277,7 @@ class Engine:
     def _excerpts_by_line(self, run: LoadedRun, number: int, lines: Mapping[int, int]) -> dict[int, Excerpt]:
         """Return the rows of a file whose lines stand alone: only the wanted lines are decoded."""
         source, marks = run.sources[number], run.marks[number]
-        reader = format_named(run.format).open_reader()
+        reader = run.open_reader()
         rowids: dict[int, list[int]] = {}
         for rowid, at in lines.items():
             rowids.setdefault(at, []).append(rowid)
@@ -357,10 +366,10 @@ class _Loading:
         self._marks = []
         self.marks.append(self._marks)
         readable = self._port.format == "flat" and source.kind in (Kind.CSV, Kind.PARQUET)
-        table = flat_table(source, self._port.fields) if readable else None
+        table = flat_table(source, self._port.fields, self._port.named_columns) if readable else None
         if table is not None and self._load_table(number, source, table):
             return
-        if source.kind is Kind.LINES and stands_alone(format_named(self._port.format).open_reader()):
+        if source.kind is Kind.LINES and stands_alone(self._port.open_reader()):
             batches = self._engine.workers.ordered(self._port.lines, self._blocks(source))
         else:
             batches = self._port.records(self._records(source))
@@ -420,9 +429,8 @@ class _Loading:
             self.errors.append(error if error.source else error.at(source.name, error.line))
 
 
-def source_exchanges(source: Source, format_name: str, limits: InputLimits) -> Iterator[tuple[int | None, Traced]]:
+def source_exchanges(source: Source, reader: TraceReader, limits: InputLimits) -> Iterator[tuple[int | None, Traced]]:
     """Yield every exchange of a source that can be read, with its line, in the order in which they were judged."""
-    reader = format_named(format_name).open_reader()
     line: int | None = None
     for line, record in read_records(source, limits):
         yield from ((line, traced) for traced in exchanges_of(record, reader))

@@ -15,6 +15,7 @@ from demur.errors import InputError
 from demur.formats.fields import MAX_LABEL_CHARS
 from demur.formats.flat_rows import flat_layout
 from demur.io.sources import Kind, head_of
+from demur.model.columns import NO_COLUMNS
 from demur.runs.sql import DUCKDB, literal
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from demur.formats.flat_rows import FlatLayout
     from demur.io.sources import Source
+    from demur.model.columns import Columns
     from demur.runs.sql import Dialect
 
 __all__ = ["JUDGED_COLUMNS", "FlatTable", "flat_table"]
@@ -132,8 +134,8 @@ def register_judge(
     return raised
 
 
-def flat_table(source: Source, fields: tuple[str, ...]) -> FlatTable | None:
-    """Return the columns of a CSV or Parquet file, None where the exact reader must take it."""
+def flat_table(source: Source, fields: tuple[str, ...], columns: Columns = NO_COLUMNS) -> FlatTable | None:
+    """Return the columns of a CSV or Parquet file, None where the exact reader must take it; `columns` are those the user named."""
     cells = _cells(source)
     # DuckDB takes a path with wildcards for a pattern, and names that differ in case for the same; in a CSV of one column a blank
     # line is a row to one reader and none to the other.
@@ -141,7 +143,7 @@ def flat_table(source: Source, fields: tuple[str, ...]) -> FlatTable | None:
     if ambiguous or glob.has_magic(str(source.path.absolute())):
         return None
     scalar = frozenset(name for name, cell in cells.items() if cell in (_Cell.TEXT, _Cell.WHOLE))
-    layout = flat_layout(tuple(cells), fields, scalar=scalar)
+    layout = flat_layout(tuple(cells), fields, columns, scalar=scalar)
     if layout is None or len(layout.stops) > 1:
         return None
     texts = {layout.response, *layout.prompts, *layout.stops, *([layout.error] if layout.error else ())}

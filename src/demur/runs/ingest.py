@@ -17,8 +17,9 @@ from demur.detect.batch import BatchJudge, Row, classify_batch
 from demur.detect.check import classify
 from demur.errors import InputError, JsonError
 from demur.formats.flat_rows import flat_layout
-from demur.formats.registry import format_named
+from demur.formats.mixed import reader_of
 from demur.io.files import json_object
+from demur.model.columns import NO_COLUMNS
 from demur.model.exchange import Finish, TextPart
 from demur.model.run import Skipped, Traced
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from demur.formats.interface import TraceReader
+    from demur.model.columns import Columns
     from demur.model.exchange import Response
     from demur.wire.fields import JsonObject
 
@@ -56,17 +58,24 @@ class Judged:
 class Ingest:
     """How records are read and judged: the format's name, the fields to keep, the judge, and whether ids are verified.
 
-    It can be sent to other processes, and all that it does is without state of its own.
+    Where the user `named` the format, it alone reads; otherwise a row of another format is read by its own. It can be sent to other
+    processes, and all that it does is without state of its own.
     """
 
     format: str = "flat"
     fields: tuple[str, ...] = ()
     judge: BatchJudge = field(default_factory=BatchJudge)
     verify: bool = False
+    named: bool = False
+    named_columns: Columns = NO_COLUMNS
 
-    def with_format(self, name: str) -> Ingest:
+    def with_format(self, name: str, *, named: bool = False) -> Ingest:
         """Return the same for another format."""
-        return replace(self, format=name)
+        return replace(self, format=name, named=named)
+
+    def open_reader(self) -> TraceReader:
+        """Return a reader for the records of one file."""
+        return reader_of(self.format, named=self.named, columns=self.named_columns)
 
     def schema(self) -> pa.Schema:
         """Return the columns of judged rows; a field of the run's own stands under `field:` and its name."""
@@ -80,7 +89,7 @@ class Ingest:
     def lines(self, piece: tuple[int, bytes]) -> Judged:
         """Return the judged rows in a block of whole JSON lines whose records stand alone, from its first line on."""
         first, block = piece
-        rows, reader = RowBuffer(self), format_named(self.format).open_reader()
+        rows, reader = RowBuffer(self), self.open_reader()
         for number, record in enumerate(_records(block), first):
             if record is not None:
                 rows.take(number, record, reader)
@@ -88,7 +97,7 @@ class Ingest:
 
     def records(self, records: Iterable[tuple[int | None, JsonObject | InputError]]) -> Iterator[Judged]:
         """Yield the judged rows of one file's records, a batch at a time."""
-        reader = format_named(self.format).open_reader()
+        reader = self.open_reader()
         rows, last = RowBuffer(self), None
         for line, record in records:
             rows.take(line, record, reader)
@@ -167,7 +176,7 @@ class RowBuffer:
             return
         fields = self._ingest.fields
         # Most rows of most runs are plain columns, which are read ten times as fast without building an exchange.
-        layout = flat_layout(tuple(record), fields) if self._flat else None
+        layout = flat_layout(tuple(record), fields, self._ingest.named_columns) if self._flat else None
         if layout is not None and (row := layout.row(record)) is not None:
             key, prompt, session, text, labels = row
             self._rows.append((line, key, key_of_prompt(prompt), session, labels, text, None))

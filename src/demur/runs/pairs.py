@@ -23,8 +23,8 @@ from demur.formats.mixed import reader_of
 from demur.io.files import json_object
 from demur.io.records import line_blocks, read_records
 from demur.io.sources import Kind
-from demur.model.comparison import AxisSide, PairNames, SessionTurns, ShownTexts
 from demur.model.columns import NO_COLUMNS
+from demur.model.comparison import AxisSide, PairNames, SessionTurns, ShownTexts
 from demur.model.exchange import Choice, Exchange, Message, Request, Response, TextPart
 from demur.model.run import Traced
 from demur.model.verdict import Outcome
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from demur.formats.flat_rows import PlainRow
-    from demur.model.columns import Columns
     from demur.formats.interface import TraceReader
     from demur.io.records import Record
+    from demur.model.columns import Columns
     from demur.runs.row_measures import RowMeasures
     from demur.wire.fields import JsonObject
 

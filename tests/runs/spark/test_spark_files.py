@@ -131,7 +131,7 @@ def test_frames_that_are_no_run_are_named(spark: SparkSession, tmp_path: Path) -
         (frame.selectExpr("*", "id AS RESPONSE"), ShapeError, "two columns are called `response`"),
         (frame.selectExpr("*", "1 AS `demur:line`"), ShapeError, "two columns are called `demur:line`"),
         (spark.readStream.format("rate").load(), UsageError, "is a stream, which has no end"),
-        (spark.range(3).toDF("value"), ShapeError, "no trace format has the fields `value`"),
+        (spark.range(3).toDF("value"), ShapeError, "no trace format has the columns `value`"),
         (lines.where("1 = 0"), EmptyInputError, "`run_0`: no exchanges"),
     ]
     for run, kind, said in cases:

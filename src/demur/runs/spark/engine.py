@@ -14,18 +14,17 @@ import uuid
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from demur.detect.batch import BatchJudge
 from demur.errors import UsageError
-from demur.formats.registry import format_named
 from demur.io.files import BOM, input_limits, json_object
 from demur.io.records import read_records
 from demur.model.comparison import DiffSettings
 from demur.runs.api import FLIPS_SHOWN, check_runs, scan_runs, tally_pair
 from demur.runs.compare import compare_tally
 from demur.runs.ingest import Ingest, exchanges_of
-from demur.runs.options import CountOptions, ReadOptions
+from demur.runs.options import CountOptions, ReadOptions, reading_of
 from demur.runs.spark.rows import FILE, LINE, START, VALUE, RowPicker, check_local_files, file_key
 from demur.runs.spark.runs import load_run
 from demur.runs.spark.session import map_arrow, named_failures, open_session, watched
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from demur.errors import InputError
+    from demur.model.columns import ColumnNames
     from demur.model.comparison import Comparison
     from demur.model.run import Scan
     from demur.runs.examples import Excerpt
@@ -93,7 +93,9 @@ class SparkEngine:
             run,
             table=self.table(table),
             name=name,
-            port=Ingest(fields=fields, judge=BatchJudge(options.judge), verify=options.verify),
+            port=Ingest(
+                fields=fields, judge=BatchJudge(options.judge), verify=options.verify, named_columns=options.columns
+            ),
             limits=input_limits(),
             folder=self.folder,
             format_name=options.format,
@@ -152,7 +154,7 @@ class SparkEngine:
 
     def field_names(self, run: SparkRun) -> tuple[str, ...]:
         """Return the fields that the first exchanges of a run have, in order of their names."""
-        reader = format_named(run.format).open_reader()
+        reader = run.open_reader()
         records = (record for _, record in read_records(run.head, input_limits()))
         found = (traced for record in records for traced in exchanges_of(record, reader))
         return tuple(sorted({name for traced in found for name, _ in traced.fields}))
@@ -170,7 +172,7 @@ class SparkEngine:
             return {}
         found: dict[Place, Excerpt] = {}
         for file, start, line, record in _picked(run, wanted):
-            traced = list(exchanges_of(record, format_named(run.format).open_reader()))
+            traced = list(exchanges_of(record, run.open_reader()))
             for place in wanted.get((file, start), {}).get(line, ()):
                 if place[4] < len(traced):
                     shown = run.given.shown_line(run.marks[place[0], place[1]][1], line)
@@ -217,6 +219,7 @@ def compare(  # noqa: PLR0913 — the library's main function: all but the runs 
     unpaired: bool = False,
     show: int = FLIPS_SHOWN,
     master: str | None = None,
+    **columns: Unpack[ColumnNames],
 ) -> Comparison:
     """Return how the candidate's refusals differ from the baseline's, as `demur.compare` does, counted by Spark.
 
@@ -224,7 +227,7 @@ def compare(  # noqa: PLR0913 — the library's main function: all but the runs 
     """
     if unpaired and (by or key or cluster):
         raise UsageError("runs without pairs have no slices, keys or clusters")
-    options, counting = reading or ReadOptions(), CountOptions(by, key, cluster)
+    options, counting = reading_of(reading, columns), CountOptions(by, key, cluster)
     with open_spark((baseline, candidate), options, master) as engine:
         _, tally = tally_pair(
             engine, baseline, candidate, counting=counting, options=options, unpaired=unpaired, show=show
@@ -233,10 +236,14 @@ def compare(  # noqa: PLR0913 — the library's main function: all but the runs 
 
 
 def scan(
-    *runs: object, by: Sequence[str] | None = None, reading: ReadOptions | None = None, master: str | None = None
+    *runs: object,
+    by: Sequence[str] | None = None,
+    reading: ReadOptions | None = None,
+    master: str | None = None,
+    **columns: Unpack[ColumnNames],
 ) -> Scan:
     """Return how often the models of some runs say no, as `demur.scan` does, counted by Spark."""
     check_runs(runs)
-    options = reading or ReadOptions()
+    options = reading_of(reading, columns)
     with open_spark(runs, options, master) as engine:
         return scan_runs(engine, runs, counting=CountOptions(by), options=options)[1]

@@ -23,8 +23,8 @@ from urllib.parse import unquote
 
 import msgspec
 
-from demur.errors import EmptyInputError, InputError, ShapeError, UsageError
-from demur.formats.registry import format_of_all
+from demur.errors import EmptyInputError, InputError, UsageError
+from demur.formats.registry import format_of_all, unknown_format
 from demur.io.files import BOM, json_object, too_large
 from demur.io.sources import Kind, Source, find_sources
 from demur.runs.flat_tables import JUDGED_COLUMNS
@@ -254,8 +254,7 @@ class _RowBlock:
         seen = [record for record in self._first if isinstance(record, dict)]
         if seen:
             known = format_of_all(seen)
-            hint = "name it with --format, or give rows with a `prompt` and a `response`"
-            return known.NAME if known else _told(ShapeError("no trace format has the fields of its rows", hint=hint))
+            return known.NAME if known else _told(unknown_format(seen[0]))
         bad = [record for record in self._first if isinstance(record, InputError)]
         return _told(bad[0]) if bad else None
 

@@ -17,7 +17,7 @@ from demur import errors
 from demur.errors import EmptyInputError, InputError, ShapeError, UsageError
 from demur.formats.interface import stands_alone
 from demur.formats.registry import format_named
-from demur.io.records import sniff
+from demur.io.records import read_records, sniff
 from demur.io.sources import Source, find_sources
 from demur.runs.counting import JudgedRun, OutcomeCount
 from demur.runs.flat_tables import flat_table
@@ -46,13 +46,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from demur.io.files import InputLimits
+    from demur.model.columns import Columns
     from demur.runs.ingest import Ingest
     from demur.runs.options import Progress
 
 __all__ = ["Place", "RawRows", "SparkRun", "load_run"]
 
 _HEAD_ROWS = 200
-_TEXTS = frozenset({*PROMPT_FIELDS, *RESPONSE_FIELDS})
+_TEXT_COLUMNS = frozenset({*PROMPT_FIELDS, *RESPONSE_FIELDS})
 # Enough to see a pattern; the rest is counted.
 _ERRORS_KEPT = 1000
 _SILENT_FILES = 100
@@ -78,7 +79,8 @@ Place = tuple[int, int, int, int, int]
 class RawRows:
     """Rows not yet judged: lines of text or a table, of files or (without `keys`) of somebody's frame.
 
-    `files` are what the user calls the files in their order, `keys` what Spark knows them by, `listed` whether it listed them itself.
+    `files` are what the user calls the files in their order, `keys` what Spark knows them by, `listed` whether it listed them itself,
+    `texts` the columns of a table in which a number is no text.
     """
 
     raw: DataFrame
@@ -87,13 +89,15 @@ class RawRows:
     keys: tuple[str, ...]
     listed: tuple[bool, ...]
     size_bytes: int
+    texts: frozenset[str] = _TEXT_COLUMNS
 
     def only(self, numbers: Sequence[int]) -> DataFrame:
         """Return the rows of some of the files, in the same blocks; all rows of a frame."""
         if not self.keys:
             return self.raw
         paths = [escaped(self.keys[number]) for number in numbers]
-        return (_texts if self.lines else _table)(self.raw.sparkSession, paths)
+        session = self.raw.sparkSession
+        return _texts(session, paths) if self.lines else _table(session, paths, self.texts)
 
     def shown_line(self, before: int, line: int | None) -> int | None:
         """Return the line of a row in its file, given those before its block; the rows of a frame have none."""
@@ -130,17 +134,26 @@ def load_run(  # noqa: PLR0913 — what a run is read by, all by keyword
 ) -> SparkRun:
     """Return a run, judged; `folder` is for what the driver writes down of it."""
     with named_failures(name):
-        given = _frame_input(run, name) if hasattr(run, "sparkSession") else _path_input(session, run, folder)
+        given = (
+            _frame_input(run, name)
+            if hasattr(run, "sparkSession")
+            else _path_input(session, run, folder, port.named_columns)
+        )
         head = _head(given, folder / f"head-{len(list(folder.iterdir()))}", name)
-        chosen = format_named(format_name).NAME if format_name else sniff(head, limits)
+        asked = port.named_columns.format_for(format_name)
+        chosen = format_named(asked).NAME if asked else sniff(head, limits)
+        port.named_columns.check_format(chosen, name)
+        first = (record for _, record in read_records(head, limits))
+        port.named_columns.check_records(first, rows=f"none of the first {_HEAD_ROWS} rows has")
+        named = bool(asked or port.named_columns)
         if not stands_alone(format_named(chosen).open_reader()):
             hint = "run it without Spark: its files are read from start to end"
             raise UsageError(f"`{name}` is in format {chosen}, whose records need those before them", hint=hint)
         judge = RowJudge(
-            port.with_format(chosen),
+            port.with_format(chosen, named=named),
             {key: number for number, key in enumerate(given.keys)},
             limits,
-            sniffed=format_name is None,
+            sniffed=not named,
         )
         judged = _judged(given, judge, head).persist()
         with ExitStack() as undo, watched(session, progress, name=name, size_bytes=given.size_bytes):
@@ -148,13 +161,15 @@ def load_run(  # noqa: PLR0913 — what a run is read by, all by keyword
             # The first of these jobs reads and judges all; the others go by what Spark then keeps.
             counted, unreadable = _counted_rows(judged, port.fields)
             marks, skipped, formats = _marks(given, judged)
-            if format_name is None:
+            if not named:
                 _check_formats(given, marks, formats)
             bad = _bad_rows(given, judged, marks) if unreadable else ()
             found = SparkRun(
                 table=table,
                 name=name,
                 format=chosen,
+                named=named,
+                columns=port.named_columns,
                 fields=port.fields,
                 counted=counted,
                 skipped=skipped,
@@ -195,7 +210,7 @@ def _check_columns(frame: DataFrame, name: str) -> None:
         raise ShapeError(f"two columns are called `{twice}`", source=name, hint="give every column a name of its own")
 
 
-def _path_input(session: SparkSession, run: object, folder: Path) -> RawRows:
+def _path_input(session: SparkSession, run: object, folder: Path, columns: Columns) -> RawRows:
     files = run_files(session, run, folder)
     tables = {file.is_table for file in files}
     # Lines and tables are read by different jobs, and a run is one job.
@@ -214,9 +229,11 @@ def _path_input(session: SparkSession, run: object, folder: Path) -> RawRows:
         hadoops = {key: value for key, value in session.conf.getAll.items() if not key.startswith("spark.")}
         for key, value in (hadoops | _STEADY | {"spark.sql.files.maxPartitionBytes": str(share)}).items():
             steady.conf.set(key, value)
-    raw = (_table if tables == {True} else _texts)(steady, [escaped(file.key) for file in files])
+    paths = [escaped(file.key) for file in files]
+    texts = _TEXT_COLUMNS.union(filter(None, (columns.response_field, columns.prompt_field)))
+    raw = _table(steady, paths, texts) if tables == {True} else _texts(steady, paths)
     names, keys = tuple(file.name for file in files), tuple(file.key for file in files)
-    return RawRows(raw, tables == {False}, names, keys, tuple(file.listed for file in files), size)
+    return RawRows(raw, tables == {False}, names, keys, tuple(file.listed for file in files), size, texts)
 
 
 def _texts(session: SparkSession, paths: Sequence[str]) -> DataFrame:
@@ -230,13 +247,13 @@ def _texts(session: SparkSession, paths: Sequence[str]) -> DataFrame:
     )
 
 
-def _table(session: SparkSession, paths: Sequence[str]) -> DataFrame:
+def _table(session: SparkSession, paths: Sequence[str], texts: frozenset[str]) -> DataFrame:
     from pyspark.sql import functions as sql
 
     # Without the merge Spark takes the schema of one file, and drops the columns that only others have.
     frame = session.read.option("mergeSchema", "true").option("recursiveFileLookup", "true").parquet(*paths)
     _check_columns(frame, paths[0])
-    unsigned = [name for name, kind in frame.dtypes if kind == _UNSIGNED and name not in _TEXTS]
+    unsigned = [name for name, kind in frame.dtypes if kind == _UNSIGNED and name not in texts]
     where = frame.metadataColumn("_metadata")
     columns = [
         sql.col(SPARK.name(name)).cast("string").alias(name) if name in unsigned else sql.col(SPARK.name(name))
@@ -268,7 +285,7 @@ def _judged(given: RawRows, judge: RowJudge, head: Source) -> DataFrame:
     schema = judged_schema(judge.port)
     if given.lines:
         return map_arrow(given.raw, judge.lines, schema)
-    table = flat_table(head, judge.port.fields) if judge.port.format == "flat" else None
+    table = flat_table(head, judge.port.fields, judge.port.named_columns) if judge.port.format == "flat" else None
     if table is None:
         return map_arrow(given.raw, judge.records, schema)
     chosen = [f"{query} AS {SPARK.name(name)}" for name, query in table.select(SPARK).items()]
@@ -358,7 +375,8 @@ def _check_tables(session: SparkSession, run: SparkRun) -> None:
     silent = run.judged.where("kind IS NULL").groupBy("source").agg(answered.alias("n")).where("coalesce(n, 0) = 0")
     for source in sorted(row.source for row in silent.limit(_SILENT_FILES).collect()):
         columns = session.read.parquet(escaped(given.keys[source])).columns
-        lacking = [name for name in RESPONSE_FIELDS if name in given.raw.columns and name not in columns]
+        known = (run.columns.response_field,) if run.columns.response_field else RESPONSE_FIELDS
+        lacking = [name for name in known if name in given.raw.columns and name not in columns]
         if lacking:
             what = f"no column `{lacking[0]}`, which other files of the run have: their schemas are mixed"
             raise ShapeError(
