@@ -16,16 +16,12 @@ if TYPE_CHECKING:
 
     from demur.wire.fields import JsonObject
 
-__all__ = [
-    "PROMPT_FIELDS",
-    "RESPONSE_FIELDS",
-    "read_flat",
-    "read_prompt",
-    "reads_flat",
-]
+__all__ = ["ID_FIELDS", "PROMPT_FIELDS", "RESPONSE_FIELDS", "SESSION_FIELDS", "read_flat", "read_prompt", "reads_flat"]
 
 PROMPT_FIELDS = ("prompt", "instruction", "question", "input")
 RESPONSE_FIELDS = ("response", "output", "completion", "answer", "text")
+ID_FIELDS = ("id", "custom_id")
+SESSION_FIELDS = ("session_id", "conversation_id", "session", "thread_id")
 _STOP_FIELDS = ("finish_reason", "stop_reason", "done_reason")
 _NOTHING = frozenset({"", "null", "none", "nan", "false", "0", "0.0", "no", "n"})
 """What tools write into a text column where there is nothing."""
@@ -49,8 +45,7 @@ def read_flat(body: JsonObject) -> Exchange:
         choice = Choice(0, (TextPart(text),) if text else (), finish_raw=stop[1] if stop else None)
         response = Response(_label(body, "model") or "", (choice,), signals)
     key, session = (
-        next((label for name in names if (label := _label(body, name))), None)
-        for names in (("id", "custom_id"), ("session_id", "conversation_id"))
+        next((label for name in names if (label := _label(body, name))), None) for names in (ID_FIELDS, SESSION_FIELDS)
     )
     return Exchange(None, response, read_prompt(body), key, session)
 
