@@ -106,9 +106,7 @@ def test_a_refusal_beside_the_message_is_the_providers() -> None:
     body["choices"][0]["message"] = {"content": None, "provider_specific_fields": {"refusal": REFUSAL}}
     response = answer_of("litellm", *made.litellm(body))
     assert classify(response).outcome is Outcome.REFUSED
-    assert [signal.path for signal in response.signals] == [
-        "response.choices[0].message.provider_specific_fields.refusal"
-    ]
+    assert [signal.path for signal in response.signals] == ["choices[0].message.provider_specific_fields.refusal"]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from demur.errors import ShapeError
 from demur.formats.fields import fields_of, object_at, pair_key_in, request_of, text_at, unwrapped_json
 from demur.formats.interface import stateless
 from demur.formats.responses import NOT_STORED, finish_of, not_stored, response_of_text
-from demur.model.exchange import Choice, Exchange, Finish, ProviderError, RefusalPart, Response, Signal, SignalKind
+from demur.model.exchange import Choice, Exchange, Finish, ProviderError, Response, Signal, SignalKind
 from demur.model.run import Skipped, Traced
 from demur.wire.blocks import is_block
 from demur.wire.shapes import CODECS, shape_of_response
@@ -83,7 +83,7 @@ def _answered_call(record: JsonObject, model: str) -> Response:
     shape = shape_of_response(answer) if isinstance(answer, dict) else None
     if shape is None:
         raise ShapeError("`response`: expected a provider's response, got something else")
-    read = _with_refusals(CODECS[shape].read_response(answer), answer.get("choices"))
+    read = CODECS[shape].read_response(answer)
     choices, signals = _with_native_words(read, answer.get("choices"))
     # A logger that was told to keep no texts writes a word of its own in their place.
     choices = tuple(replace(c, parts=(NOT_STORED,)) if c.text == _REDACTED else c for c in choices)
@@ -94,18 +94,6 @@ def _answered_call(record: JsonObject, model: str) -> Response:
         if status in _FLAGGED
     ]
     return replace(read, choices=choices, signals=(*signals, *flags))
-
-
-def _with_refusals(read: Response, listed: object) -> Response:
-    """Return a response with the refusals that LiteLLM moved out of its messages."""
-    choices, signals = list(read.choices), list(read.signals)
-    for at, raw in enumerate(listed[: len(choices)] if isinstance(listed, list) else ()):
-        refusal = text_at(object_at(object_at(raw, "message"), "provider_specific_fields"), "refusal")
-        if refusal and not choices[at].refusal:
-            choices[at] = replace(choices[at], parts=(*choices[at].parts, RefusalPart(refusal)))
-            path = f"response.choices[{at}].message.provider_specific_fields.refusal"
-            signals.append(Signal(SignalKind.REFUSAL_FIELD, path, refusal, choices[at].index))
-    return replace(read, choices=tuple(choices), signals=tuple(signals))
 
 
 def _with_native_words(read: Response, listed: object) -> tuple[tuple[Choice, ...], list[Signal]]:

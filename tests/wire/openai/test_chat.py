@@ -55,6 +55,15 @@ CODEC: Codec = openai_chat
             body(answer(content=[{"type": "refusal", "refusal": NO}])),
             (Signal(SignalKind.REFUSAL_FIELD, "choices[0].message.content[0].refusal", NO, 0),),
         ),
+        (
+            body(answer(content=None, provider_specific_fields={"refusal": NO})),
+            (Signal(SignalKind.REFUSAL_FIELD, "choices[0].message.provider_specific_fields.refusal", NO, 0),),
+        ),
+        (
+            body(answer(content=None, refusal=NO, provider_specific_fields={"refusal": NO})),
+            (Signal(SignalKind.REFUSAL_FIELD, "choices[0].message.refusal", NO, 0),),
+        ),
+        (body(answer(provider_specific_fields={"refusal": None})), ()),
     ],
 )
 def test_signals(given: JsonObject, expected: tuple[Signal, ...]) -> None:

@@ -20,6 +20,7 @@ from demur.model.exchange import (
     Delta,
     Finish,
     Message,
+    RefusalPart,
     Request,
     Response,
     Signal,
@@ -472,6 +473,11 @@ def _read_choice(field: Field, position: int) -> tuple[Choice, list[Signal]]:
     raw = field.text_at(key)
     finish = None if raw is None else _FINISH.get(raw, Finish.UNKNOWN)
     signals = [] if message is None else _refusals(message, index)
+    moved = None if message is None or signals else message.get("provider_specific_fields")
+    # LiteLLM takes the field out of the message and keeps it here.
+    if moved is not None and moved.is_object and (said := moved.text_at("refusal")):
+        parts = (*parts, RefusalPart(said))
+        signals.append(Signal(SignalKind.REFUSAL_FIELD, f"{moved.path}.refusal", said, index))
     kind = _STOP_SIGNALS.get(finish) if finish else None
     if kind and raw:
         signals.append(Signal(kind, f"{field.path}.{key}" if field.path else key, raw, index))
