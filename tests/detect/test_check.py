@@ -297,3 +297,15 @@ def test_a_stream_is_judged_at_any_time() -> None:
     assert not stream.feed("Well,")
     assert stream.feed(" I can't help you with that.")
     assert stream.verdict().outcome is Outcome.REFUSED
+
+
+@pytest.mark.parametrize("outcome", [Outcome.REFUSED, Outcome.PARTIAL, Outcome.COMPLIED])
+def test_a_person_s_label_comes_before_everything_else(outcome: Outcome) -> None:
+    """Whoever read the response knows what happened: a filter's stop, a pack's stop and the text are not asked."""
+    label = Signal(SignalKind.LABEL, "human", "x", category=str(outcome))
+    filtered = Signal(SignalKind.FILTER_STOP, "finish_reason", "content_filter", 0)
+    choice = Choice(0, (TextPart("I can't help with that."),), finish_raw="content_filter")
+    for judge in (None, judge_named("shadow")):
+        verdict = classify(Response("", (choice,), (filtered, label)), judge=judge)
+        assert (verdict.outcome, verdict.cause) == (outcome, Cause.PERSON)
+        assert classify(Response("", (), (label,)), judge=judge).outcome is outcome

@@ -124,8 +124,8 @@ def test_a_cut_stream_raises_after_what_came_before(tmp_path: Path) -> None:
         (b'[{"response": "a"}', JsonError, "a.json`: not JSON"),
         (b'{"response": "a"', JsonError, "a.json`: not JSON"),
         (b'[{"response": "\xff"}]', EncodingError, "a.json`: not UTF-8"),
-        (b'{"foo": 1}', ShapeError, "no trace format has the fields `foo`; name it with --format"),
-        (b"{}", ShapeError, "no trace format has the fields of an empty object"),
+        (b'{"foo": 1}', ShapeError, "no trace format has the columns `foo`; name the column of"),
+        (b"{}", ShapeError, "no trace format has the columns of an empty object"),
         (b"[" + b" " * 2000 + b"]", SizeLimitError, "a document of more than 1000 bytes; raise DEMUR_MAX_DOCUMENT"),
     ],
 )
@@ -163,7 +163,7 @@ def test_a_long_cell_is_read(tmp_path: Path) -> None:
         (b'id,response\n1,"a"b\n', InputError, r"a.csv` line 2: not CSV"),
         (b"id,response,id\n1,a,2\n", ShapeError, "a.csv` line 1: two columns are called `id`"),
         (b"id,response\n", EmptyInputError, "a.csv`: no records in it"),
-        (b"id,said\n1,a\n", ShapeError, "a.csv`: no trace format has the fields `id`, `said`; .*`response`"),
+        (b"id,said\n1,a\n", ShapeError, "a.csv`: no trace format has the columns `id`, `said`; .*--response-field"),
         (b"id,response\n1,\xff\n", EncodingError, "a.csv` line 2: not UTF-8; convert it: iconv"),
     ],
 )

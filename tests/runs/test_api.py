@@ -498,3 +498,30 @@ def test_groups_by_default_are_those_of_several_values() -> None:
     one, two = GroupTally("model", "m", ()), [GroupTally("tier", value, ()) for value in "ab"]
     assert groups_worth_showing([one, *two], CountOptions()) == tuple(two)
     assert groups_worth_showing([one, *two], CountOptions(["model", "tier"])) == (one, *two)
+
+
+def test_columns_are_named_by_keywords(tmp_path: Path) -> None:
+    """The keywords of Python are the names of the flags, for rows in memory, files and tables, also in the pairs that axes read again."""
+    own = [{"uid": r["id"], "asked": r["prompt"], "out": {"said": r["response"]}} for r in questions(30, range(5))]
+    tables = [{"key": row["uid"], "out.said": row["out"]["said"]} for row in own]
+    assert (scan(own, response_field="out.said").rate.count, scan(tables, response_field="out.said").rate.count) == (
+        5,
+        5,
+    )
+    path = json_lines(tmp_path / "own.jsonl", own)
+    found = compare(path, own, response_field="out.said", id_field="uid", prompt_field="asked", axes=["length"])
+    assert (found.tally.pairing, found.tally.counts) == (Pairing.ID, PairCounts(5, 0, 0, 25))
+    assert found.axes is not None
+    with pytest.raises(TypeError, match="response_filed"):
+        scan(own, response_filed="out.said")  # type: ignore[call-arg]
+    with pytest.raises(UsageError, match=r"no row has a column `out.sad`; did you mean `out.said`\?"):
+        scan(own, response_field="out.sad")
+
+
+def test_labels_count_in_flips() -> None:
+    """A flip that only people saw is shown with what they said."""
+    rows = [{"id": i, "response": "Fine.", "human": 0} for i in range(10)]
+    labelled = [rows[0] | {"human": 1}, *rows[1:]]
+    found = compare(rows, labelled, label_field="human", label_map={1: "refusal", 0: "compliance"})
+    (flip,) = found.tally.flips
+    assert (flip.key, flip.candidate.verdict.cause, flip.candidate.text) == ("0", "person", "Fine.")

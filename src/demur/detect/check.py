@@ -1,8 +1,8 @@
 """The verdict on one response: provider signals first, then its text.
 
-Takes any provider's object (SDK object, dict, `Response`, `Exchange`); a plain string is the text of a response. A filter outranks a
-refusal, a refusal an error, an error the text. A text is judged by the learned detector, another tool's phrase list or a
-user's own pack; a judge can be shared by threads and pickled.
+Takes any provider's object (SDK object, dict, `Response`, `Exchange`); a plain string is the text of a response. A person's label
+outranks a filter, a filter a refusal, a refusal an error, an error the text. A text is judged by the learned detector, another
+tool's phrase list or a user's own pack; a judge can be shared by threads and pickled.
 """
 
 from __future__ import annotations
@@ -79,6 +79,12 @@ def signals_of(response: Response, choice: Choice | None) -> tuple[Signal, ...]:
 def verdict_by_signals(response: Response, choice: Choice | None) -> Verdict | None:
     """Return the verdict where the structure alone decides, None where the text must be read."""
     signals = signals_of(response, choice)
+    label = next((s for s in signals if s.kind is SignalKind.LABEL), None)
+    if label is not None:
+        # Whoever read the response knows what happened, whatever a flag or a text seems to say.
+        outcome = Outcome(label.category or "")
+        reason = None if outcome is Outcome.COMPLIED else Reason.OTHER
+        return Verdict(outcome, float(outcome is Outcome.REFUSED), reason, Cause.PERSON, signals=signals)
     # An annotation that did not block is evidence, never an outcome.
     blocking = {s.kind for s in signals if s.blocked}
     if not blocking.isdisjoint(_FILTERS):
@@ -271,7 +277,8 @@ def _classify_choice(response: Response, choice: Choice | None, judge: TextJudge
     text = choice.text
     shown = text or choice.refusal
     # A pack's stop reasons stand in for signals, but a provider's own filter or refusal says more precisely what happened.
-    if choice.finish_raw in judge.stops and not (structural and structural.abstained):
+    settled = structural is not None and (structural.abstained or structural.cause is Cause.PERSON)
+    if choice.finish_raw in judge.stops and not settled:
         signals = signals_of(response, choice)
         return Verdict(Outcome.FILTERED, 1.0, Reason.OTHER, Cause.PROVIDER_FILTER, signals=signals), shown
     if structural is None:

@@ -15,7 +15,7 @@ from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any
 
 from demur.errors import EmptyInputError, InputError, JsonError, ShapeError
-from demur.formats.registry import format_of, format_of_all
+from demur.formats.registry import format_of, format_of_all, unknown_format
 from demur.io.files import BOM, bounded_document, csv_rows, json_object, json_rows, too_large
 from demur.io.sources import Kind, find_sources, open_bytes
 from demur.wire.fields import parse_json
@@ -194,11 +194,7 @@ def sniff(source: Source, limits: InputLimits) -> str:
     known = format_of_all(seen)
     if known is not None:
         return known.NAME
-    raise ShapeError(
-        f"no trace format has the fields {', '.join(f'`{name}`' for name in list(seen[0])[:6]) or 'of an empty object'}",
-        source=source.name,
-        hint="name it with --format, or give rows with a `prompt` and a `response`",
-    )
+    raise unknown_format(seen[0]).at(source.name)
 
 
 def _document(source: Source, limits: InputLimits) -> Iterator[Record]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -105,6 +105,37 @@ def test_columns_of_every_kind_and_name(tmp_path: Path, *, nested: bool) -> None
     found = cluster.compare(path, path, **asked).tally
     assert found == runs.compare(path, path, **asked).tally
     assert (sum(astuple(found.counts)), len(found.slices)) == (count, 4 + 2 * nested)
+
+
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize("labelled", [False, True])
+def test_named_columns_are_the_same_to_every_reader(tmp_path: Path, *, labelled: bool) -> None:
+    """Rows, lines, nested lines, a table here and a table on Spark give one tally where the user names the columns."""
+    own = [
+        {"uid": row["id"], "q": row["prompt"], "a.b": row["response"], "talk": i // 2, "text": NO, "human": i % 2}
+        for i, row in enumerate(questions(12, (1, 4)))
+    ]
+    nested = [{**row, "a": {"b": row["a.b"]}} for row in own]
+    for row in nested:
+        del row["a.b"]
+    table = tmp_path / "table.parquet"
+    pq.write_table(pa.Table.from_pylist(own), table)
+    given = [table, json_lines(tmp_path / "flat.jsonl", own), json_lines(tmp_path / "nested.jsonl", nested)]
+    asked: dict[str, Any] = {"response_field": "a.b", "prompt_field": "q", "id_field": "uid", "session_field": "talk"}
+    if labelled:
+        asked |= {"label_field": "human", "label_map": {1: "refusal", 0: "compliance"}}
+    tallies = [
+        replace(scan(path, **asked).tally.runs[0], name="") for scan in (cluster.scan, runs.scan) for path in given
+    ]
+    assert all(tally == tallies[0] for tally in tallies)
+    assert dict(tallies[0].outcomes)["refused"] == (6 if labelled else 2)
+    pairs = [compare(table, given[2], **asked).tally for compare in (cluster.compare, runs.compare)]
+    assert pairs[0] == pairs[1]
+    assert (pairs[0].pairing, pairs[0].cluster_field, sum(astuple(pairs[0].counts))) == ("id", "session", 12)
+    for scan in (cluster.scan, runs.scan):
+        kind, said = said_of(scan, table, response_field="a.c")
+        assert kind is UsageError
+        assert "rows has a column `a.c`; did you mean `a.b`?" in said.replace("no row has", "no rows has")
 
 
 @pytest.mark.usefixtures("spark")
