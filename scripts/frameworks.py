@@ -97,6 +97,9 @@ def classify(case: str, got: Mapping[str, Any], control: Mapping[str, Any]) -> d
         return {"outcome": "raised", "where": got["raised"], "names_it": said}
     text = got["text"] or ""
     signs = signs_in(got["fields"], control.get("fields", {}))
+    if case == "blocked" and not signs:
+        # Some stacks keep the message of an error and not its code.
+        signs = [path for path, values in got["fields"].items() if any(map(_NAMED.search, values))]
     if signs:
         return {"outcome": "reached", "where": signs[0]}
     if case == "filter":
@@ -117,6 +120,9 @@ def row_of(printed: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             cells[case] = {"outcome": "not run", "why": f"an ordinary answer raises {why}"}
         else:
             cells[case] = classify(case, by_case[case], control)
+            if cells[case]["outcome"] == "lost" and not control.get("text") and "raised" not in control:
+                # Nothing was lost that would have been there.
+                cells[case] = {"outcome": "not run", "why": "an ordinary answer of the simulator comes back empty too"}
     return cells
 
 
@@ -251,7 +257,7 @@ def evidence(got: Mapping[str, Any]) -> dict[str, Any]:
     """Return what an application printed, without the fields that say nothing of a refusal."""
     fields: Fields = got["fields"]
     telling = set(signs_in(fields, {}))
-    if "raised" in got:
+    if "raised" in got or got["case"] == "blocked":
         telling |= {path for path, values in fields.items() if any(map(_NAMED.search, values))}
     kept = {name: got[name] for name in ("case", "text", "raised", "message") if name in got}
     return kept | {"fields": {path: fields[path] for path in fields if path in telling}}

@@ -1,5 +1,4 @@
-// @mastra/core: an agent over an OpenAI model of the AI SDK, its stream, and a structured output.
-import { createOpenAI } from "@ai-sdk/openai";
+// @mastra/core: an agent over its own OpenAI-compatible model, its stream, and a structured output.
 import { Agent } from "@mastra/core/agent";
 import { z } from "zod";
 import { QUESTION, run } from "./harness.mjs";
@@ -9,7 +8,7 @@ const agent = (url) =>
     id: "baker",
     name: "baker",
     instructions: "Answer.",
-    model: createOpenAI({ baseURL: `${url}/v1`, apiKey: "none" }).chat("gpt-4o"),
+    model: { id: "openai/gpt-4o", url: `${url}/v1`, apiKey: "none" },
     maxRetries: 0,
   });
 
