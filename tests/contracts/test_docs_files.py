@@ -16,6 +16,7 @@ from tests.contracts.doc_pages import PAGES, ROOT, Block, blocks_of
 from demur.audit.config import parse_chain
 from demur.axes.rubric import parse_rubric
 from demur.axes.rules.files import parse_rules
+from demur.cli.columns import COLUMN_SETTINGS
 from demur.detect.phrase_lists import parse_pack
 from demur.gateway.keys import hash_key, parse_client_keys
 from demur.gateway.settings import GATEWAY_SETTINGS
@@ -30,9 +31,10 @@ GRAMMAR = ROOT / "demur_train" / "refusals" / "grammar" / "classes.toml"
 def read_toml(text: str, folder: Path) -> str:
     """Return what a TOML text was taken for, after its reader took it."""
     given = tomllib.loads(text)
-    if given.keys() & {"gateway", "simulator"}:
+    if given.keys() & {"columns", "gateway", "simulator"}:
         (folder / "demur.toml").write_text(text, encoding="utf-8")
         GATEWAY_SETTINGS.load(str(folder / "demur.toml"), environ={})
+        COLUMN_SETTINGS.load(str(folder / "demur.toml"), environ={})
         return "settings"
     if "key" in given:
         # A digest is shortened on the page: nobody could show a key that fits it anyway.

@@ -162,6 +162,8 @@ class RowBuffer:
     def __init__(self, ingest: Ingest) -> None:
         self._ingest = ingest
         self._flat = ingest.format == "flat" and not ingest.verify
+        # Most rows have none, and hashing them for every row's layout would cost as much as finding it.
+        self._named = (ingest.named_columns,) if ingest.named_columns else ()
         self._rows: list[_BufferedRow] = []
         self._errors: list[InputError] = []
         self._skipped: Counter[str] = Counter()
@@ -176,7 +178,7 @@ class RowBuffer:
             return
         fields = self._ingest.fields
         # Most rows of most runs are plain columns, which are read ten times as fast without building an exchange.
-        layout = flat_layout(tuple(record), fields, self._ingest.named_columns) if self._flat else None
+        layout = flat_layout(tuple(record), fields, *self._named) if self._flat else None
         if layout is not None and (row := layout.row(record)) is not None:
             key, prompt, session, text, labels = row
             self._rows.append((line, key, key_of_prompt(prompt), session, labels, text, None))

@@ -140,35 +140,22 @@ def load_run(  # noqa: PLR0913 — what a run is read by, all by keyword
             else _path_input(session, run, folder, port.named_columns)
         )
         head = _head(given, folder / f"head-{len(list(folder.iterdir()))}", name)
-        asked = port.named_columns.format_for(format_name)
-        chosen = format_named(asked).NAME if asked else sniff(head, limits)
-        port.named_columns.check_format(chosen, name)
-        first = (record for _, record in read_records(head, limits))
-        port.named_columns.check_records(first, rows=f"none of the first {_HEAD_ROWS} rows has")
-        named = bool(asked or port.named_columns)
-        if not stands_alone(format_named(chosen).open_reader()):
-            hint = "run it without Spark: its files are read from start to end"
-            raise UsageError(f"`{name}` is in format {chosen}, whose records need those before them", hint=hint)
-        judge = RowJudge(
-            port.with_format(chosen, named=named),
-            {key: number for number, key in enumerate(given.keys)},
-            limits,
-            sniffed=not named,
-        )
+        port = _with_format(port, head, format_name, limits=limits)
+        judge = RowJudge(port, {key: number for number, key in enumerate(given.keys)}, limits, sniffed=not port.named)
         judged = _judged(given, judge, head).persist()
         with ExitStack() as undo, watched(session, progress, name=name, size_bytes=given.size_bytes):
             undo.callback(judged.unpersist)
             # The first of these jobs reads and judges all; the others go by what Spark then keeps.
             counted, unreadable = _counted_rows(judged, port.fields)
             marks, skipped, formats = _marks(given, judged)
-            if not named:
+            if not port.named:
                 _check_formats(given, marks, formats)
             bad = _bad_rows(given, judged, marks) if unreadable else ()
             found = SparkRun(
                 table=table,
                 name=name,
-                format=chosen,
-                named=named,
+                format=port.format,
+                named=port.named,
                 columns=port.named_columns,
                 fields=port.fields,
                 counted=counted,
@@ -186,6 +173,22 @@ def load_run(  # noqa: PLR0913 — what a run is read by, all by keyword
         why = ", ".join(f"{count:,} rows skipped: {reason}" for reason, count in found.skipped)
         raise EmptyInputError(f"no exchanges ({why or 'no rows'})", source=name, hint="an empty run is never a pass")
     return found
+
+
+def _with_format(port: Ingest, head: Source, format_name: str | None, *, limits: InputLimits) -> Ingest:
+    """Return the port for the format of a run, by its first rows, which have the columns that the user named."""
+    columns = port.named_columns
+    asked = columns.format_for(format_name)
+    chosen = format_named(asked).NAME if asked else sniff(head, limits)
+    columns.check_format(chosen, head.name)
+    if columns:
+        first = [record for _, record in read_records(head, limits)]
+        all_rows = len(first) < _HEAD_ROWS
+        columns.check_records(first, rows="no row has" if all_rows else f"none of the first {len(first)} rows has")
+    if not stands_alone(format_named(chosen).open_reader()):
+        hint = "run it without Spark: its files are read from start to end"
+        raise UsageError(f"`{head.name}` is in format {chosen}, whose records need those before them", hint=hint)
+    return port.with_format(chosen, named=bool(asked or columns))
 
 
 def _frame_input(frame: Any, name: str) -> RawRows:  # noqa: ANN401 — a frame of either kind of session
