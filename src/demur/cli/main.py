@@ -38,6 +38,7 @@ _COMMANDS = (
     "scan",
     "diff",
     "watch",
+    "label",
     "simulate",
     "auditor",
     "policy",
