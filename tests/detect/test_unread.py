@@ -7,7 +7,8 @@ import json
 import pytest
 
 import demur
-from demur.detect.check import classify
+from demur.detect.batch import BatchJudge
+from demur.detect.check import LearnedJudge, classify, judge_with
 from demur.model.exchange import Choice, OpaquePart, Part, RefusalPart, Response, TextPart, ThinkingPart, ToolCallPart
 from demur.model.verdict import Cause, Outcome
 
@@ -64,3 +65,40 @@ def test_a_choice_that_says_nothing_does_not_make_a_refusal_partial(silent: tupl
     """One choice refused and the other is empty or unread: nobody complied, so the refusal is whole."""
     choices = (Choice(0, silent), Choice(1, (RefusalPart(REFUSAL), TextPart(REFUSAL))))
     assert classify(Response("m", choices)).outcome is Outcome.REFUSED
+
+
+DUTCH = "Snijd de ui eerst in dunne ringen en bak ze daarna met een beetje boter tot ze bruin zijn."
+SWAHILI = "Osha matunda kwanza, kisha kata vipande na upike kwa sukari kidogo hadi yawe laini sana."
+GREEK = "Πλύνετε πρώτα τα μήλα και μετά βράστε τα με λίγη ζάχαρη."
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [(DUTCH, "Dutch (nl)"), (SWAHILI, "Swahili (sw)"), (GREEK, "Greek (el)")],
+    ids=["nl", "sw", "el"],
+)
+def test_a_language_that_is_not_covered_is_unread_and_named(text: str, language: str) -> None:
+    """No refusal was found, and none could have been: the text is not called an answer."""
+    found = demur.check(text)
+    assert (found.outcome, found.score, found.cause) == (Outcome.UNREAD, 0.0, Cause.LANGUAGE)
+    assert found.detail == f"written in {language}, which the detector does not cover"
+
+
+def test_a_refusal_in_an_uncovered_language_stands_where_it_is_found() -> None:
+    """What the detector does find is said, whatever surrounds it."""
+    assert demur.check(f"{REFUSAL} {GREEK}").outcome is Outcome.REFUSED
+
+
+def test_a_phrase_list_of_ones_own_covers_every_language() -> None:
+    """Whoever names a pack knows its language: its verdict is yes or no."""
+    assert demur.check(DUTCH, pack="shadow").outcome is Outcome.COMPLIED
+
+
+@pytest.mark.parametrize("judge", [None, judge_with(refused=0.5)], ids=["default", "threshold"])
+def test_a_batch_says_the_same_of_a_language(judge: LearnedJudge | None) -> None:
+    """Alone or in a column, with our threshold or the user's, the texts have the same outcome and cause."""
+    texts = [DUTCH, "Slice the onion and fry it in the butter.", SWAHILI, REFUSAL, GREEK, "42"]
+    alone = [demur.check(text, judge=judge) for text in texts]
+    together = BatchJudge(judge).texts(texts)
+    assert [(row[0], row[3]) for row in together] == [(one.outcome, one.cause) for one in alone]
+    assert [row[0] for row in together].count(Outcome.UNREAD) == 3

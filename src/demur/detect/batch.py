@@ -17,6 +17,7 @@ from demur.detect.refusal.passage import take_passage
 from demur.errors import UsageError
 from demur.model.verdict import Cause, Outcome, Reason
 from demur.text.column import view_column
+from demur.text.language import uncovered_language
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,6 +41,7 @@ _LINES_AS_SPACES = bytes.maketrans(b"\n", b" ")
 
 Row = tuple[Outcome, float, Reason | None, Cause | None]  # outcome, score, reason and cause of one row
 _EMPTY: Row = (Outcome.EMPTY, 0.0, None, None)
+_UNREAD: Row = (Outcome.UNREAD, 0.0, None, Cause.LANGUAGE)
 # A null is a response that never arrived, which is a failure of the provider and no verdict on the model.
 _MISSING: Row = (Outcome.FAILED, 0.0, None, Cause.PROVIDER_ERROR)
 
@@ -137,12 +139,15 @@ def _judge_into(rows: list[Row], chosen: Sequence[int], texts: Sequence[str], *,
     """Judge the chosen texts; those without a declining phrase keep the verdict that is in their rows already."""
     pack = detector.pack
     waiting: list[tuple[int, Passage]] = []
+    uncovered: list[int] = []
     for start in range(0, len(chosen), _SCREENED_AT_ONCE):
         some = chosen[start : start + _SCREENED_AT_ONCE]
         column = view_column([texts[i][:READ_CHARS] for i in some])
         for row in np.flatnonzero(column.ends - column.starts < BLANK_CHARS).tolist():
             if not column.text(row).strip():
                 rows[some[row]] = _EMPTY
+        # Asked of all, not only of those that are found to comply: a text costs less while it is in the cache.
+        uncovered += [i for i in some if uncovered_language(texts[i]) is not None]
         hits = pack.screen.positions(column.buffer.translate(_LINES_AS_SPACES))
         waiting += [(some[row], take_passage(column.text(row))) for row in column.rows_of(hits).tolist()]
     values = read_columns(detector.reader, [passage for _, passage in waiting])
@@ -154,3 +159,6 @@ def _judge_into(rows: list[Row], chosen: Sequence[int], texts: Sequence[str], *,
         outcome = detector.outcome(score, chance, sigmoid(rest + near))
         reason = None if outcome is Outcome.COMPLIED else reason_of(pack, np.flatnonzero(features).tolist())
         rows[row] = (outcome, chance, reason, Cause.TEXT)
+    for row in uncovered:
+        if rows[row][0] is Outcome.COMPLIED:
+            rows[row] = _UNREAD

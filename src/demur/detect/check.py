@@ -17,6 +17,7 @@ from demur.detect.refusal.pack import load_refusal_pack
 from demur.errors import PackError, ShapeError, UsageError
 from demur.model.exchange import Exchange, OpaquePart, Response, SignalKind, ToolCallPart
 from demur.model.verdict import NOT_JUDGED, Cause, Outcome, Reason, Verdict
+from demur.text.language import uncovered_language
 from demur.text.normalise import view, view_of
 from demur.wire.fields import plain
 
@@ -167,7 +168,7 @@ class PackJudge:
 
 @dataclass(frozen=True)
 class LearnedJudge:
-    """Judges by the learned lexicon."""
+    """Judges by the learned lexicon; a text without a refusal is `unread` where the lexicon does not cover its language."""
 
     detector: RefusalDetector
     stops: tuple[str, ...] = ()
@@ -179,9 +180,14 @@ class LearnedJudge:
         if len(seen) < BLANK_CHARS and not seen.strip():
             return Verdict(Outcome.EMPTY, 0.0)
         # Most responses hold nothing that declines; only the others need offsets in the original.
-        if not self.detector.pack.screen.passes(seen.replace("\n", " ")):
-            return self.detector.floor
-        return self.detector.judge(view_of(text))
+        may_decline = self.detector.pack.screen.passes(seen.replace("\n", " "))
+        found = self.detector.judge(view_of(text)) if may_decline else self.detector.floor
+        # No phrase that declines is no answer in a language whose phrases are not known; a refusal that was found is one.
+        language = uncovered_language(text) if found.outcome is Outcome.COMPLIED else None
+        if language is None:
+            return found
+        detail = f"written in {language}, which the detector does not cover"
+        return Verdict(Outcome.UNREAD, 0.0, None, Cause.LANGUAGE, detail=detail)
 
 
 def judge_of_pack(pack: Pack) -> PackJudge:
