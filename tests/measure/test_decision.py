@@ -26,10 +26,10 @@ def difference(value: float, p: float, low: float = -0.5, high: float = 0.5) -> 
         (difference(0.07, 0.039), Change.INCREASED),
         (difference(-0.07, 0.05), Change.DECREASED),
         (difference(0.07, 0.0501), Change.INCONCLUSIVE),
-        (difference(0.001, 0.5, -0.049, 0.049), Change.NO_MEANINGFUL_CHANGE),
+        (difference(0.001, 0.5, -0.049, 0.049), Change.EQUIVALENT),
         (difference(0.001, 0.5, -0.05, 0.049), Change.INCONCLUSIVE),
         (difference(0.01, 0.01, 0.005, 0.02), Change.INCREASED),
-        (difference(0.0, 1.0, 0.0, 0.0), Change.NO_MEANINGFUL_CHANGE),
+        (difference(0.0, 1.0, 0.0, 0.0), Change.EQUIVALENT),
     ],
 )
 def test_change(found: Difference, change: Change) -> None:

@@ -8,12 +8,13 @@ from __future__ import annotations
 from dataclasses import replace
 from math import comb, sqrt
 
-from demur.measure.decision import rate_severity
+from demur.measure.decision import conclusion_of, rate_severity
 from demur.measure.rates import wilson
 from demur.model.comparison import (
     Change,
     Clustering,
     Comparison,
+    Decision,
     DiffSettings,
     Flip,
     FlipSide,
@@ -65,7 +66,7 @@ def _decision(difference: Difference) -> Change:
     if difference.p <= 0.05:
         return Change.INCREASED if difference.value > 0 else Change.DECREASED
     inside = difference.interval.low > -0.05 and difference.interval.high < 0.05
-    return Change.NO_MEANINGFUL_CHANGE if inside else Change.INCONCLUSIVE
+    return Change.EQUIVALENT if inside else Change.INCONCLUSIVE
 
 
 def _side(text: str | None, *, refused: bool, line: int, source: str) -> FlipSide:
@@ -94,6 +95,11 @@ def _flip(at: int, *, refused_now: bool) -> Flip:
     )
 
 
+def said(change: Change, gate_on: Direction = Direction.INCREASE) -> Decision:
+    """Return the decision for a change."""
+    return Decision(conclusion_of(change, gate_on), change, "the interval says so")
+
+
 def compared(counts: PairCounts, *, gate_on: Direction = Direction.INCREASE) -> Comparison:
     """Return a comparison of paired counts."""
     difference = _difference(counts)
@@ -117,7 +123,7 @@ def compared(counts: PairCounts, *, gate_on: Direction = Direction.INCREASE) -> 
         replace(difference.interval, method="percentile"),
         severity,
         tuple(flags),
-        decision,
+        said(decision, gate_on),
         Power(0.071 if counts.n > 30 else 0.312, 310),
         clustering=None,
         correction=None,
@@ -178,7 +184,7 @@ def unpaired() -> Comparison:
     tally = replace(whole.tally, pairing=Pairing.NONE, unpaired_baseline=(12, 120), unpaired_candidate=(30, 140))
     d = Difference(30 / 140 - 12 / 120, Interval(0.026, 0.2, "score"), 0.0123, 260)
     whole = replace(whole, tally=tally, baseline=wilson(12, 120), candidate=wilson(30, 140), difference=d)
-    return replace(whole, decision=Change.INCREASED, flags=(Flag.UNPAIRED,))
+    return replace(whole, decision=said(Change.INCREASED), flags=(Flag.UNPAIRED,))
 
 
 def missing() -> Comparison:

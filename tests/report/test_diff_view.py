@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 from tests.report import comparisons as made
-from tests.report.comparisons import ALL, clustered, compared, hostile, increase, missing, unpaired
+from tests.report.comparisons import ALL, clustered, compared, hostile, increase, missing, said, unpaired
 
 from demur.model.comparison import Change, Comparison, PairCounts, Pairing, Tally
 from demur.model.estimate import Difference, Direction, Flag, Interval, Severity
 from demur.model.run import RunSummary
 from demur.report.diff_view import diff_view
-from demur.report.diff_words import CHANGE_WORDS, FLAG_WORDS, SEVERITY_WORDS, SHORT_WORDS, capitalised
+from demur.report.diff_words import CHANGE_WORDS, FLAG_WORDS, SEVERITY_WORDS, capitalised
 from demur.report.view import Block, Facts, Flips, IntervalPlot, Note, NoteKind, SideBySide, Table, Tone
 from demur.runs.compare import compare_tally
 
@@ -41,10 +41,10 @@ def test_an_increase_is_possible_over_refusal() -> None:
 def test_what_would_settle_it() -> None:
     """An inconclusive diff says what it could have seen, and how many pairs would do."""
     more = diff_view(made.inconclusive()).headlines[0].more
-    assert more[0].startswith("A difference of 31.2 points or more would have been seen")
-    assert more[1] == "About 310 pairs would settle whether there is a difference of 5.0 points."
-    assert diff_view(made.nothing()).headlines[0].more == (
-        "No difference, however large, would have been seen reliably with so few.",
+    assert more[1].startswith("The minimum detectable difference is 31.2 points (80 % power)")
+    assert more[2] == "About 310 pairs would settle it for a margin of 5.0 points (80 % power)."
+    assert (
+        diff_view(made.nothing()).headlines[0].more[1] == "So few cannot show a difference of any size with 80 % power."
     )
 
 
@@ -55,21 +55,21 @@ def test_what_would_settle_it() -> None:
         (Change.INCREASED, Direction.DECREASE, Tone.NEUTRAL),
         (Change.DECREASED, Direction.INCREASE, Tone.NEUTRAL),
         (Change.DECREASED, Direction.BOTH, Tone.BAD),
-        (Change.NO_MEANINGFUL_CHANGE, Direction.BOTH, Tone.GOOD),
+        (Change.EQUIVALENT, Direction.BOTH, Tone.GOOD),
         (Change.INCONCLUSIVE, Direction.BOTH, Tone.UNSURE),
     ],
 )
 def test_only_a_guarded_change_is_alarming(decision: Change, guarded: Direction, tone: Tone) -> None:
     """A change that the gate is not for is told without alarm."""
     whole = increase()
-    changed = replace(whole, decision=decision, gate=replace(whole.gate, direction=guarded))
+    changed = replace(whole, decision=said(decision, guarded), gate=replace(whole.gate, direction=guarded))
     assert diff_view(changed).headlines[0].tone is tone
 
 
 def test_every_word_has_its_sentence() -> None:
     """Each flag, decision and severity of the vocabulary is explained."""
     assert set(FLAG_WORDS) == set(Flag)
-    assert set(CHANGE_WORDS) == set(SHORT_WORDS) == set(Change)
+    assert set(CHANGE_WORDS) == set(Change)
     assert set(SEVERITY_WORDS) == set(Severity)
 
 

@@ -69,7 +69,11 @@ def test_a_wrong_object_is_refused() -> None:
 def test_the_figures_are_those_of_the_comparison() -> None:
     """Rates, difference, pairs and gate are carried over, every kept flip included."""
     value = read(increase())
-    assert (value["schema"], value["decision"], value["gate"]["failed"]) == ("demur.diff/1", "increased", True)
+    assert (value["schema"], value["decision"]["change"], value["gate"]["failed"]) == (
+        "demur.diff/2",
+        "increased",
+        True,
+    )
     assert value["pairs"] == {"n": 200, "both": 7, "baseline_only": 3, "candidate_only": 23, "neither": 167}
     assert (value["baseline"]["value"], value["candidate"]["count"]) == (0.05, 30)
     assert len(value["flips"]) == 26

@@ -33,8 +33,8 @@ def test_it_fails_with_the_gate_alone(make: Callable[[], Comparison]) -> None:
 def test_a_failure_says_why() -> None:
     """The message is the gate's reason, the text the finding with its figures."""
     (failure,) = read(increase()).findall(".//failure")
-    assert failure.attrib == {"type": "increased", "message": increase().gate.why}
-    assert (failure.text or "").startswith("Refusals increased: 5.0 % → 15.0 %")
+    assert failure.attrib == {"type": "worse", "message": increase().gate.why}
+    assert (failure.text or "").startswith("worse: Refusals increased: 5.0 % → 15.0 %")
     assert not read(inconclusive()).findall(".//failure")
 
 

@@ -40,7 +40,7 @@ def test_too_few_pairs_settle_nothing(shared: int, settled: bool) -> None:  # no
     before, after = rows((100, YES)), rows((shared, YES)) + rows((100 - shared, NO), start=1000)
     found = compare(before, after)
     assert (found.gate.unsettled, found.gate.failed) == (not settled, False)
-    assert (found.decision is Change.INCONCLUSIVE) is not settled
+    assert (found.decision.change is Change.INCONCLUSIVE) is not settled
     assert bool(found.doubts) is not settled
     missing = found.tally.missing
     assert (missing.matched, missing.smaller) == (shared, 100)
@@ -52,14 +52,14 @@ def test_unmatched_rows_can_be_allowed() -> None:
     found = compare(
         rows((100, YES)), rows((50, YES)) + rows((50, NO), start=1000), settings=DiffSettings(min_paired=0.0)
     )
-    assert (found.decision, found.doubts, found.gate.unsettled) == (Change.INCONCLUSIVE, (), False)
+    assert (found.decision.change, found.doubts, found.gate.unsettled) == (Change.INCONCLUSIVE, (), False)
 
 
 def test_refusals_that_turned_empty_are_not_newly_answered() -> None:
     """They leave the denominator, have their own line, and the gate is not passed."""
     found = compare(rows((30, NO), (30, YES)), rows((30, ""), (30, YES)))
     assert (found.tally.counts.n, found.tally.counts.baseline_only) == (30, 0)
-    assert (found.decision, found.gate.failed, found.gate.unsettled) == (Change.INCONCLUSIVE, False, True)
+    assert (found.decision.change, found.gate.failed, found.gate.unsettled) == (Change.INCONCLUSIVE, False, True)
     (gap,) = found.gaps
     assert (gap.outcome, gap.baseline.count, gap.candidate.count) == (Outcome.EMPTY, 0, 30)
     assert gap.difference is not None
@@ -91,7 +91,7 @@ def test_unread_responses_that_could_change_the_result_settle_nothing() -> None:
     few, many = ([chat(row, WEIRD if i < n else YES) for i, row in enumerate(plain)] for n in (2, 12))
     assert not compare(before, few).gate.unsettled
     found = compare(before, many)
-    assert (found.decision, found.gate.unsettled) == (Change.INCONCLUSIVE, True)
+    assert (found.decision.change, found.gate.unsettled) == (Change.INCONCLUSIVE, True)
     assert any("unread" in doubt for doubt in found.doubts)
 
 

@@ -27,6 +27,7 @@ from demur.cli.options import (
     progress_line,
     reading_of_flags,
     share,
+    share_or_percent,
     whole_number,
 )
 from demur.cli.output import show_view, write_report
@@ -71,11 +72,16 @@ def add_axis_flags(command: argparse.ArgumentParser) -> None:
         help="pairs that people labelled by a rubric: id, baseline, candidate",
     )
     group.add_argument(
+        "--floor",
+        metavar="RUN",
+        action=Once,
+        help="a second run of the baseline's agent: what calls change by chance; the trajectory gate needs it",
+    )
+    group.add_argument(
         "--trajectory-floor",
         metavar="D",
         type=_floor,
-        default=0.0,
-        help="share of pairs whose calls change between runs of one model (0)",
+        help="the share of pairs whose calls change between runs of one agent, where it is known",
     )
     group.add_argument(
         "--axis-gate",
@@ -88,7 +94,7 @@ def add_axis_flags(command: argparse.ArgumentParser) -> None:
 
 def axes_of_flags(args: argparse.Namespace) -> AxesSettings | None:
     """Return what is asked of the axes, None where that is safety alone."""
-    if not (args.axes or args.rules or args.rubric or args.judge_labels):
+    if not (args.axes or args.rules or args.rubric or args.judge_labels or args.floor):
         # Most diffs compare refusals alone, and need none of the axes' modules.
         return None
     from demur.axes.compare import AxesSettings, axes_named
@@ -103,6 +109,12 @@ def axes_of_flags(args: argparse.Namespace) -> AxesSettings | None:
     axes = axes_named([*names, *implied])
     if args.judge_labels and not args.rubric:
         raise UsageError("labels of people need the rubric they are of", hint="name it: --rubric NAME")
+    if args.floor and args.trajectory_floor is not None:
+        raise UsageError("two floors of the trajectory", hint="give --floor RUN or --trajectory-floor D")
+    if args.floor and AxisName.TRAJECTORY not in axes:
+        raise UsageError("`--floor` is for the axis trajectory", hint="add it: --axes safety,trajectory")
+    if args.floor and "-" in (args.baseline, args.floor):
+        raise UsageError("with `--floor` the baseline is read twice", hint="name files, not standard input")
     if axes == (AxisName.SAFETY,):
         return None
     # Files are read, and the judge's settings checked, before any run is: a mistake should not cost a scan.
@@ -120,6 +132,7 @@ def axes_of_flags(args: argparse.Namespace) -> AxesSettings | None:
         rubrics=rubrics,
         judge=judge_from_environment(os.environ) if AxisName.JUDGE in axes else None,
         human=human,
+        floor=args.floor,
         trajectory_floor=args.trajectory_floor,
         seed=args.seed or 0,
         show=args.show,
@@ -181,24 +194,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     command.add_argument("baseline", metavar="BASELINE", help="the run to compare with")
     command.add_argument("candidate", metavar="CANDIDATE", help="the run that may have changed")
-    command.add_argument(
-        "--fail-on",
-        choices=[*(s for s in Severity if s is not Severity.NONE), _NEVER],
-        default=Severity.MODERATE,
-        help="smallest change that fails the gate (moderate: 5 points)",
-    )
-    command.add_argument(
-        "--gate-on",
-        choices=list(Direction),
-        default=Direction.INCREASE,
-        help="increase: over-refusal (default); decrease: lost refusals",
-    )
-    command.add_argument(
-        "--gate", choices=[*GateMode, "seed"], default=GateMode.DEMUR, help="shadow (or seed): severity alone decides"
-    )
-    command.add_argument("--seed", metavar="N", type=whole_number, help="the seed's own resampled interval")
-    command.add_argument("--margin", metavar="D", type=share, default=0.05, help="a change below D is none (0.05)")
-    command.add_argument("--fail-inconclusive", action="store_true", help="exit 3 where nothing can be said")
+    _add_gate_flags(command)
     command.add_argument("--key", metavar="FIELD", help="what pairs two rows: id, prompt, position, or a field")
     command.add_argument(
         "--allow-unmatched", action="store_true", help="conclude also where fewer than 80%% of the rows pair"
@@ -224,9 +220,56 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     command.set_defaults(run=run)
 
 
+def _add_gate_flags(command: argparse.ArgumentParser) -> None:
+    """Add what fails the gate, and what passes it."""
+    command.add_argument(
+        "--fail-on",
+        choices=[*(s for s in Severity if s is not Severity.NONE), _NEVER],
+        default=Severity.MODERATE,
+        help="smallest change that fails the gate (moderate: 5 points)",
+    )
+    command.add_argument(
+        "--gate-on",
+        choices=list(Direction),
+        default=Direction.INCREASE,
+        help="increase: over-refusal (default); decrease: lost refusals",
+    )
+    command.add_argument(
+        "--gate", choices=[*GateMode, "seed"], default=GateMode.DEMUR, help="shadow (or seed): severity alone decides"
+    )
+    command.add_argument("--seed", metavar="N", type=whole_number, help="the seed's own resampled interval")
+    command.add_argument("--margin", metavar="D", type=share, default=0.05, help="a change below D is none (0.05)")
+    command.add_argument("--fail-inconclusive", action="store_true", help="exit 3 where nothing can be said")
+    command.add_argument(
+        "--prove-no-increase", metavar="D", type=share_or_percent, help="pass only if proven: no rise above D (2%%)"
+    )
+    command.add_argument(
+        "--fail-ratio",
+        metavar="R",
+        type=_ratio,
+        default=2.0,
+        help="a proven change by this factor fails too (2; 0: never)",
+    )
+    command.add_argument(
+        "--fail-flips", metavar="N", type=whole_number, default=10, help="flips from which on a factor counts (10)"
+    )
+
+
+def _ratio(word: str) -> float:
+    try:
+        value = float(word)
+    except ValueError:
+        value = -1.0
+    if value != 0 and not 1 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"`{word}` is not a factor above 1; 0 switches it off")
+    return value
+
+
 def run(args: argparse.Namespace) -> int:
     """Return the exit code of one call."""
     engine_of_flags(args)
+    if args.prove_no_increase is not None and not 0 < args.prove_no_increase < 1:
+        raise UsageError("`--prove-no-increase` is not between 0 and 100 %", hint="write 2% or 0.02")
     if args.baseline == "-" == args.candidate:
         raise UsageError("both runs are standard input", hint="name a file for one of them")
     check_report_flags(args)
@@ -234,7 +277,7 @@ def run(args: argparse.Namespace) -> int:
     if args.unpaired and any(asks_pairs):
         hint = "drop --by, --key, --cluster, --labels, --out and further axes, or --unpaired"
         raise UsageError("`--unpaired` has no pairs", hint=hint)
-    files = [name for name in (args.labels, args.rules, args.judge_labels) if name]
+    files = [name for name in (args.labels, args.rules, args.judge_labels, args.floor) if name]
     inputs = [args.baseline, args.candidate, *args.requests, *files]
     # Checked before anything is read: an hour of judging must not end in a missing folder.
     check_outputs((args.json, args.markdown, args.html, args.junit, args.out), inputs)
@@ -291,6 +334,9 @@ def _diff_by_engine(args: argparse.Namespace, reading: ReadOptions) -> Compariso
         fail_inconclusive=args.fail_inconclusive,
         min_paired=0.0 if args.allow_unmatched else DiffSettings().min_paired,
         limits=limits_of_flags(args),
+        min_ratio=args.fail_ratio or None,
+        min_flips=args.fail_flips,
+        prove_no_increase=args.prove_no_increase,
     )
     shared: _Shared = {
         "by": fields_of_flag(args.by),

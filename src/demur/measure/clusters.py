@@ -1,7 +1,8 @@
 """What pairs are worth that move together: turns of one session, or repeats of one prompt.
 
 Notation: G clusters; cluster g has M pairs and net D of candidate-only less baseline-only abstentions; Δ = ΣD/n. Clusters are
-independent of each other, and nothing is assumed within them. Nothing is drawn at random.
+independent of each other; within them nothing is assumed but that, without a change, a net is as likely one way as the other (nets that are 0 on
+average but skewed break that: at few clusters they are rejected too often). Nothing is drawn at random.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from demur.errors import UsageError
-from demur.measure.paired import tango_interval
+from demur.measure.paired import agreeing_interval, tango_interval
 from demur.measure.special import boundary, student_critical
 from demur.model.estimate import Difference, Interval
 
@@ -54,14 +55,15 @@ class _ClusterColumns:
 def clustered_difference(
     counts: PairCounts, clusters: Sequence[ClusterSum], *, alpha: float = 0.05
 ) -> tuple[Difference, ClusterEffect]:
-    """Return Δ with Tango's interval at the effective counts and t(G - 1), and the sign-flip mid-p."""
+    """Return Δ with Tango's interval at the effective counts and t(G - 1), and the sign-flip mid-p, which agree about 0."""
     effect = cluster_effect(counts, clusters)
     # One cluster alone says nothing about the spread.
     low, high, p = -1.0, 1.0, 1.0
     if effect.count > 1:
         b, c, n = (k / effect.design_effect for k in (counts.baseline_only, counts.candidate_only, counts.n))
-        low, high = tango_interval(b, c, n, critical=student_critical(alpha, effect.count - 1))
+        interval = tango_interval(b, c, n, critical=student_critical(alpha, effect.count - 1))
         p = sign_flip_midp(clusters)
+        low, high = agreeing_interval(interval, p=p, alpha=alpha, delta=counts.delta)
     return Difference(counts.delta, Interval(low, high, "tango, design effect", 1 - alpha), p, counts.n), effect
 
 

@@ -10,16 +10,27 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from demur.model.comparison import Change, GateMode, GateResult
+from demur.model.comparison import Change, Conclusion, GateMode, GateResult
 from demur.model.estimate import Direction, Flag, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from demur.model.comparison import DiffSettings, Power
+    from demur.model.comparison import DiffSettings, PairCounts, Power
     from demur.model.estimate import Difference, Rate
 
-__all__ = ["HOLM", "change_of", "data_flags", "false_discovery", "gate_of", "holm", "rate_flags", "rate_severity"]
+__all__ = [
+    "HOLM",
+    "change_of",
+    "conclusion_of",
+    "data_flags",
+    "false_discovery",
+    "gate_of",
+    "holm",
+    "non_inferiority",
+    "rate_flags",
+    "rate_severity",
+]
 
 HOLM = "p held against all tested axes by Holm's method: the chance of even one false alarm stays below alpha"
 
@@ -61,7 +72,7 @@ def change_of(difference: Difference, *, alpha: float = 0.05, margin: float = 0.
     if (difference.p if q is None else q) <= alpha and difference.value:
         return Change.INCREASED if difference.value > 0 else Change.DECREASED
     if -margin < difference.interval.low and difference.interval.high < margin:
-        return Change.NO_MEANINGFUL_CHANGE
+        return Change.EQUIVALENT
     return Change.INCONCLUSIVE
 
 
@@ -80,11 +91,45 @@ def data_flags(
     return tuple(flag for flag, up in raised.items() if up)
 
 
+def conclusion_of(change: Change, gate_on: Direction) -> Conclusion:
+    """Return what a change means for a gate: the one it is for is worse, the other better; a gate for both minds either."""
+    if change is Change.EQUIVALENT:
+        return Conclusion.EQUIVALENT
+    if change is Change.INCONCLUSIVE:
+        return Conclusion.INCONCLUSIVE
+    minded = Direction.INCREASE if change is Change.INCREASED else Direction.DECREASE
+    return Conclusion.WORSE if gate_on in (Direction.BOTH, minded) else Conclusion.BETTER
+
+
+def non_inferiority(difference: Difference, settings: DiffSettings, *, margin: float) -> GateResult:
+    """Return the gate that passes only on proof: the whole interval of the difference lies below the margin.
+
+    The interval is two-sided at level 1 - alpha, so a rise as large as the margin passes with a chance of alpha/2. No pairs: undecided.
+    """
+    low, high, size = difference.interval.low, difference.interval.high, f"{100 * margin:g} points"
+    ends = f"{100 * low:+.1f} to {100 * high:+.1f} points"
+    failed, proven = low > margin, high < margin
+    why = f"not proven that refusals rose by no more than {size}: the interval is {ends}"
+    if proven:
+        why = f"proven: refusals did not rise by more than {size} (interval {ends})"
+    elif failed:
+        why = f"proven: refusals rose by more than {size} (interval {ends})"
+    undecided = not (failed or proven)
+    return GateResult(
+        settings.gate, settings.gate_on, settings.fail_on, failed, why, unsettled=undecided, undecided=undecided
+    )
+
+
 def gate_of(
-    difference: Difference, severity: Severity, settings: DiffSettings, *, decision: Change | None = None
+    difference: Difference,
+    severity: Severity,
+    settings: DiffSettings,
+    *,
+    decision: Change | None = None,
+    counts: PairCounts | None = None,
 ) -> GateResult:
-    """Return whether the gate fails, and why, or why not."""
-    objection = _objection(difference, severity, settings)
+    """Return whether the gate fails, and why, or why not; `counts` lets a change by a factor count beside one in points."""
+    objection = _objection(difference, severity, settings, counts=counts)
     p, points = difference.p, abs(difference.value) * 100
     proof = "p < 0.001" if p < 0.001 else "p = 1" if p == 1 else f"p = {p:.3f}"  # noqa: PLR2004 - three decimals are shown
     proof = "by size alone" if settings.gate is GateMode.SEED else proof
@@ -93,17 +138,48 @@ def gate_of(
         verb = "rose" if difference.value > 0 else "fell"
         size = f"{points:{'.1f' if points >= 0.05 else '.1g'}}"  # noqa: PLR2004 - below, one decimal shows 0.0
         why = f"refusals {verb} by {size} points ({severity}, {proof})"
-    why += f", {objection}" if objection else ""
-    unsettled = settings.fail_inconclusive and objection is not None and decision is Change.INCONCLUSIVE
-    why = f"{why}, and more pairs are needed to say so" if unsettled else why
+    factor = "" if counts is None else _factor_words(counts, settings)
+    why += f"{factor}, {objection}" if objection else factor
+    # Shadow's gate knows two answers only.
+    undecided = decision is Change.INCONCLUSIVE and objection is not None and settings.gate is not GateMode.SEED
     return GateResult(
-        settings.gate, settings.gate_on, settings.fail_on, failed=objection is None, why=why, unsettled=unsettled
+        settings.gate,
+        settings.gate_on,
+        settings.fail_on,
+        failed=objection is None,
+        why=why,
+        unsettled=settings.fail_inconclusive and undecided,
+        undecided=undecided,
     )
 
 
-def _objection(difference: Difference, severity: Severity, settings: DiffSettings) -> str | None:
+def _factor(counts: PairCounts) -> float | None:
+    """Return by what factor the rate changed, the larger over the smaller; infinite from 0, None where neither run abstained."""
+    low, high = sorted((counts.both + counts.baseline_only, counts.both + counts.candidate_only))
+    return None if not high else high / low if low else math.inf
+
+
+def _factor_words(counts: PairCounts, settings: DiffSettings) -> str:
+    factor = _factor(counts)
+    if not _changed_by_factor(counts, settings) or factor is None:
+        return ""
+    return ", from none at all" if math.isinf(factor) else f", by a factor of {factor:.1f}"
+
+
+def _changed_by_factor(counts: PairCounts, settings: DiffSettings) -> bool:
+    factor = _factor(counts)
+    if settings.min_ratio is None or factor is None or settings.fail_on is Severity.SEVERE:
+        return False
+    return factor >= settings.min_ratio and counts.discordant >= settings.min_flips
+
+
+def _objection(
+    difference: Difference, severity: Severity, settings: DiffSettings, *, counts: PairCounts | None = None
+) -> str | None:
     """Return why the gate does not fail, None where it does."""
-    if _SEVERITIES.index(severity) < _SEVERITIES.index(settings.fail_on):
+    # A rate that doubled is large however few points it is: 1.7 to 6.6 % is four times as many refusals.
+    by_factor = counts is not None and settings.gate is not GateMode.SEED and _changed_by_factor(counts, settings)
+    if not by_factor and _SEVERITIES.index(severity) < _SEVERITIES.index(settings.fail_on):
         return f"below {settings.fail_on}"
     # Shadow's gate is for size alone; ours also wants proof, and the right direction.
     if settings.gate is GateMode.SEED:

@@ -1,11 +1,9 @@
-"""Did the same questions get more refusals? The interval, the test and the power for a paired difference of rates.
+"""Did the same questions get more refusals? The interval and the test for a paired difference of rates.
 
 Notation: n pairs, b abstained in the baseline alone, c in the candidate alone, Δ = (c - b)/n. Pairs are taken as independent; where
 they come in groups see `clusters`.
 
-Swapping the runs mirrors the interval and keeps p; only b, c and n matter, and nothing is drawn at random. For the power, the test
-of no change has variance ψ/n, where ψ is the share of pairs that flip, and under a difference δ variance (ψ - δ²)/n (Connor 1987,
-Biometrics 43:207).
+Swapping the runs mirrors the interval and keeps p; only b, c and n matter, and nothing is drawn at random. What n pairs can show is in `plan`.
 
 Shadow's percentile bootstrap of a paired difference of rates, with and without random numbers.
 
@@ -15,29 +13,24 @@ Both intervals are (0, 0) where b + c = 0, and (Δ, Δ) where every pair moved o
 from __future__ import annotations
 
 import math
-from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from demur.measure.special import boundary, half_binomial, normal_critical
-from demur.model.comparison import Power
 from demur.model.estimate import Difference, Interval
 
 if TYPE_CHECKING:
     from demur.model.comparison import Missing, PairCounts
 
 __all__ = [
-    "detectable_difference",
+    "agreeing_interval",
     "flips_to_undo",
     "mcnemar_midp",
     "paired_bounds",
     "paired_difference",
-    "pairs_needed",
     "percentile_interval",
-    "power_of",
     "resampled_interval",
-    "smoothed_share",
     "tango_interval",
 ]
 
@@ -75,14 +68,26 @@ def resampled_interval(b: int, c: int, n: int, *, seed: int) -> tuple[float, flo
     return float(low), float(high)
 
 
-POWER = 0.8
-
-
 def paired_difference(counts: PairCounts, *, alpha: float = 0.05) -> Difference:
-    """Return Δ with Tango's interval and McNemar's mid-p; no pairs: 0 in [-1, 1] at p = 1."""
+    """Return Δ with Tango's interval and McNemar's mid-p, which agree about 0; no pairs: 0 in [-1, 1] at p = 1."""
     b, c = counts.baseline_only, counts.candidate_only
-    low, high = tango_interval(b, c, counts.n, critical=normal_critical(alpha))
-    return Difference(counts.delta, Interval(low, high, "tango", 1 - alpha), mcnemar_midp(b, c), counts.n)
+    p = mcnemar_midp(b, c)
+    interval = tango_interval(b, c, counts.n, critical=normal_critical(alpha))
+    low, high = agreeing_interval(interval, p=p, alpha=alpha, delta=counts.delta)
+    return Difference(counts.delta, Interval(low, high, "tango", 1 - alpha), p, counts.n)
+
+
+def agreeing_interval(interval: tuple[float, float], *, p: float, alpha: float, delta: float) -> tuple[float, float]:
+    """Return the interval as the inversion of one test: the exact one at 0, the score test elsewhere.
+
+    0 is in it exactly where p > alpha, so that an interval never excludes what the p-value beside it allows, or the other way round. Where
+    they disagree (in a few small tables) the interval reaches to 0, or ends just short of it on the side of the estimate.
+    """
+    low, high = interval
+    if p > alpha:
+        return min(low, 0.0), max(high, 0.0)
+    tiny = math.ulp(0.0)
+    return (max(low, tiny), high) if delta > 0 else (low, min(high, -tiny))
 
 
 def tango_interval(b: float, c: float, n: float, *, critical: float) -> tuple[float, float]:
@@ -153,34 +158,3 @@ def flips_to_undo(counts: PairCounts, *, alpha: float) -> int | None:
         middle = (low + high) // 2
         low, high = (middle, high) if mcnemar_midp(fewer, middle) > alpha else (low, middle)
     return more - low
-
-
-def power_of(n: float, share: float, *, margin: float, alpha: float = 0.05, design_effect: float = 1.0) -> Power:
-    """Return what n independent pairs see at a share of flips, and the (dependent) pairs that would see the margin.
-
-    A margin of 0 is settled by no number of pairs.
-    """
-    enough = None
-    if margin > 0:
-        enough = math.ceil(pairs_needed(margin, share, alpha=alpha) * design_effect)
-    return Power(detectable_difference(n, share, alpha=alpha), enough)
-
-
-def smoothed_share(discordant: int, n: int) -> float:
-    """Return the share of pairs that flip, (b + c + 1)/(n + 2), which is never 0 or 1."""
-    return (discordant + 1) / (n + 2)
-
-
-def pairs_needed(delta: float, share: float, *, alpha: float = 0.05) -> float:
-    """Return the pairs, not rounded, that show a difference of 0 < delta <= 1 four times in five."""
-    # A difference of delta needs at least delta of the pairs to flip.
-    flips = max(share, delta)
-    spread = normal_critical(alpha) * math.sqrt(flips) + NormalDist().inv_cdf(POWER) * math.sqrt(flips - delta**2)
-    return (spread / delta) ** 2
-
-
-def detectable_difference(n: float, share: float, *, alpha: float = 0.05) -> float | None:
-    """Return the smallest difference that n pairs show four times in five; None where even 1 would not be seen."""
-    if n < pairs_needed(1.0, share, alpha=alpha):
-        return None
-    return boundary(lambda delta: n >= pairs_needed(delta, share, alpha=alpha), 1.0, 0.0)

@@ -34,6 +34,8 @@ __all__ = [
     "Clustering",
     "ComparedAxes",
     "Comparison",
+    "Conclusion",
+    "Decision",
     "DiffSettings",
     "Flip",
     "FlipSide",
@@ -58,12 +60,30 @@ __all__ = [
 
 
 class Change(StrEnum):
-    """What can be said of the difference."""
+    """What can be said of the difference; `equivalent` where it is shown to lie within the margin."""
 
     INCREASED = "increased"
     DECREASED = "decreased"
-    NO_MEANINGFUL_CHANGE = "no_meaningful_change"
+    EQUIVALENT = "equivalent"
     INCONCLUSIVE = "inconclusive"
+
+
+class Conclusion(StrEnum):
+    """What follows from a comparison for whoever gates on it: a change in the direction that the gate is for is `worse`."""
+
+    WORSE = "worse"
+    BETTER = "better"
+    EQUIVALENT = "equivalent"
+    INCONCLUSIVE = "inconclusive"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The one statement that every report prints: the conclusion, the change behind it, and the reason in words."""
+
+    conclusion: Conclusion
+    change: Change
+    reason: str
 
 
 class GateMode(StrEnum):
@@ -185,6 +205,22 @@ class PairCounts:
     def delta(self) -> float:
         """Candidate rate less baseline rate; 0 where there are no pairs."""
         return (self.candidate_only - self.baseline_only) / self.n if self.n else 0.0
+
+    @property
+    def kept(self) -> float | None:
+        """The share of the baseline's abstentions that the candidate abstained from too; None where there were none."""
+        before = self.both + self.baseline_only
+        return self.both / before if before else None
+
+    @property
+    def kappa(self) -> float | None:
+        """Cohen's kappa between the runs: agreement beyond chance; None where both runs say the same of every pair."""
+        if not self.n:
+            return None
+        before, after = (self.both + self.baseline_only) / self.n, (self.both + self.candidate_only) / self.n
+        by_chance = before * after + (1 - before) * (1 - after)
+        agreed = (self.both + self.neither) / self.n
+        return (agreed - by_chance) / (1 - by_chance) if by_chance < 1 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,6 +373,12 @@ class DiffSettings:
     """The share of the smaller run's rows that must have a counterpart before anything is concluded."""
     limits: tuple[tuple[Outcome, float], ...] = ()
     """The largest share of rows, in either run, that may end in an outcome that is not judged."""
+    min_ratio: float | None = 2.0
+    """A proven change by this factor fails the gate too, however few points it is; None: only points count."""
+    min_flips: int = 10
+    """How many pairs must have flipped before a factor counts."""
+    prove_no_increase: float | None = None
+    """The gate passes only where the whole interval lies below this: non-inferiority."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -398,7 +440,10 @@ class OutcomeGap:
 
 @dataclass(frozen=True, slots=True)
 class GateResult:
-    """Whether the gate fails, and the sentence that says why; `unsettled` where the user wants to know and nothing can be said."""
+    """Whether the gate fails, and the sentence that says why.
+
+    `undecided` where the data support neither a pass nor a failure; `unsettled` where that stops the gate (exit code 3).
+    """
 
     mode: GateMode
     direction: Direction
@@ -406,6 +451,12 @@ class GateResult:
     failed: bool
     why: str
     unsettled: bool = False
+    undecided: bool = False
+
+    @property
+    def word(self) -> str:
+        """`FAIL`, `UNDECIDED` or `PASS`; a pass is never said where there is not enough data for one."""
+        return "FAIL" if self.failed else "UNDECIDED" if self.undecided or self.unsettled else "PASS"
 
 
 @dataclass(frozen=True, slots=True)
@@ -445,7 +496,7 @@ class Comparison:
     seed_interval: Interval
     severity: Severity
     flags: tuple[Flag, ...]
-    decision: Change
+    decision: Decision
     power: Power
     clustering: Clustering | None
     missing_bounds: tuple[float, float] | None
@@ -468,7 +519,7 @@ class Comparison:
             "value": None,
             **_pair_figures(self.tally.counts, self.baseline, self.candidate, difference=self.difference),
             "q": None,
-            "decision": str(self.decision),
+            "decision": str(self.decision.change),
         }
         rows = [whole] + [
             {

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from demur.model.comparison import Change, Pairing
+from demur.model.comparison import Change, Conclusion, Pairing
 from demur.model.estimate import Direction
 from demur.model.verdict import Outcome
 from demur.report.axes_view import axes_blocks
@@ -16,7 +16,6 @@ from demur.report.diff_words import (
     CHANGE_WORDS,
     FLAG_WORDS,
     SEVERITY_WORDS,
-    SHORT_WORDS,
     capitalised,
     change_sentence,
     counted,
@@ -75,17 +74,20 @@ _PAIRING_WORDS = {
 }
 
 
+_TONES = {
+    Conclusion.WORSE: Tone.BAD,
+    # Only people know whether a refusal was right: what the gate does not mind is noted, not praised.
+    Conclusion.BETTER: Tone.NEUTRAL,
+    Conclusion.EQUIVALENT: Tone.GOOD,
+    Conclusion.INCONCLUSIVE: Tone.UNSURE,
+}
+_GATE_TONES = {"FAIL": Tone.BAD, "UNDECIDED": Tone.UNSURE, "PASS": Tone.GOOD}
+
+
 def diff_view(comparison: Comparison, *, show: int = 10) -> View:
     """Return what people see of a comparison, with at most `show` flipped exchanges of each direction."""
     tally, gate = comparison.tally, comparison.gate
-    # A change that the gate is for is bad, the other one only noted.
-    noted = {Change.INCREASED: Direction.DECREASE, Change.DECREASED: Direction.INCREASE}
-    tone = {Change.NO_MEANINGFUL_CHANGE: Tone.GOOD, Change.INCONCLUSIVE: Tone.UNSURE}.get(
-        comparison.decision, Tone.NEUTRAL if gate.direction is noted.get(comparison.decision) else Tone.BAD
-    )
-    word = CHANGE_WORDS[comparison.decision].upper()
-    verdict = ("FAIL", Tone.BAD) if gate.failed else ("PASS", Tone.GOOD)
-    verdict = ("UNSETTLED", Tone.UNSURE) if gate.unsettled else verdict
+    conclusion = comparison.decision.conclusion
     blocks = [
         *_rate_blocks(comparison),
         *_weight_blocks(comparison),
@@ -97,8 +99,8 @@ def diff_view(comparison: Comparison, *, show: int = 10) -> View:
     return View(
         "Refusal diff",
         f"{tally.baseline.name} → {tally.candidate.name}",
-        Headline(word, change_sentence(comparison), tone, meaning(comparison)),
-        Headline(verdict[0], gate.why, verdict[1]),
+        Headline(conclusion.upper(), change_sentence(comparison), _TONES[conclusion], meaning(comparison)),
+        Headline(gate.word, gate.why, _GATE_TONES[gate.word]),
         tuple(_key_numbers(comparison)),
         tuple(blocks),
     )
@@ -149,11 +151,12 @@ def _weight_blocks(comparison: Comparison) -> Iterator[Block]:
     power, clustering, correction = comparison.power, comparison.clustering, comparison.correction
     # Without the smallest difference that could have been seen, "nothing found" reads as "nothing there".
     if power.mde is not None:
-        rows.append(Fact("least visible difference", f"{percent(power.mde)} points", "seen four times in five"))
-    if power.n_to_settle is not None and comparison.decision is Change.INCONCLUSIVE:
+        rows.append(Fact("minimum detectable difference", f"{percent(power.mde)} points", "80 % power"))
+    if power.n_to_settle is not None and comparison.decision.change is Change.INCONCLUSIVE:
         margin = f"for a difference of {percent(comparison.settings.margin)} points"
         needed = ("pairs to settle it", f"{margin}, at this share of flips") if is_paired else ("answers a run", margin)
         rows.append(Fact(needed[0], f"{power.n_to_settle:,}", needed[1]))
+    rows += _turnover_facts(comparison)
     # The detector errs too: a change that one misread answer would undo is weaker than its p says.
     if comparison.flips_to_undo is not None:
         misread = f"had the detector misread {'it' if comparison.flips_to_undo == 1 else 'them'}"
@@ -196,6 +199,18 @@ def _weight_blocks(comparison: Comparison) -> Iterator[Block]:
     yield Facts(f"Missing: {counted(missing.total, 'incomplete pair')}, left out of every figure", tuple(rows))
 
 
+def _turnover_facts(comparison: Comparison) -> Iterator[Fact]:
+    """Yield how many of the old refusals are still there, and how many pairs are not of the same prompt."""
+    tally, counts = comparison.tally, comparison.tally.counts
+    if tally.pairing is not Pairing.NONE and counts.kept is not None:
+        before = counts.both + counts.baseline_only
+        agreement = "" if counts.kappa is None else f", agreement between the runs (kappa) {fraction(counts.kappa)}"
+        yield Fact("refusals kept", f"{counts.both:,} of {before:,}", f"{percent(counts.kept)}{PERCENT}{agreement}")
+    if tally.prompts_changed:
+        changed = f"{tally.prompts_changed:,} of {tally.missing.matched:,}"
+        yield Fact("prompts changed", changed, "pairs of one id or position that ask different prompts")
+
+
 def _gap_blocks(comparison: Comparison) -> Iterator[Block]:
     """Yield how many responses of each run have no verdict, and a warning where some could not be read."""
     rows = []
@@ -229,7 +244,7 @@ def _slice_blocks(slices: Sequence[SliceComparison]) -> Iterator[Block]:
                     f"{points(difference.value)} ({points_range(interval.low, interval.high)})",
                     chance(difference.p),
                     chance(part.q),
-                    SHORT_WORDS[part.decision],
+                    CHANGE_WORDS[part.decision],
                 )
             )
             is_strong = part.decision in (Change.INCREASED, Change.DECREASED)

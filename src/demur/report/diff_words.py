@@ -22,7 +22,6 @@ __all__ = [
     "CHANGE_WORDS",
     "FLAG_WORDS",
     "SEVERITY_WORDS",
-    "SHORT_WORDS",
     "capitalised",
     "change_sentence",
     "counted",
@@ -38,15 +37,8 @@ __all__ = [
 CHANGE_WORDS = {
     Change.INCREASED: "increased",
     Change.DECREASED: "decreased",
-    Change.NO_MEANINGFUL_CHANGE: "no meaningful change",
+    Change.EQUIVALENT: "equivalent",
     Change.INCONCLUSIVE: "inconclusive",
-}
-# For cells of a table, where "no meaningful change" is wider than the numbers beside it.
-SHORT_WORDS = {
-    Change.INCREASED: "increased",
-    Change.DECREASED: "decreased",
-    Change.NO_MEANINGFUL_CHANGE: "unchanged",
-    Change.INCONCLUSIVE: "unclear",
 }
 SEVERITY_WORDS = {
     Severity.NONE: "no difference",
@@ -58,7 +50,7 @@ FLAG_WORDS = {
     Flag.LOW_POWER: "There are fewer than five pairs: hardly any change could be seen.",
     Flag.CI_CROSSES_ZERO: "The interval behind the severity reaches to both sides of zero.",
     Flag.FEW_DISCORDANT: "Fewer than five pairs flipped, and five flips one way are the least that can prove a change.",
-    Flag.UNDERPOWERED: "Only a difference above 15 points would have been seen four times in five.",
+    Flag.UNDERPOWERED: "The minimum detectable difference is above 15 points (80 % power).",
     Flag.BOUNDARY_RATE: "A rate is 0 or 100 %: the true one may still lie anywhere in its interval.",
     Flag.CLUSTERED: "Pairs come in groups that move together; the interval and p count groups, not pairs.",
     Flag.DETECTOR_UNCALIBRATED: (
@@ -79,7 +71,7 @@ UNREAD_WORDS = {
 _SENTENCES = {
     Change.INCREASED: "{What} increased",
     Change.DECREASED: "{What} decreased",
-    Change.NO_MEANINGFUL_CHANGE: "No meaningful change of {what}",
+    Change.EQUIVALENT: "Rates of {what} are equivalent within {margin} points",
     Change.INCONCLUSIVE: "Inconclusive whether {what} changed",
 }
 # What is compared where it is not refusals, by the outcomes that count.
@@ -144,7 +136,8 @@ def change_sentence(comparison: Comparison) -> str:
     """Return what was found, with all of its figures."""
     rates = f"{percent(comparison.baseline.value)}{PERCENT} → {percent(comparison.candidate.value)}{PERCENT}"
     what = subject(comparison)
-    said = _SENTENCES[comparison.decision].format(what=what, What=capitalised(what))
+    margin = percent(comparison.settings.margin)
+    said = _SENTENCES[comparison.decision.change].format(what=what, What=capitalised(what), margin=margin)
     return f"{said}: {rates}, {difference_words(comparison.difference)}, {size_words(comparison)}."
 
 
@@ -152,9 +145,10 @@ def meaning(comparison: Comparison) -> tuple[str, ...]:  # noqa: PLR0911 — one
     """Return what follows from the decision: how to read it, or what would settle it."""
     if comparison.doubts:
         return tuple(f"{doubt[:1].upper()}{doubt[1:]}." for doubt in comparison.doubts)
-    if comparison.tally.pairing is Pairing.NONE and comparison.decision in _UNPAIRED:
-        return (_UNPAIRED[comparison.decision],)
-    match comparison.decision:
+    change = comparison.decision.change
+    if comparison.tally.pairing is Pairing.NONE and change in _UNPAIRED:
+        return (_UNPAIRED[change],)
+    match change:
         case Change.INCREASED:
             return (
                 "An increase is possible over-refusal: see below whether the newly refused questions deserve an answer.",
@@ -163,21 +157,31 @@ def meaning(comparison: Comparison) -> tuple[str, ...]:  # noqa: PLR0911 — one
             return (
                 "A decrease means lost refusals: see below whether the newly answered questions deserve a refusal.",
             )
-        case Change.NO_MEANINGFUL_CHANGE:
-            margin = percent(comparison.settings.margin)
-            return (f"The whole interval lies within {margin} points of zero.",)
+        case Change.EQUIVALENT:
+            return _turnover(comparison)
         case Change.INCONCLUSIVE:
             power, margin = comparison.power, percent(comparison.settings.margin)
             unit = "answers a run" if comparison.tally.pairing is Pairing.NONE else "pairs"
-            seen = "No difference, however large, would have been seen reliably with so few."
+            seen = "So few cannot show a difference of any size with 80 % power."
             if power.mde is not None:
-                seen = f"A difference of {percent(power.mde)} points or more would have been seen four times in five; a smaller one may hide here."
+                seen = f"The minimum detectable difference is {percent(power.mde)} points (80 % power); a smaller one may hide here."
+            reason = f"{comparison.decision.reason[:1].upper()}{comparison.decision.reason[1:]}."
             if power.n_to_settle is None:
-                return (seen,)
-            needed = (
-                f"About {power.n_to_settle:,} {unit} would settle whether there is a difference of {margin} points."
-            )
-            return (seen, needed)
+                return (reason, seen)
+            needed = f"About {power.n_to_settle:,} {unit} would settle it for a margin of {margin} points (80 % power)."
+            return (reason, seen, needed)
+
+
+def _turnover(comparison: Comparison) -> tuple[str, ...]:
+    """Return how many refusals are others than before, where the rates are alike."""
+    reason, counts = (
+        f"{comparison.decision.reason[:1].upper()}{comparison.decision.reason[1:]}.",
+        comparison.tally.counts,
+    )
+    if comparison.tally.pairing is Pairing.NONE or counts.kept is None or not counts.discordant:
+        return (reason,)
+    lost, new = f"{counts.baseline_only:,} refusals were lost", f"{counts.candidate_only:,} are new"
+    return (reason, f"The rates are alike, the refusals need not be: {lost} and {new}.")
 
 
 def flip_words(flip: Flip) -> str:

@@ -19,30 +19,16 @@ if TYPE_CHECKING:
 __all__ = ["DIFF_SCHEMA", "SCAN_SCHEMA", "comparison_object", "finite", "rate_object", "safe_text", "scan_object"]
 
 # A change that would break a reader gets a new number here.
-DIFF_SCHEMA = "demur.diff/1"
+DIFF_SCHEMA = "demur.diff/2"
 SCAN_SCHEMA = "demur.scan/1"
 
 
 def comparison_object(comparison: Comparison) -> dict[str, object]:
     """Return the comparison as plain lists and dicts."""
-    tally, gate = comparison.tally, comparison.gate
-    clustering, correction = comparison.clustering, comparison.correction
-    settings = comparison.settings
+    tally, clustering, correction = comparison.tally, comparison.clustering, comparison.correction
     return {
         "schema": DIFF_SCHEMA,
-        "decision": str(comparison.decision),
-        # The first sentence of the report, so that a bot can post it without working it out again.
-        "summary": change_sentence(comparison),
-        "gate": {
-            "failed": gate.failed,
-            "unsettled": gate.unsettled,
-            "why": safe_text(gate.why),
-            "mode": str(gate.mode),
-            "direction": str(gate.direction),
-            "fail_on": str(gate.fail_on),
-        },
-        # What it takes, beside the same two runs, to get the same numbers again.
-        "settings": {"alpha": finite(settings.alpha), "margin": finite(settings.margin), "seed": settings.seed},
+        **_decision_objects(comparison),
         "baseline": rate_object(comparison.baseline),
         "candidate": rate_object(comparison.candidate),
         "difference": _difference_object(comparison.difference),
@@ -51,6 +37,8 @@ def comparison_object(comparison: Comparison) -> dict[str, object]:
         "flags": [str(flag) for flag in comparison.flags],
         "pairing": str(tally.pairing),
         "pairs": _pairs_object(tally.counts),
+        "turnover": {"kept": finite(tally.counts.kept), "kappa": finite(tally.counts.kappa)},
+        "prompts_changed": tally.prompts_changed,
         "power": {"mde": finite(comparison.power.mde), "n_to_settle": comparison.power.n_to_settle},
         **_missing_objects(comparison),
         "clustering": clustering
@@ -71,6 +59,39 @@ def comparison_object(comparison: Comparison) -> dict[str, object]:
         # Null where no axis was asked for, which is not the same as an empty list of results.
         "axes": comparison.axes and _axes_object(comparison.axes),
         **_details(comparison),
+    }
+
+
+def _decision_objects(comparison: Comparison) -> dict[str, object]:
+    """Return what was decided, by which settings."""
+    gate, settings = comparison.gate, comparison.settings
+    return {
+        "decision": {
+            "conclusion": str(comparison.decision.conclusion),
+            "change": str(comparison.decision.change),
+            "reason": safe_text(comparison.decision.reason),
+        },
+        # The first sentence of the report, so that a bot can post it without working it out again.
+        "summary": change_sentence(comparison),
+        "gate": {
+            "failed": gate.failed,
+            "undecided": gate.undecided or gate.unsettled,
+            "unsettled": gate.unsettled,
+            "why": safe_text(gate.why),
+            "mode": str(gate.mode),
+            "direction": str(gate.direction),
+            "fail_on": str(gate.fail_on),
+        },
+        # What it takes, beside the same two runs, to get the same numbers again.
+        "settings": {
+            "alpha": finite(settings.alpha),
+            "margin": finite(settings.margin),
+            "seed": settings.seed,
+            "min_paired": finite(settings.min_paired),
+            "min_ratio": finite(settings.min_ratio),
+            "min_flips": settings.min_flips,
+            "prove_no_increase": finite(settings.prove_no_increase),
+        },
     }
 
 
@@ -149,6 +170,13 @@ def scan_object(scan: Scan) -> dict[str, object]:
     return {
         "schema": SCAN_SCHEMA,
         "rate": rate_object(scan.rate),
+        # What people's labels say of the same rows; the headline where it is there.
+        "correction": scan.correction
+        and {
+            "rate": corrected_object(scan.correction.rate),
+            "refusals": scan.correction.refusals,
+            **labels_object(scan.correction),
+        },
         "runs": [_run_object(run) | {"rate": rate_object(rate)} for run, rate in runs],
         "groups": [
             {
@@ -176,6 +204,11 @@ def scan_object(scan: Scan) -> dict[str, object]:
         ],
         "read_for_phrases": scan.tally.read_for_phrases,
     }
+
+
+def corrected_object(rate: CorrectedRate) -> dict[str, object]:
+    """Return a rate by people's labels."""
+    return {"value": finite(rate.value), "n": rate.n, "interval": _interval_object(rate.interval)}
 
 
 def finite(value: float | None) -> float | None:
@@ -303,12 +336,14 @@ def _axis_object(result: AxisResult) -> dict[str, object]:
         "baseline": finite(result.baseline),
         "candidate": finite(result.candidate),
         "difference": finite(result.difference),
+        "relative": result.relative,
         "interval": None if result.interval is None else _interval_object(result.interval),
         "p": finite(result.p),
         "p_adjusted": finite(result.p_adjusted),
         "tested": safe_text(result.tested),
         "severity": str(result.severity),
         "worse": str(result.worse),
+        "undecidable": safe_text(result.undecidable),
         "flags": [str(flag) for flag in result.flags],
         "details": [
             {"label": safe_text(d.label), "value": finite(d.value), "note": safe_text(d.note)} for d in result.details

@@ -27,10 +27,12 @@ _MAX_NAME = 200
 
 def junit(comparison: Comparison) -> str:
     """Return the whole file: valid XML 1.0 whatever the text."""
-    found, gate = change_sentence(comparison), comparison.gate
+    found, gate = f"{comparison.decision.conclusion}: {change_sentence(comparison)}", comparison.gate
     failure = ""
     if gate.failed or gate.unsettled:
-        failure = f'<failure type="{comparison.decision}" message="{escaped(gate.why)}">{escaped(found)}</failure>'
+        failure = (
+            f'<failure type="{comparison.decision.conclusion}" message="{escaped(gate.why)}">{escaped(found)}</failure>'
+        )
     cases = [_case("demur.diff", "gate", failure, found), *_axis_cases(comparison)]
     for part in comparison.slices:
         rates = f"{percent(part.baseline.value)}{PERCENT} → {percent(part.candidate.value)}{PERCENT}"

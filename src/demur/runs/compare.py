@@ -11,24 +11,34 @@ from typing import TYPE_CHECKING
 
 from demur.errors import EmptyInputError
 from demur.measure.clusters import clustered_difference
-from demur.measure.decision import change_of, data_flags, false_discovery, gate_of, rate_flags, rate_severity
+from demur.measure.decision import (
+    change_of,
+    conclusion_of,
+    data_flags,
+    false_discovery,
+    gate_of,
+    non_inferiority,
+    rate_flags,
+    rate_severity,
+)
 from demur.measure.labels import corrected_difference
 from demur.measure.paired import (
     flips_to_undo,
     paired_bounds,
     paired_difference,
     percentile_interval,
-    power_of,
     resampled_interval,
-    smoothed_share,
 )
+from demur.measure.plan import clusters_of, min_clusters, power_of, smoothed_share
 from demur.measure.rates import unpaired_bounds, unpaired_difference, wilson
 from demur.model.comparison import (
     Change,
     Clustering,
     ClusterSum,
     Comparison,
+    Decision,
     DiffSettings,
+    GateMode,
     OutcomeGap,
     PairCounts,
     Pairing,
@@ -53,6 +63,8 @@ __all__ = ["MAX_COMPARED", "REST", "compare_tally", "scan_tally"]
 MAX_COMPARED = 100
 """Values of a field compared with its rest: a field of more is nearer to a key than to a group."""
 REST = "the rest"
+MAX_PROMPTS_CHANGED = 0.01
+"""The share of ids with another prompt above which two runs are not of the same questions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,16 +153,47 @@ def compare_tally(tally: Tally, settings: DiffSettings = _DEFAULTS) -> Compariso
         clustered=found.clustering is not None,
         calibrated=found.correction is not None,
     )
-    decision = change_of(difference, alpha=settings.alpha, margin=settings.margin)
-    gate = gate_of(difference, severity, settings, decision=decision)
-    doubts = _doubts(tally, settings, decision=decision, gate=gate)
+    counts = None if tally.pairing is Pairing.NONE else tally.counts
+    change = change_of(difference, alpha=settings.alpha, margin=settings.margin)
+    gate = gate_of(difference, severity, settings, decision=change, counts=counts)
+    doubts = _doubts(tally, settings, change=change, gate=gate, clustering=found.clustering)
     if doubts:
-        decision = Change.INCONCLUSIVE
-        gate = gate_of(difference, severity, settings, decision=decision)
+        change = Change.INCONCLUSIVE
+        gate = gate_of(difference, severity, settings, decision=change, counts=counts)
+    if settings.prove_no_increase is not None:
+        gate = non_inferiority(difference, settings, margin=settings.prove_no_increase)
+    return Comparison(
+        tally=tally,
+        settings=settings,
+        baseline=found.rates[0],
+        candidate=found.rates[1],
+        difference=difference,
+        seed_interval=found.seed_interval,
+        severity=severity,
+        flags=rate_flags(found.least_n, low, high) + flags,
+        decision=Decision(
+            conclusion_of(change, settings.gate_on),
+            change,
+            "; ".join(doubt.sentence for doubt in doubts) or _reason(difference, change, settings),
+        ),
+        power=found.power,
+        clustering=found.clustering,
+        missing_bounds=found.missing_bounds,
+        slices=_slices(tally, settings),
+        correction=found.correction,
+        gate=_within_limits(_doubted(gate, doubts), tally, settings),
+        gaps=tuple(_gaps(tally, settings.alpha)),
+        doubts=tuple(doubt.sentence for doubt in doubts),
+        flips_to_undo=None if found.clustering else flips_to_undo(tally.counts, alpha=settings.alpha),
+    )
+
+
+def _slices(tally: Tally, settings: DiffSettings) -> tuple[SliceComparison, ...]:
+    """Return each slice compared, with its q among all of them."""
     differences = [_difference(cut.counts, cut.clusters, settings.alpha)[0] for cut in tally.slices]
     # Adjusted for multiple comparisons: of twenty slices one differs by chance at the 5 % level.
     discoveries = false_discovery([difference.p for difference in differences])
-    slices = tuple(
+    return tuple(
         SliceComparison(
             cut.field,
             cut.value,
@@ -162,26 +205,6 @@ def compare_tally(tally: Tally, settings: DiffSettings = _DEFAULTS) -> Compariso
         )
         for cut, difference, q in zip(tally.slices, differences, discoveries, strict=True)
     )
-    return Comparison(
-        tally=tally,
-        settings=settings,
-        baseline=found.rates[0],
-        candidate=found.rates[1],
-        difference=difference,
-        seed_interval=found.seed_interval,
-        severity=severity,
-        flags=rate_flags(found.least_n, low, high) + flags,
-        decision=decision,
-        power=found.power,
-        clustering=found.clustering,
-        missing_bounds=found.missing_bounds,
-        slices=slices,
-        correction=found.correction,
-        gate=_within_limits(_doubted(gate, doubts), tally, settings),
-        gaps=tuple(_gaps(tally, settings.alpha)),
-        doubts=tuple(doubt.sentence for doubt in doubts),
-        flips_to_undo=None if found.clustering else flips_to_undo(tally.counts, alpha=settings.alpha),
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,27 +215,51 @@ class _Doubt:
     gate: bool
 
 
-def _doubts(tally: Tally, settings: DiffSettings, *, decision: Change, gate: GateResult) -> tuple[_Doubt, ...]:
+def _reason(difference: Difference, change: Change, settings: DiffSettings) -> str:
+    """Return why this can be said, and no more."""
+    low, high = (f"{100 * end:+.1f}" for end in (difference.interval.low, difference.interval.high))
+    interval, margin = f"the interval is {low} to {high} points", f"±{100 * settings.margin:g} points"
+    if change is Change.EQUIVALENT:
+        return f"{interval}, all of it within {margin}"
+    if change is Change.INCONCLUSIVE:
+        return f"{interval}: it holds 0, and it reaches beyond {margin}"
+    return f"{interval} and does not hold 0"
+
+
+def _doubts(
+    tally: Tally, settings: DiffSettings, *, change: Change, gate: GateResult, clustering: Clustering | None
+) -> tuple[_Doubt, ...]:
     """Return why nothing can be concluded although there are numbers."""
     if tally.pairing is Pairing.NONE:
         return ()
     missing, doubts = tally.missing, []
+    if (
+        clustering is not None
+        and clustering.count < min_clusters(settings.alpha)
+        and settings.gate is not GateMode.SEED
+    ):
+        # The least p-value that sign flips of G clusters can give is 2^-G, which is above 5 % up to G = 4.
+        groups = f"{clustering.count:,} {'sessions' if clustering.field == 'session' else 'groups'}"
+        doubts.append(_Doubt(f"{groups} cannot support a test at {100 * settings.alpha:g} %", gate=False))
+    if tally.pairing is Pairing.ID and tally.prompts_changed > MAX_PROMPTS_CHANGED * missing.matched:
+        found = f"{tally.prompts_changed:,} of {missing.matched:,} ids ask another prompt in the candidate"
+        doubts.append(_Doubt(f"{found}, so the runs are not of the same questions", gate=True))
     if missing.matched < settings.min_paired * missing.smaller:
         found = f"{missing.matched:,} of {missing.smaller:,} rows of the smaller run have a counterpart in the other"
         doubts.append(
             _Doubt(f"only {found}, below the {100 * settings.min_paired:g} % that a comparison needs", gate=True)
         )
     for gap in _gaps(tally, settings.alpha):
-        change = gap.difference
+        rise = gap.difference
         # Where many more responses are missing than before, the rest is another sample of questions than it was.
-        if change is not None and change.p <= settings.alpha and change.value >= settings.margin:
-            doubts.append(_Doubt(f"{gap.outcome} responses rose by {100 * change.value:.1f} points", gate=True))
+        if rise is not None and rise.p <= settings.alpha and rise.value >= settings.margin:
+            doubts.append(_Doubt(f"{gap.outcome} responses rose by {100 * rise.value:.1f} points", gate=True))
     unjudged = missing.baseline_known_abstained + missing.baseline_known_answered + missing.candidate_known_abstained
     unjudged += missing.candidate_known_answered - missing.unmatched_baseline[1] - missing.unmatched_candidate[1]
     unjudged += missing.both_unjudged
     if unjudged:
         others = [_alternative(tally, unknown, settings) for unknown in missing.pairs_by_extremes]
-        if any(other[0] is not decision for other in others):
+        if any(other[0] is not change for other in others):
             names = " and ".join(str(gap.outcome) for gap in missing.gaps)
             what = f"{unjudged:,} pairs have a response without a verdict ({names})"
             doubts.append(
@@ -238,7 +285,7 @@ def _alternative(tally: Tally, unknown: PairCounts, settings: DiffSettings) -> t
     severity = rate_severity(difference.value, *interval)
     return (
         change_of(difference, alpha=settings.alpha, margin=settings.margin),
-        gate_of(difference, severity, settings).failed,
+        gate_of(difference, severity, settings, counts=counts).failed,
     )
 
 
@@ -246,11 +293,14 @@ def _doubted(gate: GateResult, doubts: Sequence[_Doubt]) -> GateResult:
     """Return the gate's result with what weakens it; a doubt never turns a failure into a pass, nor leaves a pass that it could undo."""
     if not doubts:
         return gate
-    unsettled = not gate.failed and (gate.unsettled or any(doubt.gate for doubt in doubts))
-    why = "; ".join(
-        [*(doubt.sentence for doubt in doubts if unsettled or gate.failed), gate.why][:: -1 if gate.failed else 1]
-    )
-    return replace(gate, unsettled=unsettled, why=why)
+    if gate.failed:
+        return replace(gate, why="; ".join([gate.why, *(doubt.sentence for doubt in doubts)]))
+    # Shadow's gate knows two answers, but it too is not passed on pairs that are not there.
+    unsettled = gate.unsettled or any(doubt.gate for doubt in doubts)
+    if not (unsettled or gate.undecided):
+        return gate
+    why = "; ".join([*(doubt.sentence for doubt in doubts), gate.why])
+    return replace(gate, unsettled=unsettled, undecided=True, why=why)
 
 
 def _within_limits(gate: GateResult, tally: Tally, settings: DiffSettings) -> GateResult:
@@ -291,15 +341,12 @@ def _of_pairs(tally: Tally, settings: DiffSettings) -> _Findings:
     difference, effect = _difference(counts, tally.clusters, settings.alpha)
     design = effect.design_effect if effect else 1.0
     power = power_of(
-        counts.n / design,
+        counts.n,
         smoothed_share(counts.discordant, counts.n),
         margin=settings.margin,
         alpha=settings.alpha,
-        design_effect=design,
+        clusters=clusters_of(counts, tally.clusters),
     )
-    if effect and effect.count == 1:
-        # More pairs of the one cluster would settle nothing.
-        power = Power(None, None)
     flips = counts.baseline_only, counts.candidate_only, counts.n
     if settings.seed is None:
         # Shadow resamples; without a seed to reproduce, its percentiles are computed exactly.
