@@ -6,12 +6,8 @@ Every reader of errors asks here, since SDKs and gateways keep the code, or only
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import msgspec
-
-if TYPE_CHECKING:
-    from demur.wire.fields import JsonObject
 
 __all__ = ["FILTER_WORDS", "MAX_ERROR_CHARS", "POLICY_CODES", "error_text", "is_block", "says_block"]
 
@@ -78,7 +74,7 @@ def says_block(text: str) -> bool:
     return _SAID.search(text) is not None
 
 
-def error_text(error: str | JsonObject | object) -> str:
+def error_text(error: object) -> str:
     """Return an error as text, no longer than anybody reads."""
     return (error if isinstance(error, str) else msgspec.json.encode(error).decode())[:MAX_ERROR_CHARS]
 
