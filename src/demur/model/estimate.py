@@ -5,7 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = ["AxisStat", "Difference", "Direction", "Flag", "Interval", "Rate", "Severity"]
+__all__ = [
+    "AxisStat",
+    "Difference",
+    "Direction",
+    "Evidence",
+    "Flag",
+    "Interval",
+    "PooledDifference",
+    "Rate",
+    "Severity",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +50,28 @@ class Difference:
     interval: Interval
     p: float
     n: int
+
+
+@dataclass(frozen=True, slots=True)
+class PooledDifference:
+    """A slice's difference drawn towards the mean of all slices of its field: `towards` is by how much, 0 not at all, 1 wholly."""
+
+    value: float
+    interval: Interval
+    towards: float
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """How strongly pairs speak against "no change" when they are looked at one after another: e-values, 1 where they say nothing.
+
+    `now` is after all `pairs`, `highest` at any of them; `proven_at` is the pair at which it was enough, None where it never was.
+    """
+
+    now: float
+    highest: float
+    proven_at: int | None
+    pairs: int
 
 
 class Severity(StrEnum):
