@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tests.cli.calling import Capture, say, server_process
 from tests.runs.run_files import json_lines, questions
+from tests.wire.loopback import answering
 
 from demur.cli.main import main
 
@@ -31,7 +32,7 @@ def test_quiet_and_loud(capsys: Capture) -> None:
     assert "no alarm: 10 of 100 rows (10.0 %)" in out
     code, out, _ = say(capsys, "watch", "loud.jsonl", "--expect", "0.05", "--once")
     assert code == 1
-    assert "ALARM  refusals rose (row" in out
+    assert "ALARM  refusals rose at row 1 (95 %: 1 to 2): 3 of 3 rows since (100 %)" in " ".join(out.split("\n       "))
     assert max(map(len, out.splitlines())) <= 80
 
 
@@ -44,13 +45,133 @@ def test_rows_without_a_verdict_count_for_nothing(capsys: Capture, folder: Path)
     assert "1 responses are empty" in say(capsys, "watch", "mixed.jsonl", "--expect", "5%..15%", "--once")[1]
 
 
-def test_a_baseline_is_known_only_so_well(capsys: Capture) -> None:
-    """The band of a baseline is as wide as its size leaves it, and the loud log is outside."""
+def failing(folder: Path) -> None:
+    """Write a log of which nine in ten rows are errors."""
+    rows = [*questions(10, [0]), *({"id": f"f{i}", "prompt": "a", "response": None, "error": "500"} for i in range(90))]
+    json_lines(folder / "failing.jsonl", rows)
+
+
+def test_errors_are_not_all_well(capsys: Capture, folder: Path) -> None:
+    """A log of which nine in ten rows are errors is not OK (audit 16): nothing is concluded from the tenth."""
+    failing(folder)
+    code, out, _ = say(capsys, "watch", "failing.jsonl", "--expect", "5%..15%", "--once")
+    assert (code, "OK" in out) == (3, False)
+    assert "UNDECIDED  no alarm, but 90.0 % of 100 rows have no verdict" in out
+
+
+@pytest.mark.parametrize(("limit", "code", "word"), [("5%", 1, "FAIL"), ("95%", 0, "OK")])
+def test_limits(capsys: Capture, folder: Path, limit: str, code: int, word: str) -> None:
+    """Above a limit for rows without a verdict the watch fails with a line; within it, they were allowed for."""
+    failing(folder)
+    found, out, err = say(capsys, "watch", "failing.jsonl", "--expect", "5%..15%", "--once", "--max-failed", limit)
+    assert (found, word in out) == (code, True)
+    assert err == (
+        f"demur: `failing.jsonl`: 90.0 % of the rows are failed, more than {limit.replace('%', ' %')}\n" * code
+    )
+
+
+def sessions(folder: Path, name: str, refused: range) -> None:
+    """Write a log of 20 sessions of ten rows, some of which are refused throughout."""
+    rows = [{**row, "session_id": f"s{i // 10}"} for i, row in enumerate(questions(200, refused))]
+    json_lines(folder / name, rows)
+
+
+def test_sessions_count_together(capsys: Capture, folder: Path) -> None:
+    """A session that is refused throughout is one refusal more, not ten (audit 6), unless the user says otherwise."""
+    sessions(folder, "sessions.jsonl", range(100, 120))
+    args = ("watch", "sessions.jsonl", "--expect", "5%", "--once")
+    code, out, _ = say(capsys, *args)
+    assert code == 0
+    assert "200 rows of 20 sessions were tested" in out
+    assert say(capsys, *args, "--cluster", "none")[0] == 1
+    found = json.loads(say(capsys, *args, "--json")[1])
+    assert (found["sessions"], found["open_sessions"], found["conclusion"]) == (20, 0, "ok")
+
+
+def test_one_session_says_little(capsys: Capture, folder: Path) -> None:
+    """A log that is one session cannot alarm, and says so instead of OK."""
+    json_lines(folder / "one.jsonl", questions(100, range(100), session_id="s"))
+    code, out, _ = say(capsys, "watch", "one.jsonl", "--expect", "5%", "--once")
+    assert (code, "UNDECIDED" in out) == (3, True)
+    assert "100 rows of 1 sessions cannot support an alarm" in " ".join(out.split())
+
+
+def test_sessions_go_on_in_the_next_call(capsys: Capture, folder: Path) -> None:
+    """With a state, sessions at the end of the log stay open for the next call, and the state holds none of their names."""
+    sessions(folder, "sessions.jsonl", range(5))
+    args = ("watch", "sessions.jsonl", "--expect", "1%..15%", "--once", "--state", "w.json")
+    code, out, _ = say(capsys, *args)
+    assert (code, "50 rows are of sessions that may still go on" in out) == (0, True)
+    assert "s19" not in (folder / "w.json").read_text()
+    assert "another band, alpha, rows or --cluster" in say(capsys, *args, "--cluster", "none")[2]
+
+
+def test_a_baseline_is_known_only_so_well(capsys: Capture, folder: Path) -> None:
+    """The band of a baseline is its exact interval (audit 19), wider with sessions, and its width is said; the loud log is outside."""
     code, out, _ = say(capsys, "watch", "quiet.jsonl", "--baseline", "quiet.jsonl", "--once", "--json")
     band = json.loads(out)["band"]
     assert code == 0
-    assert band["low"] < 0.1 < band["high"]
-    assert say(capsys, "watch", "loud.jsonl", "--baseline", "quiet.jsonl", "--once")[0] == 1
+    # By scipy.stats.binomtest, its proportion_ci of 10 in 100 at 0.975 with the method "exact".
+    assert (band["low"], band["high"]) == pytest.approx((0.0438357229, 0.1877745406), abs=1e-9)
+    code, out, _ = say(capsys, "watch", "loud.jsonl", "--baseline", "quiet.jsonl", "--once")
+    assert code == 1
+    assert "10 of 100 rows, a band 14.4 points wide (97.5 %, Clopper-Pearson)" in " ".join(out.split())
+    sessions(folder, "sessions.jsonl", range(20))
+    _, out, _ = say(capsys, "watch", "quiet.jsonl", "--baseline", "sessions.jsonl", "--once")
+    assert "20 of 200 rows in 20 sessions" in " ".join(out.split())
+    assert "Korn-Graubard" in out
+
+
+def test_a_step_is_no_longer_needed(capsys: Capture) -> None:
+    """`--step` is accepted, ignored, and said to be."""
+    code, _, err = say(capsys, "watch", "quiet.jsonl", "--expect", "5%..15%", "--once", "--step", "5")
+    assert (code, err.count("\n")) == (0, 1)
+    assert "no longer needed" in err
+
+
+def test_a_webhook_hears_of_the_alarm_once(capsys: Capture, folder: Path) -> None:
+    """The alarm is posted as the JSON object, without a text of the log; with a state it is posted once."""
+    with answering(b"{}") as stub:
+        args = ("loud.jsonl", "--expect", "5%", "--once", "--state", "w.json", "--webhook", f"{stub.url}/hook?k=1")
+        assert [say(capsys, "watch", *args)[0] for _ in range(2)] == [1, 1]
+        assert say(capsys, "watch", "quiet.jsonl", "--expect", "5%..15%", "--once", "--webhook", stub.url)[0] == 0
+    assert stub.paths == ["/hook?k=1"]
+    body = stub.bodies[0]
+    assert (body["conclusion"], body["alarm"]["direction"], body["alarm"]["change"]["since"]) == (
+        "alarm",
+        "increase",
+        1,
+    )
+    assert "question" not in json.dumps(body)
+    assert json.loads((folder / "w.json").read_text())["kept"]["told"] is True
+
+
+@pytest.mark.parametrize(("status", "times"), [(503, 2), (404, 1), (302, 1)])
+def test_a_webhook_that_fails_does_not_lose_the_alarm(capsys: Capture, status: int, times: int) -> None:
+    """A webhook that answers with an error costs one line, is asked again only where that may help, and the alarm is there."""
+    with answering(b"", status=status) as stub:
+        args = ("loud.jsonl", "--expect", "5%", "--once", "--webhook", f"{stub.url}/secret")
+        code, out, err = say(capsys, "watch", *args)
+    assert (code, "ALARM" in out, len(stub.paths), err.count("\n")) == (1, True, times, 1)
+    assert f"did not take the alarm: `{stub.url.removeprefix('http://')}` answered {status}" in err
+
+
+def test_a_webhook_that_nobody_answers(capsys: Capture) -> None:
+    """A webhook that cannot be reached costs one line, which does not show what of its URL may be secret."""
+    with answering(b"") as stub:
+        gone = stub.url
+    code, out, err = say(capsys, "watch", "loud.jsonl", "--expect", "5%", "--once", "--webhook", f"{gone}/secret")
+    assert (code, "ALARM" in out, err.count("\n"), "secret" in err) == (1, True, 1, False)
+
+
+def test_metrics(capsys: Capture, folder: Path) -> None:
+    """The gauges are in the file whether there is an alarm or not."""
+    for log, band, alarm in (("quiet.jsonl", "5%..15%", 0), ("loud.jsonl", "5%", 1)):
+        say(capsys, "watch", log, "--expect", band, "--once", "--metrics", "demur.prom")
+        lines = (folder / "demur.prom").read_text().splitlines()
+        assert f'demur_watch_alarm{{log="{log}"}} {alarm}' in lines
+        assert "# TYPE demur_watch_rows gauge" in lines
+    assert not (folder / "demur.prom.new").exists()
 
 
 def test_cron(capsys: Capture, folder: Path) -> None:
@@ -68,6 +189,9 @@ def test_cron(capsys: Capture, folder: Path) -> None:
     assert (code, "another band" in err) == (2, True)
     (folder / "w.json").write_text("{}")
     assert say(capsys, "watch", *args)[0] == 2
+    (folder / "w.json").write_text('{"version": 1, "band": {"low": 0.05}, "kept": {}}')
+    code, _, err = say(capsys, "watch", *args)
+    assert (code, "is of version 1 of the state" in err) == (2, True)
 
 
 def test_bad_lines_are_named_and_counted(capsys: Capture, folder: Path) -> None:
@@ -91,7 +215,9 @@ def test_bad_lines_are_named_and_counted(capsys: Capture, folder: Path) -> None:
         (("quiet.jsonl", "--expect", "9%..5%"), "the low end of a band stands first"),
         (("quiet.jsonl", "--expect", "five"), "is no rate"),
         (("quiet.jsonl",), "required"),
-        (("quiet.jsonl", "--expect", "5%", "--step", "0"), "no change"),
+        (("quiet.jsonl", "--expect", "5%", "--webhook", "ftp://host/x"), "no http or https URL"),
+        (("quiet.jsonl", "--expect", "5%", "--once", "--metrics", "no/where"), "cannot be written"),
+        (("quiet.jsonl", "--expect", "5%", "--max-failed", "2"), "not a share"),
         (("quiet.jsonl", "--expect", "5%", "--every", "0"), "no time"),
         (("quiet.jsonl", "--expect", "5%", "--alpha", "2"), "between 0 and 1"),
         (("-", "--expect", "5%", "--state", "s"), "a pipe cannot"),

@@ -8,10 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.runs.run_files import json_lines, questions
 
-from demur.errors import InputError
+from demur.errors import InputError, UsageError
 from demur.io.files import InputLimits
-from demur.runs.watch import Mark, follow_lines
+from demur.measure.session_sums import SessionSums
+from demur.measure.watching import Band, WatchState, watch_rows
+from demur.runs.options import ReadOptions
+from demur.runs.watch import Kept, Mark, baseline_sums, follow_lines, key_of_session, read_kept, write_kept
 
 LIMITS = InputLimits(line_bytes=20, document_bytes=1000)
 
@@ -136,3 +140,48 @@ def test_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(InputError, match="nothing is piped"):
         list(follow_lines("-", Mark(), LIMITS, wait=lambda: True))
+
+
+def test_a_state_comes_back_as_it_was(tmp_path: Path) -> None:
+    """What is kept of a stream with sessions and an alarm is what is read again."""
+    band = Band(0.05, 0.1)
+    rows = [(row % 9 == 0, row % 7 if row % 2 else None) for row in range(900)] + [(True, None)] * 60
+    kept = Kept(Mark(10, 2, 3, 4), watch_rows(WatchState(), band, rows), unreadable=1, failed=2, empty=3, unread=4)
+    assert kept.state.alarm is not None
+    path = tmp_path / "w.json"
+    write_kept(path, kept, band, is_grouped=True)
+    assert read_kept(path, band, is_grouped=True) == kept
+    assert read_kept(tmp_path / "none", band, is_grouped=True) == Kept()
+    for other, is_grouped in ((Band(0.05, 0.11), True), (band, False)):
+        with pytest.raises(UsageError, match="kept for another band"):
+            read_kept(path, other, is_grouped=is_grouped)
+
+
+def test_a_state_of_an_earlier_version(tmp_path: Path) -> None:
+    """A state of version 1 is named as such, with what to do: its sums cannot be carried over."""
+    path = tmp_path / "w.json"
+    path.write_text('{"version":1,"band":{"low":0.05,"high":0.05,"step":0.05},"kept":{"state":{"seen":3}}}')
+    with pytest.raises(UsageError, match="is of version 1 of the state, and this is version 2; remove it"):
+        read_kept(path, Band(0.05, 0.05), is_grouped=True)
+
+
+def test_keys_of_sessions() -> None:
+    """A session has one key, another session another, and a row without a session none."""
+    assert key_of_session("a") == key_of_session("a") != key_of_session("b")
+    assert key_of_session(None) is None
+    assert -(1 << 63) <= (key_of_session("\ud800") or 0) < 1 << 63
+
+
+@pytest.mark.parametrize(
+    ("is_grouped", "sums"),
+    # one: 3 of 9, two: 1 of 9, and two rows alone, of which one is refused
+    [(True, SessionSums(4, 20, 5, 9 + 1 + 1, 27 + 9 + 1, 81 + 81 + 2)), (False, SessionSums(20, 20, 5, 5, 5, 20))],
+    ids=["sessions", "rows"],
+)
+def test_sums_of_a_baseline(tmp_path: Path, sums: SessionSums, *, is_grouped: bool) -> None:
+    """A baseline adds up by its sessions, rows without one by themselves; what has no verdict is left out."""
+    rows = questions(20, [0, 1, 2, 10, 19])
+    named = [{**row, "session_id": "one" if i < 9 else "two" if i < 18 else None} for i, row in enumerate(rows)]
+    named.append({"id": "x", "prompt": "a", "response": "", "session_id": "one"})
+    run = json_lines(tmp_path / "run.jsonl", named)
+    assert baseline_sums(str(run), ReadOptions(), is_grouped=is_grouped) == sums

@@ -8,7 +8,8 @@ import shutil
 import sys
 import textwrap
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,23 +17,34 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from demur.cli.columns import add_column_flags, columns_of_flags
-from demur.cli.options import add_counting_flags, add_judge_flags, judge_of_flags, whole_number
+from demur.cli.options import (
+    add_counting_flags,
+    add_judge_flags,
+    add_limit_flags,
+    judge_of_flags,
+    limits_of_flags,
+    whole_number,
+)
 from demur.detect.batch import BatchJudge
 from demur.errors import EmptyInputError, InputError, UsageError
 from demur.formats.interface import stands_alone
 from demur.formats.registry import format_named, format_of_all, unknown_format
 from demur.io.files import input_limits, json_object
-from demur.measure.watching import Band, watch_rows
+from demur.measure.session_sums import exact_interval
+from demur.measure.watching import Band, close_sessions, watch_rows
 from demur.model.estimate import Direction
 from demur.model.verdict import NOT_JUDGED, Outcome
 from demur.report.numbers import PERCENT, percent
+from demur.runs.alerts import Webhook, metrics_text
 from demur.runs.ingest import Ingest
-from demur.runs.watch import Kept, follow_lines, read_kept, write_kept
+from demur.runs.watch import Kept, baseline_sums, follow_lines, key_of_session, read_kept, replace_file, write_kept
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from demur.io.records import Block
+    from demur.measure.watching import Alarm
+    from demur.model.estimate import Interval
 
 __all__ = ["add_parser"]
 
@@ -44,16 +56,25 @@ examples:
   kubectl logs -f app | demur watch - --expect 5%
   demur watch app.jsonl --expect 5% --once --state watch.json   # from cron
 
-the alarm may be looked for after every row: a rate that stays in its band
-alarms in at most ALPHA of all streams of ROWS rows (independent rows assumed)
+the alarm may be looked for after every row, for as long as you like: a rate
+that stays in its band alarms in at most ALPHA of all streams; rows of one
+session count together, sessions are taken to be independent of each other
 
-exit codes: 0 no alarm, 1 alarm, 2 bad input
+exit codes: 0 no alarm; 1 alarm, or more responses without a verdict than
+--max-unread, --max-empty or --max-failed allow; 2 bad input; 3 no alarm, but
+too few verdicts or sessions to say that all is well
 """
 _RATE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(%?)\s*")
 # As many as `sniff` looks at: one odd row at the start must not name the format.
 _MAX_TRIED = 50
 _MAX_NAMED = 10
 _WHOLE = 100
+# As in `demur diff`: where fewer than four in five rows can be used, nothing is concluded from the others.
+_MOST_WITHOUT_VERDICT = 0.2
+# No band narrow enough to be of use can be left by fewer sessions than these; so many rows should have more of them.
+_FEWEST_SESSIONS, _ROWS_OF_SOME_SESSIONS = 5, 50
+# A share of fewer rows is not a reason to end a watch that goes on.
+_ROWS_FOR_A_LIMIT = 100
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -70,18 +91,29 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     band = command.add_mutually_exclusive_group(required=True)
     band.add_argument("--expect", metavar="RATE", type=_rates, help="the rate that is right, or a band: 5%%, 3%%..8%%")
     band.add_argument("--baseline", metavar="RUN", help="a run whose rate is right, known as well as its size allows")
-    command.add_argument(
-        "--step", metavar="POINTS", type=float, default=5.0, help="a sudden change of this many points (5)"
-    )
     command.add_argument("--alpha", metavar="P", type=float, default=0.05, help="chance of any false alarm (0.05)")
-    command.add_argument("--rows", metavar="N", type=whole_number, default=1_000_000, help="… over N rows (1000000)")
+    command.add_argument(
+        "--rows",
+        metavar="N",
+        type=whole_number,
+        default=1_000_000,
+        help="rows within which a change is likely (1000000)",
+    )
+    # The size of a sudden change had to be named once; scripts that still do go on working, until the next version.
+    command.add_argument("--step", metavar="POINTS", type=float, help="ignored: changes of any size are looked for")
+    command.add_argument(
+        "--cluster", choices=("session", "none"), default="session", help="what rows count together (session)"
+    )
     command.add_argument("--once", action="store_true", help="read what is there, and stop")
     command.add_argument("--state", metavar="FILE", help="go on where the last call stopped, and keep it there")
     command.add_argument("--every", metavar="SECONDS", type=float, default=1.0, help="how often to look (1)")
     add_judge_flags(command)
     add_counting_flags(command)
     add_column_flags(command)
+    add_limit_flags(command)
     command.add_argument("--json", action="store_true", help="the end as one JSON object")
+    command.add_argument("--webhook", metavar="URL", help="POST the same object there at the alarm")
+    command.add_argument("--metrics", metavar="FILE", help="gauges for Prometheus' node exporter (a .prom file)")
     command.set_defaults(run=run)
 
 
@@ -91,20 +123,28 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("a pipe cannot be read on where the last call stopped", hint="name a file, or drop --state")
     if args.log == "-" and args.baseline == "-":
         raise UsageError("standard input stands twice", hint="name it once")
-    if not 0 < args.step < 100:  # noqa: PLR2004 — points
-        raise UsageError(f"`--step {args.step:g}` is no change of a rate", hint="points above 0 and below 100")
+    if args.step is not None:
+        print("demur: `--step` is no longer needed and is ignored: changes of any size are looked for", file=sys.stderr)
     if not args.every > 0:
         raise UsageError(f"`--every {args.every:g}` is no time", hint="seconds above 0")
-    band = _band(args)
-    watched = Watched(args.log, band, read_kept(Path(args.state), band) if args.state else Kept())
+    webhook = Webhook(args.webhook) if args.webhook else None
+    band, said = _band(args)
+    kept = read_kept(Path(args.state), band, is_grouped=_is_grouped(args)) if args.state else Kept()
+    watched = Watched(args.log, band, kept, dict(limits_of_flags(args)))
     # An alarm that was raised stays raised: reading on could only make it look better.
     if watched.kept.state.alarm is None:
-        announce(watched, quiet=args.json)
+        announce(watched, said, quiet=args.json)
         _watch(watched, args)
-    if not watched.kept.state.seen:
+    if not watched.kept.rows:
         raise EmptyInputError("no row could be judged", source=args.log, hint="an empty run is never a pass")
+    if args.metrics:
+        _write_metrics(watched, args)
+    if webhook is not None and watched.kept.state.alarm is not None and not watched.kept.told:
+        _post(webhook, watched, args)
     conclude(watched, as_json=args.json)
-    return 1 if watched.kept.state.alarm else 0
+    for line in watched.over_limits():
+        print(f"demur: {line}", file=sys.stderr)
+    return _EXIT_CODES[watched.conclusion]
 
 
 def _watch(watched: Watched, args: argparse.Namespace) -> None:
@@ -122,33 +162,81 @@ def _watch(watched: Watched, args: argparse.Namespace) -> None:
     found = follow_lines(args.log, watched.kept.mark, input_limits(), wait=wait, finished=finished)
     for block, mark in found:
         rows = judge.outcomes(block)
-        named = watched.kept.unreadable
-        for error in rows.errors[: max(0, _MAX_NAMED - named)]:
-            print(f"demur: {error.at('<stdin>' if args.log == '-' else args.log, error.line)}", file=sys.stderr)
-        if named < _MAX_NAMED <= named + len(rows.errors):
-            print("demur: further lines that cannot be read are counted only", file=sys.stderr)
+        _name_errors(rows.errors, watched.kept.unreadable, "<stdin>" if args.log == "-" else args.log)
         # What failed, is empty or was not read says nothing about refusals.
-        hits = [outcome in counted for outcome in rows.outcomes if outcome in counted or outcome not in NOT_JUDGED]
-        watched.kept = Kept(
-            mark,
-            watch_rows(watched.kept.state, watched.band, hits),
+        hits = [
+            (outcome in counted, key_of_session(session) if _is_grouped(args) else None)
+            for outcome, session in zip(rows.outcomes, rows.sessions, strict=True)
+            if outcome in counted or outcome not in NOT_JUDGED
+        ]
+        watched.kept = replace(
+            watched.kept,
+            mark=mark,
+            state=watch_rows(watched.kept.state, watched.band, hits),
             unreadable=watched.kept.unreadable + len(rows.errors),
             failed=watched.kept.failed + rows.outcomes.count(Outcome.FAILED),
             empty=watched.kept.empty + (0 if Outcome.EMPTY in counted else rows.outcomes.count(Outcome.EMPTY)),
             unread=watched.kept.unread + rows.outcomes.count(Outcome.UNREAD),
         )
-        if args.state:
-            # After every block, so that a watch that is killed counts no row twice when it goes on.
-            write_kept(Path(args.state), watched.kept, watched.band)
+        # After every block, so that a watch that is killed counts no row twice when it goes on.
+        _keep(watched, args)
+        if args.metrics:
+            _write_metrics(watched, args)
         show(watched)
-        if watched.kept.state.alarm:
+        if watched.kept.state.alarm or (watched.kept.rows >= _ROWS_FOR_A_LIMIT and any(watched.over_limits())):
             break
+    else:
+        # A log that is read to its end, without a next call that could read on, ends its sessions.
+        if finished or args.log == "-":
+            watched.kept = replace(watched.kept, state=close_sessions(watched.kept.state, watched.band))
     show(None)
+
+
+def _is_grouped(args: argparse.Namespace) -> bool:
+    return bool(args.cluster == "session")
+
+
+def _keep(watched: Watched, args: argparse.Namespace) -> None:
+    if args.state:
+        write_kept(Path(args.state), watched.kept, watched.band, is_grouped=_is_grouped(args))
+
+
+def _name_errors(errors: tuple[InputError, ...], named: int, log: str) -> None:
+    """Print the lines that cannot be read, up to ten in all."""
+    for error in errors[: max(0, _MAX_NAMED - named)]:
+        print(f"demur: {error.at(log, error.line)}", file=sys.stderr)
+    if named < _MAX_NAMED <= named + len(errors):
+        print("demur: further lines that cannot be read are counted only", file=sys.stderr)
+
+
+def _post(webhook: Webhook, watched: Watched, args: argparse.Namespace) -> None:
+    """Send the alarm, once; with a state, a call that failed is made again at the next look."""
+    why = webhook.post(msgspec.json.encode(_object(watched)))
+    if why is not None:
+        print(f"demur: the webhook did not take the alarm: {why}", file=sys.stderr)
+        return
+    watched.kept = replace(watched.kept, told=True)
+    _keep(watched, args)
+
+
+def _write_metrics(watched: Watched, args: argparse.Namespace) -> None:
+    kept, state = watched.kept, watched.kept.state
+    values: dict[str, tuple[str, float]] = {
+        "demur_watch_alarm": ("Whether the refusal rate has left its band.", float(state.alarm is not None)),
+        "demur_watch_rows": ("Rows with a verdict.", state.seen),
+        "demur_watch_abstained": ("Rows that were refused or filtered.", state.abstained),
+        "demur_watch_evidence": ("Evidence that the rate left its band, an e-value.", state.evidence(watched.band)),
+        "demur_watch_failed": ("Rows that are errors of the provider.", kept.failed),
+        "demur_watch_empty": ("Empty responses.", kept.empty),
+        "demur_watch_unread": ("Responses that could not be read.", kept.unread),
+    }
+    replace_file(Path(args.metrics), metrics_text(watched.log, values).encode())
 
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
     outcomes: list[str]
+    sessions: list[str | None]
     errors: tuple[InputError, ...]
 
 
@@ -168,14 +256,15 @@ class _Lines:
     def outcomes(self, block: Block) -> _Rows:
         """Return the outcomes of the rows in a block, and what could not be read."""
         if isinstance(block.lines, InputError):
-            return _Rows([], (block.lines.at("", block.first),))
+            return _Rows([], [], (block.lines.at("", block.first),))
         # A log may end in blank lines, which are no JSON and no error.
         if not block.lines.strip():
-            return _Rows([], ())
+            return _Rows([], [], ())
         if self._is_new and (self._columns or not self._ingest.format):
             self._look_at(block.first, block.lines)
         judged = self._ingest.lines((block.first, block.lines))
-        return _Rows(judged.rows.column("outcome").to_pylist(), judged.errors)
+        outcomes, sessions = (judged.rows.column(name).to_pylist() for name in ("outcome", "session"))
+        return _Rows(outcomes, sessions, judged.errors)
 
     def _look_at(self, line: int, lines: bytes) -> None:
         """Find the format of the first records where none is named, and the columns that are."""
@@ -201,23 +290,27 @@ class _Lines:
             raise UsageError(f"records of `{name}` belong together, so a growing log cannot be judged", hint=hint)
 
 
-def _band(args: argparse.Namespace) -> Band:
-    """Return the band that is asked for; a baseline's rate is known only so well, which half of alpha is spent on."""
-    step, alpha, rows = args.step / 100, args.alpha, args.rows
+def _band(args: argparse.Namespace) -> tuple[Band, str]:
+    """Return the band that is asked for, and where it comes from: of a baseline, a rate that is known only so well."""
     if args.expect:
         low, high = args.expect
-        return Band(low, high, step=step, rows=rows, alpha=alpha)
-    from demur.measure.watching import confidence_sequence
-    from demur.runs.api import scan
+        return Band(low, high, rows=args.rows, alpha=args.alpha), ""
     from demur.runs.options import ReadOptions
 
-    reading = ReadOptions(judge=judge_of_flags(args), counted=args.count, jobs=None, columns=columns_of_flags(args))
-    rate = scan(args.baseline, reading=reading).rate
-    if not rate.n:
-        raise EmptyInputError("no row could be judged", source=args.baseline, hint="an empty run says nothing")
     # Half of alpha pays for what is not known of the baseline (Bonferroni).
-    likely = confidence_sequence(rate.count, rate.n, alpha=alpha / 2)
-    return Band(likely.low, likely.high, step=step, rows=rows, alpha=alpha / 2)
+    half = args.alpha / 2
+    Band(0.0, 1.0, rows=args.rows, alpha=half)
+    reading = ReadOptions(judge=judge_of_flags(args), counted=args.count, jobs=None, columns=columns_of_flags(args))
+    sums = baseline_sums(args.baseline, reading, is_grouped=_is_grouped(args))
+    if not sums.rows:
+        raise EmptyInputError("no row could be judged", source=args.baseline, hint="an empty run says nothing")
+    likely = exact_interval(sums, alpha=half)
+    sessions = f" in {sums.sessions:,} sessions" if sums.sessions < sums.rows else ""
+    said = (
+        f", as in {args.baseline}: {sums.abstained:,} of {sums.rows:,} rows{sessions}, a band "
+        f"{100 * (likely.high - likely.low):.1f} points wide ({100 * likely.level:g}{PERCENT}, {_METHODS[likely.method]})"
+    )
+    return Band(likely.low, likely.high, rows=args.rows, alpha=half), said
 
 
 def _rates(given: str) -> tuple[float, float]:
@@ -239,24 +332,78 @@ def _rates(given: str) -> tuple[float, float]:
 
 _COLUMNS = 80
 _NARROWEST = 20
-_INDENT = " " * 7
+
+
+_METHODS = {"clopper-pearson": "Clopper-Pearson", "korn-graubard": "Korn-Graubard"}
+
+
+class Conclusion(StrEnum):
+    """How a watch ended."""
+
+    OK = "ok"
+    ALARM = "alarm"
+    OVER_LIMIT = "over_limit"
+    """More responses without a verdict than the user allows."""
+    UNDECIDED = "undecided"
+    """No alarm, and too little to say that all is well."""
+
+
+_EXIT_CODES = {Conclusion.OK: 0, Conclusion.ALARM: 1, Conclusion.OVER_LIMIT: 1, Conclusion.UNDECIDED: 3}
+_WORDS = {
+    Conclusion.OK: "OK",
+    Conclusion.ALARM: "ALARM",
+    Conclusion.OVER_LIMIT: "FAIL",
+    Conclusion.UNDECIDED: "UNDECIDED",
+}
 
 
 @dataclass(slots=True)
 class Watched:
-    """A log, the band its rate should be in, and what was seen so far."""
+    """A log, the band its rate should be in, what was seen so far, and how many rows may be without a verdict."""
 
     log: str
     band: Band
     kept: Kept
+    limits: dict[Outcome, float] = field(default_factory=dict)
+
+    @property
+    def conclusion(self) -> Conclusion:
+        """How it stands."""
+        if self.kept.state.alarm is not None:
+            return Conclusion.ALARM
+        if any(self.over_limits()):
+            return Conclusion.OVER_LIMIT
+        return Conclusion.UNDECIDED if self.doubt() else Conclusion.OK
+
+    def over_limits(self) -> Iterator[str]:
+        """Yield what is above a limit that was set for responses without a verdict."""
+        for outcome, limit in self.limits.items():
+            share = self._unjudged(outcome) / max(1, self.kept.rows)
+            if share > limit:
+                yield f"`{self.log}`: {100 * share:.1f} % of the rows are {outcome}, more than {100 * limit:g} %"
+
+    def doubt(self) -> str | None:
+        """Return why no alarm does not mean that all is well, None where it does."""
+        kept, state = self.kept, self.kept.state
+        # Of an outcome with a limit the user has said how many there may be.
+        without = sum(self._unjudged(outcome) for outcome in NOT_JUDGED if outcome not in self.limits)
+        if without > _MOST_WITHOUT_VERDICT * kept.rows or not state.seen:
+            return f"{percent(without / kept.rows)}{PERCENT} of {kept.rows:,} rows have no verdict"
+        sessions = state.history.sums.sessions + len(state.sessions.open)
+        if sessions < _FEWEST_SESSIONS and state.seen >= _ROWS_OF_SOME_SESSIONS:
+            return f"{state.seen:,} rows of {sessions:,} sessions cannot support an alarm (--cluster none counts rows)"
+        return None
+
+    def _unjudged(self, outcome: Outcome) -> int:
+        return {Outcome.FAILED: self.kept.failed, Outcome.EMPTY: self.kept.empty, Outcome.UNREAD: self.kept.unread}[
+            outcome
+        ]
 
 
-def announce(watched: Watched, *, quiet: bool) -> None:
+def announce(watched: Watched, said: str, *, quiet: bool) -> None:
     """Say what is watched for."""
     if not quiet:
-        band = watched.band
-        rates = percent(band.low) + (f" to {percent(band.high)}" if band.low != band.high else "")
-        _say("", f"Watching {watched.log}: the refusal rate should be {rates}{PERCENT}.")
+        _say("", f"Watching {watched.log}: the refusal rate should be {_band_words(watched.band)}{said}.")
 
 
 def progress() -> Callable[[Watched | None], None]:
@@ -276,29 +423,53 @@ def conclude(watched: Watched, *, as_json: bool) -> None:
     if as_json:
         print(msgspec.json.encode(_object(watched)).decode())
         return
-    state, band = watched.kept.state, watched.band
-    if state.alarm is None:
-        _say("OK", f"no alarm: {_counts_words(watched)}, compatible with {_interval_words(watched)}.")
+    kept, state = watched.kept, watched.kept.state
+    if state.alarm is not None:
+        _say("ALARM", _alarm_words(watched, state.alarm))
     else:
-        alarm = state.alarm
-        way = "rose" if alarm.direction is Direction.INCREASE else "fell"
-        since = f", most likely since row {alarm.since:,}" if alarm.since else ", by all rows together"
-        what = f"refusals {way} (row {alarm.row:,}{since})"
-        _say("ALARM", f"{what}: {_counts_words(watched)}, compatible with {_interval_words(watched)}.")
-    kept = watched.kept
-    if kept.failed:
-        _say("", f"{kept.failed:,} rows are errors of the provider, neither refusal nor answer.")
-    if kept.empty:
-        _say("", f"{kept.empty:,} responses are empty and count for nothing.")
-    if kept.unread:
-        _say("", f"{kept.unread:,} responses could not be read and count for nothing: `demur scan` says why.")
-    if kept.unreadable:
-        _say("", f"{kept.unreadable:,} lines could not be read and count for nothing.")
+        why = watched.doubt()
+        but = f", but {why}" if why else ""
+        rates = (
+            f", compatible with {_interval_words(state.interval(watched.band))}, at every moment" if state.seen else ""
+        )
+        _say(_WORDS[watched.conclusion], f"no alarm{but}: {_counts_words(watched)}{rates}.")
+    for note in _notes(kept):
+        _say("", note)
+
+
+def _notes(kept: Kept) -> Iterator[str]:
+    """Yield what else the rows were: in sessions, not tested, or without a verdict."""
+    sums, sessions = kept.state.history.sums, kept.state.sessions
+    if sums.sessions < sums.rows:
+        yield f"Rows of one session count together: {sums.rows:,} rows of {sums.sessions:,} sessions were tested."
+    counts = (
+        (sum(each.rows for each in sessions.open), "rows are of sessions that may still go on and are not tested yet"),
+        (sessions.late, "rows came long after the rest of their session and are not tested"),
+        (kept.failed, "rows are errors of the provider, neither refusal nor answer"),
+        (kept.empty, "responses are empty and count for nothing"),
+        (kept.unread, "responses could not be read and count for nothing: `demur scan` says why"),
+        (kept.unreadable, "lines could not be read and count for nothing"),
+    )
+    yield from (f"{count:,} {what}." for count, what in counts if count)
     if kept.mark.restarts:
-        _say("", f"The log was cut or replaced {kept.mark.restarts:,} times and read on from its new start.")
-    # Beyond that number the bound on false alarms is no longer guaranteed.
-    if state.seen > band.rows:
-        _say("", f"More than the {band.rows:,} rows were seen that alpha is promised for: give --rows.")
+        yield f"The log was cut or replaced {kept.mark.restarts:,} times and read on from its new start."
+
+
+def _alarm_words(watched: Watched, alarm: Alarm) -> str:
+    """Return since when the rate has been different, how sure that is, and what it has been since."""
+    change = alarm.change
+    way = "rose" if alarm.direction is Direction.INCREASE else "fell"
+    when = f"{change.earliest:,} to {change.latest:,}" if change.earliest < change.latest else f"{change.latest:,}"
+    rate = percent(change.abstained / change.rows)
+    return (
+        f"refusals {way} at row {change.since:,} (95{PERCENT}: {when}): {change.abstained:,} of {change.rows:,} rows "
+        f"since ({rate}{PERCENT}), compatible with {_interval_words(change.interval)}; {_band_words(watched.band)} is "
+        f"right. Alarm at row {alarm.row:,}. All rows: {_counts_words(watched)}."
+    )
+
+
+def _band_words(band: Band) -> str:
+    return percent(band.low) + (f" to {percent(band.high)}" if band.low != band.high else "") + PERCENT
 
 
 def _counts_words(watched: Watched) -> str:
@@ -307,24 +478,27 @@ def _counts_words(watched: Watched) -> str:
     return f"{state.abstained:,} of {state.seen:,} rows ({share}{PERCENT})"
 
 
-def _interval_words(watched: Watched) -> str:
-    found = watched.kept.state.interval(watched.band)
-    return f"{percent(found.low)} to {percent(found.high)}{PERCENT} ({100 * found.level:g}{PERCENT}, at every moment)"
+def _interval_words(found: Interval) -> str:
+    return f"{percent(found.low)} to {percent(found.high)}{PERCENT} ({100 * found.level:g}{PERCENT})"
 
 
 def _object(watched: Watched) -> dict[str, object]:
-    kept, band = watched.kept, watched.band
-    interval, evidence = kept.state.interval(band), kept.state.evidence(band)
+    kept, band, state = watched.kept, watched.band, watched.kept.state
+    evidence = state.evidence(band)
     return {
         "log": watched.log,
-        "alarm": kept.state.alarm,
-        "rows": kept.state.seen,
-        "abstained": kept.state.abstained,
-        "rate": kept.state.abstained / kept.state.seen,
-        "interval": interval,
+        "conclusion": watched.conclusion,
+        "alarm": state.alarm,
+        "rows": state.seen,
+        "abstained": state.abstained,
+        "rate": state.abstained / state.seen if state.seen else None,
+        "interval": state.interval(band),
         # JSON has no infinity (RFC 8259, section 6).
         "evidence": evidence if isfinite(evidence) else None,
         "band": band,
+        "sessions": state.history.sums.sessions,
+        "open_sessions": len(state.sessions.open),
+        "late": state.sessions.late,
         "failed": kept.failed,
         "empty": kept.empty,
         "unread": kept.unread,
@@ -334,8 +508,8 @@ def _object(watched: Watched) -> dict[str, object]:
 
 
 def _say(word: str, text: str) -> None:
-    indent = _INDENT if word else ""
+    head = f"{word:<5}  " if word else ""
+    indent = " " * len(head)
     width = min(shutil.get_terminal_size((_COLUMNS, 24)).columns, _COLUMNS)
-    lines = textwrap.wrap(text, max(width - len(indent), _NARROWEST))
-    head = f"{word:<7}" if word else ""
+    lines = textwrap.wrap(text, max(width - len(indent), _NARROWEST), break_on_hyphens=False)
     print("\n".join(head + line if n == 0 else indent + line for n, line in enumerate(lines)))

@@ -1,30 +1,34 @@
 """Whether a stream's rate is still within its band, asked after every row.
 
-Two tests run at once: an e-process over all rows so far, for slow drifts, and cumulative sums up and down, for sudden changes,
-which also say since when. Assumes independent rows. A stream taken in pieces ends in the same state as one taken whole.
+One number answers, an e-process: the evidence that at some row, the first or a later one, the rate left the band. While it stays there, the
+evidence ever reaches 1/alpha with a chance of at most alpha (Ville 1939), however often one looks and however long. Rows of one session
+enter together, as a sum; nothing is assumed about what happens within one. A stream taken in pieces ends in the same state as one taken whole.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from bisect import bisect_right
+from dataclasses import astuple, dataclass, field
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from demur.errors import UsageError
+from demur.measure.change_point import Change, History, append_session, date_change
+from demur.measure.session_sums import SessionSums
 from demur.measure.special import boundary, log_beta
 from demur.model.estimate import Direction, Interval
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-
 __all__ = [
     "Alarm",
     "Band",
-    "CusumRule",
-    "CusumState",
+    "OpenSession",
+    "Sessions",
     "WatchState",
-    "advance",
+    "close_sessions",
     "confidence_sequence",
     "paired_evidence",
     "rate_evidence",
@@ -40,15 +44,15 @@ def paired_evidence(b: int, c: int) -> float:
     return _exp((b + c) * math.log(2) + log_beta(0.5 + c, 0.5 + b) - _LOG_PRIOR)
 
 
-def rate_evidence(count: int, n: int, *, p0: float) -> float:
+def rate_evidence(count: float, n: float, *, p0: float) -> float:
     """Return the evidence, as an e-value, that the rate is not p0, after `count` of n; p0 = 0 or 1 fall at one exception."""
     return _exp(_log_rate_evidence(count, n, p0))
 
 
-def confidence_sequence(count: int, n: int, *, alpha: float = 0.05) -> Interval:
+def confidence_sequence(count: float, n: float, *, alpha: float = 0.05) -> Interval:
     """Return the rates with evidence below 1/alpha: an interval that holds at every n at once.
 
-    n = 0: [0, 1]; count = 0: low is 0; count = n: high is 1. A caller may intersect the intervals seen so far.
+    Assumes independent rows. n = 0: [0, 1]; count = 0: low is 0; count = n: high is 1. A caller may intersect the intervals seen so far.
     """
     if n == 0:
         return Interval(0.0, 1.0, "confidence sequence", 1 - alpha)
@@ -63,57 +67,12 @@ def confidence_sequence(count: int, n: int, *, alpha: float = 0.05) -> Interval:
     return Interval(low, high, "confidence sequence", 1 - alpha)
 
 
-@dataclass(frozen=True, slots=True)
-class CusumRule:
-    """From which rate to which a change is watched for, over how many rows, at what chance of a false alarm in all of them."""
-
-    p0: float
-    p1: float
-    rows: int
-    alpha: float = 0.05
-
-    def __post_init__(self) -> None:
-        """Raise if the rates are equal or not inside 0 and 1."""
-        if not (0 < self.p0 < 1 and 0 < self.p1 < 1) or self.p0 == self.p1:
-            raise UsageError("a change is watched for between two different rates inside 0 and 1")
-
-    @property
-    def limit(self) -> float:
-        """The sum that alarms: log(rows/alpha), so that all starting points together alarm falsely at most alpha."""
-        return math.log(self.rows / self.alpha)
-
-
-@dataclass(frozen=True, slots=True)
-class CusumState:
-    """The sum so far, the rows seen, the row (from 1) at which the present rise began, and the row that alarmed, if any."""
-
-    total: float = 0.0
-    seen: int = 0
-    since: int | None = None
-    alarmed_at: int | None = None
-
-
-def advance(state: CusumState, rule: CusumRule, abstained: Iterable[bool]) -> CusumState:
-    """Return the state after more rows, by the cumulative sum of log-likelihood ratios, never below 0 (Page 1954)."""
-    yes, no = math.log(rule.p1 / rule.p0), math.log((1 - rule.p1) / (1 - rule.p0))
-    total, seen, since, alarmed_at = state.total, state.seen, state.since, state.alarmed_at
-    for hit in abstained:
-        seen += 1
-        # The first alarm stays, and with it the row since which: later rows say nothing about when the change began.
-        if alarmed_at is not None:
-            continue
-        total = max(0.0, total + (yes if hit else no))
-        since = (since or seen) if total > 0 else None
-        alarmed_at = seen if total >= rule.limit else None
-    return replace(state, total=total, seen=seen, since=since, alarmed_at=alarmed_at)
-
-
-def _log_rate_evidence(count: int, n: int, p0: float) -> float:
+def _log_rate_evidence(count: float, n: float, p0: float) -> float:
     fits = _times_log(count, p0) + _times_log(n - count, 1 - p0)
     return log_beta(0.5 + count, 0.5 + n - count) - _LOG_PRIOR - fits
 
 
-def _times_log(times: int, chance: float) -> float:
+def _times_log(times: float, chance: float) -> float:
     """Return times·log(chance), with 0·log 0 = 0."""
     if not times:
         return 0.0
@@ -124,20 +83,15 @@ def _exp(log: float) -> float:
     return math.exp(log) if log < _MAX_LOG else math.inf
 
 
-# Half of alpha goes to the e-process, a quarter to each sum: a stream that stays within its band alarms at most alpha of the
-# time over `rows` rows, however often one looks.
-_SHARE_OF_ALL = 0.5
-_SHARE_OF_A_SUM = 0.25
-_MIN_SHARE = 1e-9
-
-
 @dataclass(frozen=True, slots=True)
 class Band:
-    """Where the rate should be, which step out of it is watched for, over how many rows, at what chance of a false alarm."""
+    """Where the rate should be, at what chance of a false alarm, and within how many rows a change is expected.
+
+    Beyond `rows` the chance of a false alarm is still at most alpha; a change is found somewhat later.
+    """
 
     low: float
     high: float
-    step: float = 0.05
     rows: int = 1_000_000
     alpha: float = 0.05
 
@@ -145,82 +99,253 @@ class Band:
         """Raise if the band is empty or a setting is out of range."""
         if not 0 <= self.low <= self.high <= 1:
             raise UsageError(f"`{self.low:g}` to `{self.high:g}` is no band of rates", hint="write 5%, or 3%..8%")
-        if not 0 < self.alpha < 1 or not 0 < self.step < 1 or self.rows < 1:
-            raise UsageError("a step and an alpha lie between 0 and 1, and rows are counted from 1")
+        if not 0 < self.alpha < 1 or self.rows < 1:
+            raise UsageError("an alpha lies between 0 and 1, and rows are counted from 1")
 
-    @property
-    def rise(self) -> CusumRule | None:
-        """What a sudden rise is measured by, None where every rate is within the band's upper edge, or none above 0 is."""
-        return self._sum(self.high, min(self.high + self.step, (1 + self.high) / 2))
 
-    @property
-    def fall(self) -> CusumRule | None:
-        """What a sudden fall is measured by, as for a rise."""
-        return self._sum(self.low, max(self.low - self.step, self.low / 2))
+_OTHER_ROW = {(): (1,), (1,): ()}
+_MAX_SESSION_ROWS = 1000
+# How far beyond an edge of the band the rate may have gone, in log-odds, and how much is bet on each. The small steps are for sessions
+# whose rows move together, the large ones for edges near 0. Between 5 and 20 steps the delays differ by some percent.
+STEPS = (0.05, 0.1, 0.2, 0.4, 0.7, 1.1, 1.7, 2.5, 4.0, 8.0, 16.0, 32.0)
+WEIGHTS = tuple(weight / 101 for weight in (4, 4, 8, 16, 24, 24, 12, 4, 2, 1, 1, 1))
+_NOTHING = (0.0,) * len(STEPS)
+# The level of the rate since a change is the usual one, whatever the chance of a false alarm.
+_CHANGE_ALPHA = 0.05
 
-    def _sum(self, edge: float, beyond: float) -> CusumRule | None:
-        # At an edge of 0 or 1 one row against it is proof, and a likelihood ratio has no value.
-        if edge <= _MIN_SHARE or edge >= 1 - _MIN_SHARE:
-            return None
-        return CusumRule(edge, beyond, self.rows, alpha=self.alpha * _SHARE_OF_A_SUM)
+
+@lru_cache(maxsize=64)
+def _bets(edge: float) -> tuple[tuple[float, int], ...]:
+    """Return, for each alternative to an edge, what is bet on a row and the rows of a session that are bet on.
+
+    A session may cost at most half of what was bet, or what a single row would; so of long sessions the first rows count, more of them
+    the nearer the alternative is. Which rows count must not depend on how many there will be: users may leave at a refusal.
+    """
+    odds, found = edge / (1 - edge), []
+    for step in STEPS:
+        grown = odds * math.exp(step)
+        cost = (grown / (1 + grown) - edge) / (1 - edge)
+        found.append((cost / edge, max(1, int(min(0.5 / cost, _MAX_SESSION_ROWS)))))
+    return tuple(found)
+
+
+@lru_cache(maxsize=16_384)
+def factors(edge: float, hits: tuple[int, ...], rows: int) -> tuple[float, ...]:
+    """Return by what each bet on a rate above the edge is multiplied after a session; `hits` are the rows (from 1) that count for it.
+
+    1 + b(K - edge·M) with K hits in the first M rows: it is at least 0, and at most 1 on average where the mean of K is at most edge
+    times the mean of M, whatever their distributions (Waudby-Smith and Ramdas 2024, JRSS B 86:1). For a single row it is the likelihood ratio of
+    the alternative. Edge 0: one hit is proof.
+    """
+    if edge <= 0:
+        return (math.inf if hits else 1.0,) * len(STEPS)
+    found = []
+    for bet, most in _bets(edge):
+        counted = min(most, rows)
+        found.append(max(0.0, 1 + bet * (bisect_right(hits, counted) - edge * counted)))
+    return tuple(found)
+
+
+# A rate that was wrong from the first row on has half of alpha (the e-process over all rows). The other half goes to changes at later rows:
+# a quarter evenly over the band's `rows` (the Shiryaev-Roberts statistic, over rows), a quarter as 1/(n log² n), for early ones.
+_FROM_THE_START = 0.5
+_EVENLY = 0.5
+
+
+def unspent(seen: int, rows: int) -> float:
+    """Return the prior chance that the change comes after `seen` sessions or later; all: 1."""
+    if not seen:
+        return 1.0
+    evenly = max(0.0, 1 - (seen - 1) / rows)
+    return (1 - _FROM_THE_START) * (_EVENLY * evenly + (1 - _EVENLY) / (1 + math.log(seen)))
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSession:
+    """A session that may still go on: its key, its first and last row in the log, how many rows, and which (from 1) abstained."""
+
+    key: int
+    first: int
+    last: int
+    rows: int = 0
+    abstained: tuple[int, ...] = ()
+
+
+# A session is closed when so many rows of the log have come without one of its own. Where sessions turn out to pause for longer, it doubles.
+_FIRST_GAP = 50
+_MAX_GAP = 10_000
+_MAX_REMEMBERED = 10_000
+# Doubled at one late row in a hundred, and not at the first few.
+_LATE_SHARE = 0.01
+_FEW_LATE = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Sessions:
+    """The open sessions by their last row, the keys of closed ones, the gap that closes one, and rows that came after it.
+
+    When a session is closed depends on when its rows come, never on what they say.
+    """
+
+    open: tuple[OpenSession, ...] = ()
+    closed: tuple[int, ...] = ()
+    gap: int = _FIRST_GAP
+    late: int = 0
+    late_before: int = 0
+    """How many were late when the gap was last changed, which was at row `changed_at`."""
+    changed_at: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """The row (from 1) that alarmed, the way the rate went, and the row since which, where a sum alarmed."""
+    """The row (from 1) that alarmed, the way the rate went, and the change that was found."""
 
     row: int
     direction: Direction
-    since: int | None
+    change: Change
 
 
 @dataclass(frozen=True, slots=True)
 class WatchState:
-    """Rows seen, how many of them abstained, the two sums, and the alarm if there was one."""
+    """Rows seen, how many of them abstained, the bets on a rise and a fall, the closed sessions, the open ones, and the alarm if there was one.
+
+    A row without a session is a closed session of its own.
+    """
 
     seen: int = 0
     abstained: int = 0
-    rise: CusumState = field(default_factory=CusumState)
-    fall: CusumState = field(default_factory=CusumState)
+    rise: tuple[float, ...] = _NOTHING
+    fall: tuple[float, ...] = _NOTHING
+    history: History = field(default_factory=History)
+    sessions: Sessions = field(default_factory=Sessions)
     alarm: Alarm | None = None
 
     def evidence(self, band: Band) -> float:
-        """Return the evidence, as an e-value, that the rate of all rows lies outside the band; none seen: 1."""
-        if not self.seen:
-            return 1.0
-        # Against the rate of the band that fits best: the evidence against all others is larger.
-        nearest = min(max(self.abstained / self.seen, band.low), band.high)
-        return rate_evidence(self.abstained, self.seen, p0=nearest)
+        """Return the evidence, as an e-value, that the rate left the band at any row; none seen: 1."""
+        return _evidence(self.rise, self.fall, band, self.history.sums.sessions)
 
     def interval(self, band: Band) -> Interval:
-        """Return the rates that all rows so far are compatible with, at every moment at once."""
-        return confidence_sequence(self.abstained, self.seen, alpha=band.alpha)
+        """Return the rates that all rows so far are compatible with, at every moment at once.
+
+        With sessions of several rows it is that of as many rows as these are worth (by their spread so far), which is approximate.
+        """
+        worth = self.history.sums.design_effect
+        return confidence_sequence(self.abstained / worth, self.seen / worth, alpha=band.alpha)
 
 
-def watch_rows(state: WatchState, band: Band, abstained: Iterable[bool]) -> WatchState:
-    """Return the state after more rows; those after an alarm are counted and change nothing else."""
-    rise, fall = band.rise, band.fall
-    for hit in abstained:
-        seen, count = state.seen + 1, state.abstained + hit
-        if state.alarm is not None:
-            state = replace(state, seen=seen, abstained=count)
-            continue
-        after = WatchState(
-            seen,
-            count,
-            advance(state.rise, rise, (hit,)) if rise else state.rise,
-            advance(state.fall, fall, (hit,)) if fall else state.fall,
+def watch_rows(state: WatchState, band: Band, rows: Iterable[tuple[bool, int | None]]) -> WatchState:
+    """Return the state after more rows, each whether it abstained and the key of its session, None where it stands alone.
+
+    Rows after an alarm are counted and change nothing else. Assumes that sessions are independent of each other; their rows need not be.
+    """
+    stream = _Stream(state, band)
+    for abstained, session in rows:
+        stream.take(session, abstained=abstained)
+    return stream.state()
+
+
+def close_sessions(state: WatchState, band: Band) -> WatchState:
+    """Return the state with every session closed: the log has ended."""
+    stream = _Stream(state, band)
+    stream.close(before=state.seen + 1)
+    return stream.state()
+
+
+class _Stream:
+    """A state on its way: what `watch_rows` changes row by row."""
+
+    def __init__(self, state: WatchState, band: Band) -> None:
+        self._band = band
+        self._seen, self._abstained, self._alarm = state.seen, state.abstained, state.alarm
+        self._rise, self._fall = state.rise, state.fall
+        self._sums, self._levels = list(astuple(state.history.sums)), [list(level) for level in state.history.levels]
+        # Ordered by their last row, so that those to close stand in front.
+        self._open = {each.key: each for each in state.sessions.open}
+        self._closed = dict.fromkeys(state.sessions.closed)
+        self._gap, self._late = state.sessions.gap, state.sessions.late
+        self._late_before, self._changed_at = state.sessions.late_before, state.sessions.changed_at
+
+    def state(self) -> WatchState:
+        """Return what is known by now."""
+        sessions = Sessions(
+            tuple(self._open.values()), tuple(self._closed), self._gap, self._late, self._late_before, self._changed_at
         )
-        state = replace(after, alarm=_alarm(after, band))
-    return state
+        return WatchState(self._seen, self._abstained, self._rise, self._fall, self._history(), sessions, self._alarm)
+
+    def _history(self) -> History:
+        return History(SessionSums(*self._sums), tuple(map(tuple, self._levels)))
+
+    def take(self, session: int | None, *, abstained: bool) -> None:
+        """Count a row; it enters the evidence when its session is closed."""
+        self._seen += 1
+        self._abstained += abstained
+        if self._alarm is not None:
+            return
+        if session is None:
+            self._enter(self._seen, (1,) if abstained else (), rows=1)
+        elif session in self._closed:
+            self._take_late()
+        else:
+            begun = self._open.pop(session, None) or OpenSession(session, self._seen, self._seen)
+            rows = begun.rows + 1
+            refused = (*begun.abstained, rows) if abstained else begun.abstained
+            self._open[session] = grown = OpenSession(session, begun.first, self._seen, rows, refused)
+            if rows >= _MAX_SESSION_ROWS:
+                self._close(grown)
+        if self._open:
+            self.close(before=self._seen - self._gap + 1)
+
+    def close(self, *, before: int) -> None:
+        """Close the sessions whose last row was before that one."""
+        while self._open and self._alarm is None:
+            oldest = next(iter(self._open.values()))
+            if oldest.last >= before:
+                return
+            self._close(oldest)
+
+    def _close(self, session: OpenSession) -> None:
+        del self._open[session.key]
+        self._closed[session.key] = None
+        if len(self._closed) > _MAX_REMEMBERED:
+            del self._closed[next(iter(self._closed))]
+        self._enter(session.first, session.abstained, rows=session.rows)
+
+    def _take_late(self) -> None:
+        """Leave out a row whose session is closed: as a session of its own it would be counted as independent."""
+        self._late += 1
+        late = self._late - self._late_before
+        if late > _FEW_LATE and late > _LATE_SHARE * (self._seen - self._changed_at):
+            self._gap = min(2 * self._gap, _MAX_GAP)
+            self._late_before, self._changed_at = self._late, self._seen
+
+    def _enter(self, first: int, refused: tuple[int, ...], *, rows: int) -> None:
+        """Let a session win or lose what is bet on each alternative, and raise the alarm where that is enough."""
+        band, before = self._band, self._sums[0]
+        start = unspent(before, band.rows) - unspent(before + 1, band.rows)
+        if band.high < 1:
+            self._rise = _won(self._rise, start, factors(band.high, refused, rows))
+        if band.low > 0:
+            others = _OTHER_ROW[refused] if rows == 1 else tuple(sorted({*range(1, rows + 1)} - {*refused}))
+            self._fall = _won(self._fall, start, factors(1 - band.low, others, rows))
+        abstained = len(refused)
+        more = (1, rows, abstained, abstained * abstained, abstained * rows, rows * rows)
+        self._sums = [total + part for total, part in zip(self._sums, more, strict=True)]
+        append_session(self._levels, (first, abstained, rows))
+        if _evidence(self._rise, self._fall, band, before + 1) >= 1 / band.alpha:
+            is_rise = sum(self._rise) > sum(self._fall)
+            sequence = partial(confidence_sequence, alpha=_CHANGE_ALPHA)
+            change = date_change(self._history(), (band.low, band.high), is_rise=is_rise, interval=sequence)
+            self._alarm = Alarm(self._seen, Direction.INCREASE if is_rise else Direction.DECREASE, change)
 
 
-def _alarm(state: WatchState, band: Band) -> Alarm | None:
-    if state.rise.alarmed_at:
-        return Alarm(state.seen, Direction.INCREASE, state.rise.since)
-    if state.fall.alarmed_at:
-        return Alarm(state.seen, Direction.DECREASE, state.fall.since)
-    if state.evidence(band) < 1 / (band.alpha * _SHARE_OF_ALL):
-        return None
-    up = state.abstained / state.seen > band.high
-    return Alarm(state.seen, Direction.INCREASE if up else Direction.DECREASE, None)
+def _evidence(rise: tuple[float, ...], fall: tuple[float, ...], band: Band, seen: int) -> float:
+    """Return the mean of the evidence for a rise and for a fall, of which one may be impossible; both: 1."""
+    waiting = unspent(seen, band.rows)
+    if band.high < 1 and band.low > 0:
+        return (sum(rise) + sum(fall)) / 2 + waiting
+    return 1.0 if band.high >= 1 and band.low <= 0 else sum(rise) + sum(fall) + waiting
+
+
+def _won(bets: tuple[float, ...], start: float, multiples: tuple[float, ...]) -> tuple[float, ...]:
+    """Return the bets after a session, at each of which further ones begin."""
+    return tuple([(bet + start * weight) * by for bet, weight, by in zip(bets, WEIGHTS, multiples, strict=True)])

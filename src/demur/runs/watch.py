@@ -9,6 +9,7 @@ import io
 import os
 import sys
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,9 @@ import msgspec
 
 from demur.errors import InputError, UsageError
 from demur.io.records import blocks_from
+from demur.measure.session_sums import SessionSums
 from demur.measure.watching import Band, WatchState
+from demur.model.verdict import NOT_JUDGED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,8 +27,9 @@ if TYPE_CHECKING:
 
     from demur.io.files import InputLimits
     from demur.io.records import Block
+    from demur.runs.options import ReadOptions
 
-__all__ = ["Kept", "Mark", "follow_lines", "read_kept", "write_kept"]
+__all__ = ["Kept", "Mark", "baseline_sums", "follow_lines", "key_of_session", "read_kept", "replace_file", "write_kept"]
 
 # The longest of the marks below.
 _HEAD_BYTES = 4
@@ -107,9 +111,36 @@ def _beyond(
         yield block, mark.behind(block)
 
 
+def key_of_session(name: str | None) -> int | None:
+    """Return 64 bits that stand for a session, None where a row has none: its name may be a person's."""
+    if name is None:
+        return None
+    return int.from_bytes(blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big", signed=True)
+
+
+def baseline_sums(run: str, options: ReadOptions, *, is_grouped: bool) -> SessionSums:
+    """Return what the sessions of a run add up to; each row is one where they are not to be grouped, or it has none."""
+    from demur.runs.engine import open_engine
+
+    counted = ", ".join(f"'{outcome}'" for outcome in options.counted)
+    unjudged = ", ".join(f"'{outcome}'" for outcome in NOT_JUDGED if outcome not in options.counted)
+    with open_engine(jobs=options.jobs) as engine:
+        table = engine.load_run("baseline", run, fields=(), options=options).table
+        group = "coalesce('v' || session, 'r' || rowid)" if is_grouped else "rowid"
+        rows = (
+            f"SELECT count(*) AS m, count(*) FILTER (outcome IN ({counted})) AS k FROM {table} "  # noqa: S608 — all of it is ours
+            f"WHERE outcome NOT IN ({unjudged}) GROUP BY {group}"
+        )
+        sums = f"SELECT count(*), sum(m), sum(k), sum(k * k), sum(k * m), sum(m * m) FROM ({rows})"  # noqa: S608 — as above
+        return SessionSums(*(int(total or 0) for total in engine.ask(sums)[0]))
+
+
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """How far the log was read, what was seen in it, the lines that could not be parsed, and the rows without a verdict."""
+    """How far the log was read, what was seen in it, the lines that could not be parsed, and the rows without a verdict.
+
+    `told` says that the webhook has heard of the alarm.
+    """
 
     mark: Mark = field(default_factory=Mark)
     state: WatchState = field(default_factory=WatchState)
@@ -117,6 +148,16 @@ class Kept:
     failed: int = 0
     empty: int = 0
     unread: int = 0
+    told: bool = False
+
+    @property
+    def rows(self) -> int:
+        """All rows, those without a verdict included."""
+        return self.state.seen + self.failed + self.empty + self.unread
+
+
+# Version 1 kept cumulative sums of single rows, from which neither bets nor sessions can be made.
+_VERSION = 2
 
 
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -124,30 +165,45 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     version: int
     band: Band
+    is_grouped: bool
     kept: Kept
 
 
-def read_kept(path: Path, band: Band) -> Kept:
+class _Version(msgspec.Struct, frozen=True):
+    version: int
+
+
+def read_kept(path: Path, band: Band, *, is_grouped: bool) -> Kept:
     """Return what was kept for this band; nothing was yet where there is no file."""
     try:
-        found = msgspec.json.decode(path.read_bytes(), type=_File)
+        data = path.read_bytes()
+        version = msgspec.json.decode(data, type=_Version).version
+        if version != _VERSION:
+            what = f"`{path}` is of version {version} of the state, and this is version {_VERSION}"
+            raise UsageError(what, hint="remove it, or name another file: the log is then read from its start")
+        found = msgspec.json.decode(data, type=_File)
     except FileNotFoundError:
         return Kept()
     except (OSError, msgspec.DecodeError) as exc:
         hint = "it is written by `demur watch --state`; take another file, or remove this one"
         raise InputError("no state of a watch", source=str(path), hint=hint) from exc
-    # The sums of another band mean something else.
-    if found.band != band:
-        raise UsageError(f"`{path}` was kept for another band, step, alpha or rows", hint="ask as before, or remove it")
+    # The bets on another band mean something else.
+    if found.band != band or found.is_grouped != is_grouped:
+        what = f"`{path}` was kept for another band, alpha, rows or --cluster"
+        raise UsageError(what, hint="ask as before, or remove it")
     return found.kept
 
 
-def write_kept(path: Path, kept: Kept, band: Band) -> None:
-    """Replace the file."""
+def write_kept(path: Path, kept: Kept, band: Band, *, is_grouped: bool) -> None:
+    """Replace the file of a state."""
+    replace_file(path, msgspec.json.encode(_File(_VERSION, band, is_grouped, kept)))
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Replace a file whole or not at all (POSIX rename), so that a crash leaves the old one and no reader sees half."""
     new = path.with_name(f"{path.name}.new")
     try:
-        new.write_bytes(msgspec.json.encode(_File(1, band, kept)))
-        # Replaced whole or not at all (POSIX rename), so that a crash leaves the old state.
+        new.write_bytes(data)
         new.replace(path)
     except OSError as exc:
         what = (exc.strerror or "cannot be written").lower()
