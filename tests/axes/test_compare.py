@@ -37,8 +37,8 @@ def lookups(dropped: int, n: int = 20) -> list[PairedExchange]:
 def test_every_axis_is_there_or_says_why_not() -> None:
     """What was asked for is in the results or among the absent, in the order of the axes."""
     report = compare_axes([pair(f"q{i}", "It is so.", "It is not so.") for i in range(6)])
-    assert [r.axis for r in report.results] == ["safety", "trajectory", "fingerprint", "length"]
-    assert [a.axis for a in report.absent] == ["judge", "rules", "latency", "cost"]
+    assert [r.name for r in report.results] == ["safety", "fingerprint", "length", "length/mean"]
+    assert [a.axis for a in report.absent] == ["trajectory", "judge", "rules", "latency", "cost"]
     assert "Holm" in report.multiplicity
 
 
@@ -83,18 +83,21 @@ def test_values_have_medians_units_and_evidence() -> None:
     assert (length.unit, length.severity) == (AxisUnit.TOKENS, Severity.SEVERE)
     assert (length.baseline, length.candidate) == (104, 158)
     assert (length.evidence[0].key, length.evidence[0].sentence) == ("q8", "108 → 166 tokens")
-    assert (latency.difference, latency.severity) == (2.0, Severity.MODERATE)
+    assert latency.difference == pytest.approx(0.2)
+    assert (latency.severity, latency.relative) == (Severity.MODERATE, True)
     assert (cost.n, cost.missing, cost.severity, cost.p) == (8, 1, Severity.NONE, 1.0)
     assert AxisFlag.MISSING in cost.flags
 
 
 def test_p_are_adjusted_across_axes() -> None:
-    """Each p is held against all that were tested, none against what was not."""
-    report = compare_axes([pair(f"q{i}", "short", "much longer than that") for i in range(12)])
-    tested = [r for r in report.results if r.p is not None]
-    length = named(report, "length")
-    assert length.p is not None
-    assert length.p_adjusted == pytest.approx(min(1.0, length.p * len(tested)))
+    """Each p is held against all that were tested, none against what was not; what is worse one way alone is held at half its p."""
+    longer = exchange("much longer than that", calls=("lookup",))
+    report = compare_axes([pair(f"q{i}", exchange("short", calls=("lookup",)), longer) for i in range(12)])
+    tested = [r.p / (1 if r.worse is Direction.BOTH else 2) for r in report.results if r.p is not None]
+    held = [r.p_adjusted for r in report.results if r.p is not None]
+    own = [r.p for r in report.results if r.p is not None]
+    assert held == [max(p, q or 0.0) for p, q in zip(own, holm(tested), strict=True)]
+    assert len(own) == 4
     assert named(report, "trajectory").p_adjusted is None
 
 
@@ -240,7 +243,8 @@ def test_safety_is_the_comparisons_own() -> None:
     of_all = (whole.difference.value, whole.difference.interval, whole.severity)
     assert (safety.difference, safety.interval, safety.severity) == of_all
     assert len(safety.evidence) == 20
-    assert [one.p_adjusted for one in (safety, *others)] == list(holm([one.p for one in (safety, *others)]))
+    assert all(one.p is not None and one.p_adjusted is not None for one in (safety, *others))
+    assert all((one.p_adjusted or 0) >= (one.p or 0) for one in (safety, *others))
     assert (found.axes.sampled, found.gate) == (True, whole.gate)
 
 
@@ -251,7 +255,7 @@ def test_safety_is_the_comparisons_own() -> None:
         (("safety", "rules"), True, False, "rules/kind: severe, p ="),
         (("latency",), False, True, "latency is absent, no pair has its latency on both sides"),
         (("latency", "rules"), True, False, "rules/kind: severe"),
-        (("trajectory",), False, False, "no change to fail on in trajectory"),
+        (("trajectory",), False, True, "trajectory is absent, no response of either run calls a tool"),
     ],
 )
 def test_the_gate_is_that_of_the_axes_that_may_fail_it(

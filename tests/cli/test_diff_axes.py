@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import random
+import re
 import subprocess
 import sys
 from dataclasses import dataclass, replace
@@ -17,8 +19,10 @@ from tests.cli.calling import Capture
 from tests.runs.run_files import json_lines, questions
 
 import demur
+from demur.axes.compare import AxesSettings
 from demur.cli.main import main
 from demur.errors import UsageError
+from demur.model.axes import AxisName
 from demur.model.exchange import Choice, Finish, TextPart
 from demur.simulate.engine import Call, Simulated, Simulator
 from demur.simulate.scenario import scenario_named
@@ -125,7 +129,7 @@ def test_a_silent_regression_is_caught_by_its_surface(
     shown = capsys.readouterr().out, (folder / "o.md").read_text(), (folder / "o.html").read_text()
     if surface is None:
         assert {result["severity"] for result in found.values()} == {"none"}
-        assert main([*call, "--axis-gate", "safety,judge,trajectory,fingerprint,length"]) == 0
+        assert main([*call, "--axis-gate", "safety,judge,fingerprint,length"]) == 0
         return
     assert found[surface]["severity"] == "severe"
     assert len(found[surface]["evidence"]) == 10
@@ -137,6 +141,8 @@ def test_a_silent_regression_is_caught_by_its_surface(
         assert surface in text.replace("\\", "")
     assert surface in marked(folder / "o.xml", "skipped")
     gated = surface.partition("/")[0]
+    # A run that calls no tool has no floor.
+    call += ["--floor", "a.jsonl"] if gated == "trajectory" else []
     assert main([*call, "--axis-gate", gated, "--junit", "gated.xml"]) == 1
     assert f"{surface}: severe" in capsys.readouterr().out
     assert marked(folder / "gated.xml", "failure") == ["gate", surface]
@@ -153,8 +159,10 @@ def test_people_are_held_against_the_judge(folder: Path, capsys: Capture) -> Non
 
 
 def test_a_floor_is_taken_from_the_trajectory(folder: Path, capsys: Capture) -> None:
-    """What changes between runs of one model is no change; a floor that is none is refused."""
+    """What changes between runs of one agent is no change; without a floor nothing is decided, and one that is none is refused."""
     call = [*plant("tool", folder), "--axes", "trajectory", "--axis-gate", "trajectory"]
+    assert main(call) == 3
+    assert "give a second run of the baseline: --floor RUN" in " ".join(capsys.readouterr().out.split())
     assert main([*call, "--trajectory-floor", "0.5"]) == 1
     assert main([*call, "--trajectory-floor", "0.99"]) == 0
     capsys.readouterr()
@@ -162,13 +170,56 @@ def test_a_floor_is_taken_from_the_trajectory(folder: Path, capsys: Capture) -> 
         main([*call, "--trajectory-floor", "1"])
 
 
+def agent(seed: int, *, count: int = 100) -> list[dict[str, Any]]:
+    """A run of an agent that chooses its tool at random, in flat rows."""
+    rng = random.Random(seed)  # noqa: S311 - made-up runs
+    tools = [rng.choice(("search", "lookup", "refund")) for _ in range(count)]
+    return [
+        {
+            "id": f"q{i}",
+            "prompt": f"Question {i}?",
+            "response": "Done.",
+            "tool_calls": [{"name": t, "arguments": {"x": 1}}],
+        }
+        for i, t in enumerate(tools)
+    ]
+
+
+def test_two_draws_of_one_agent_do_not_fail(folder: Path, capsys: Capture) -> None:
+    """Audit 9: calls of flat rows are read, and a second run of the baseline says how many of them change by chance."""
+    for name, rows in (("a", agent(1)), ("b", agent(2)), ("again", agent(3))):
+        json_lines(folder / f"{name}.jsonl", rows)
+    never = [row | {"tool_calls": []} for row in agent(2)]
+    json_lines(folder / "never.jsonl", never)
+    call = ["--axes", "trajectory", "--axis-gate", "trajectory", "--floor", "again.jsonl", "--json"]
+    assert main(["diff", "a.jsonl", "b.jsonl", *call]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["axes"]["results"]
+    assert 0.5 < found["baseline"] < 0.8
+    assert 0.5 < found["candidate"] < 0.8
+    assert found["p"] > 0.05
+    assert main(["diff", "a.jsonl", "never.jsonl", *call]) == 1
+    (found,) = json.loads(capsys.readouterr().out)["axes"]["results"]
+    assert (found["candidate"], found["n"]) == (1.0, 100)
+
+
+def test_time_outs_of_rows_do_not_pass(folder: Path, capsys: Capture) -> None:
+    """Audit 16: 40 of 100 rows with a time-out fail the latency gate, and their share is shown."""
+    rows = questions(100, (), latency_ms=500)
+    json_lines(folder / "a.jsonl", rows)
+    lost = [{"id": row["id"], "prompt": row["prompt"], "response": None, "error": "Request timed out."} for row in rows]
+    json_lines(folder / "b.jsonl", [*lost[:40], *rows[40:]])
+    assert main(["diff", "a.jsonl", "b.jsonl", "--axes", "latency", "--axis-gate", "latency"]) == 1
+    assert re.search(r"latency/unanswered +0 → 40\.0 % +\+40\.0", capsys.readouterr().out)
+
+
 def test_what_is_absent_says_why(folder: Path, capsys: Capture) -> None:
     """Without an endpoint, rules, latencies and costs these axes are absent with the reason, and have no figure."""
     assert main([*plant("nothing", folder), "--axes", "all"]) == 0
     out = capsys.readouterr().out
-    assert "judge    absent (no judge is configured" in out
-    assert "rules    absent (no rule is given)" in out
-    assert "latency  absent (no pair" in out
+    assert re.search(r"judge +absent \(no judge is configured", out)
+    assert re.search(r"rules +absent \(no rule is given\)", out)
+    assert re.search(r"trajectory +absent \(no response of either run calls a tool\)", out)
+    assert re.search(r"latency +absent \(no pair", out)
     assert "Holm" in out
 
 
@@ -194,8 +245,11 @@ def test_values_come_from_the_rows(folder: Path, capsys: Capture) -> None:
     told = {name: (one["unit"], one["baseline"], one["candidate"], one["severity"]) for name, one in found.items()}
     assert told == {
         "length": ("tokens", 10.0, 11.0, "moderate"),
+        "length/mean": ("tokens", 10.0, 11.0, "moderate"),
         "latency": ("ms", 100.0, 150.0, "severe"),
+        "latency/mean": ("ms", 100.0, 150.0, "severe"),
         "cost": ("cost", 0.01, 0.01, "none"),
+        "cost/mean": ("cost", 0.01, 0.01, "none"),
     }
     assert main([*call, "--axis-gate", "cost"]) == 0
     assert main([*call, "--axis-gate", "cost", "--axis-gate", "latency"]) == 1
@@ -223,7 +277,7 @@ def test_pairs_of_a_cluster_count_together_on_every_axis(folder: Path, capsys: C
                 told = f"pairs of one {cluster} count together"
                 assert (counted[0]["value"], counted[0]["note"]) == ({"team": 6, "session": 30}[cluster], told)
         found[cluster] = {one["name"]: one["p"] for one in results}
-    for name in ("rules/kind", "fingerprint", "latency"):
+    for name in ("rules/kind", "fingerprint", "latency/mean"):
         assert found["team"][name] > 0.05 > found["session"][name] >= found["none"][name]
 
 
@@ -242,6 +296,10 @@ def test_an_axis_that_could_not_be_measured_does_not_pass(folder: Path) -> None:
         (["--rubric", "nobody"], "no rubric `nobody`"),
         (["--rules", "none.yaml"], "`none.yaml`"),
         (["--judge-labels", "people.jsonl"], "labels of people need the rubric they are of"),
+        (["--axes", "length", "--floor", "a.jsonl"], "`--floor` is for the axis trajectory"),
+        (["--axes", "trajectory", "--floor", "a.jsonl", "--trajectory-floor", "0.1"], "two floors of the trajectory"),
+        (["--axes", "trajectory", "--floor", "-"], "the baseline is read twice; name files"),
+        (["--axes", "trajectory", "--floor", "none.jsonl"], "`none.jsonl`"),
         (["--axes", "length", "--unpaired"], "`--unpaired` has no pairs"),
         (["--rules", "rules.yaml", "--html", "rules.yaml"], "`rules.yaml` cannot be written: it is an input"),
     ],
@@ -257,7 +315,8 @@ def test_what_cannot_be_is_refused(flags: list[str], says: str, folder: Path, ca
 def test_the_library_has_the_same_axes() -> None:
     """`compare` takes names or settings, and rows in memory; what may fail the gate fails it."""
     before, after = planted("tool")
-    found = demur.compare(before, after, axes=["trajectory"], axis_gate=["trajectory"])
+    asked = AxesSettings(axes=(AxisName.TRAJECTORY,), floor=before)
+    found = demur.compare(before, after, axes=asked, axis_gate=["trajectory"])
     assert found.axes is not None
     assert [result.name for result in found.axes.report.results] == ["trajectory"]
     assert (found.gate.failed, found.axes.pairs, found.axes.read) == (True, COUNT, COUNT)

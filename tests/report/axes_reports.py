@@ -39,8 +39,8 @@ TRAJECTORY = replace(
 )  # fmt: skip
 LATENCY = replace(
     RULE, axis=AxisName.LATENCY, name="latency", unit=AxisUnit.MILLISECONDS, baseline=812.0, candidate=1204.5,
-    difference=392.5, interval=Interval(101.0, 640.0, "percentile"),
-    details=(AxisDetail("relative", 0.483, "of the baseline"),),
+    difference=0.483, interval=Interval(0.124, 0.788, "sign test, inverted"), relative=True,
+    details=(AxisDetail("pairs higher", 19.0),),
 )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ import json
 import re
 from dataclasses import replace
 from importlib.resources import files
+from math import inf
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -15,7 +16,7 @@ from tests.report.test_every_rendering import RENDERINGS
 
 from demur.model.axes import AxisFlag, AxisName, AxisUnit
 from demur.model.comparison import Comparison
-from demur.model.estimate import Flag
+from demur.model.estimate import Flag, Interval
 from demur.report.axes_view import AXIS_FLAG_WORDS, axis_sentence
 from demur.report.diff_view import diff_view
 from demur.report.json import comparison_object
@@ -45,7 +46,7 @@ def test_a_reader_sees_figures_and_how_p_was_held() -> None:
     """The table has both sides, the difference, the held p and the size; its note says how p was held and who is gated."""
     text = "\n".join(terminal_lines(diff_view(with_axes(), show=2)))
     assert re.search(r"rules/disclaimer +0 → 75\.0 % +\+75\.0 \(\+50\.0 to \+87\.5\) +<0\.001 +severe", text)
-    assert re.search(r"latency, ms +812 → 1,204 +\+392 \(\+101 to \+640\)", text)
+    assert re.search(r"latency, ms +812 → 1,204 +×1\.48 \(×1\.12 to ×1\.79\)", text)
     assert "p held against all tested axes; the gate looks at safety" in text
     assert "judge  absent (no judge is configured" in text
     assert text.count("breaks `disclaimer` in q") == 6  # two pairs of each of the three axes that have any
@@ -61,8 +62,35 @@ def test_a_sample_is_said_to_be_one() -> None:
 
 def test_a_sentence_has_what_is_known() -> None:
     """Size, sides and p are left out where there are none, never made up."""
-    assert axis_sentence(LATENCY) == ("severe, 812 → 1,204 ms, +392 (+101 to +640), p < 0.001 (held < 0.001), 24 pairs")
+    assert axis_sentence(LATENCY) == (
+        "severe, 812 → 1,204 ms, ×1.48 (×1.12 to ×1.79), p < 0.001 (held < 0.001), 24 pairs"
+    )
     assert axis_sentence(TRAJECTORY) == "severe, +75.0 (+50.0 to +87.5), 24 pairs"
+
+
+@pytest.mark.parametrize(
+    ("difference", "ends", "shown"),
+    [
+        (0.004, (-0.01, 0.02), "×1.004 (×0.990 to ×1.020)"),
+        (4.9, (2.0, 6.25), "×5.9 (×3 to ×7.25)"),
+        (inf, (0.5, inf), "×∞ (×1.5 to ×∞)"),
+        (0.5, (-1.0, inf), "×1.5 (×0 to ×∞)"),
+    ],
+)
+def test_a_relative_difference_is_a_factor(difference: float, ends: tuple[float, float], shown: str) -> None:
+    """What is relative is shown as a factor, infinite ones too."""
+    found = axis_sentence(replace(LATENCY, difference=difference, interval=Interval(*ends, "m")))
+    assert shown in found
+
+
+def test_what_cannot_be_decided_says_why() -> None:
+    """The reason is a line of the axis."""
+    shown = with_axes()
+    assert shown.axes is not None
+    doubt = replace(LATENCY, undecidable="4 sessions cannot support a test at 5 %")
+    report = replace(shown.axes.report, results=(doubt,))
+    text = "\n".join(terminal_lines(diff_view(replace(shown, axes=replace(shown.axes, report=report)))))
+    assert re.search(r"undecidable +4 sessions cannot support a test at 5 %", text)
 
 
 def test_every_flag_has_its_words() -> None:

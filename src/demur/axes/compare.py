@@ -5,6 +5,7 @@ Safety is the comparison's own result, of all pairs, and its gate does not chang
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -14,9 +15,10 @@ from demur.axes.fingerprint import fingerprint_result
 from demur.axes.judge_axis import judge_rubric
 from demur.axes.measures import AxisMeter
 from demur.axes.pairs import PairSource, measured_pairs, measured_source
-from demur.axes.results import RateRows, ValueRows, rate_result, value_result
+from demur.axes.results import RateRows, rate_result
 from demur.axes.rules_axis import rule_result
 from demur.axes.trajectory import trajectory_result
+from demur.axes.values import ValueRows, ratio_severity, unanswered_result, value_results
 from demur.errors import EmptyInputError, UsageError
 from demur.measure.decision import HOLM, holm, rate_severity
 from demur.model.axes import AbsentAxis, AxesReport, AxisEvidence, AxisFlag, AxisName, AxisResult, AxisUnit
@@ -26,7 +28,6 @@ from demur.model.estimate import Direction, Severity
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from demur.axes.measures import Floats
     from demur.axes.pairs import AxisPairs
     from demur.axes.rubric import HumanVerdict, RubricJudge
     from demur.axes.rules.rule import TraceRule
@@ -61,26 +62,34 @@ def compare_with_axes(
     gated: Sequence[AxisName] = (AxisName.SAFETY,),
     total: int,
     read: int,
+    floor: Iterable[PairedExchange] | PairSource | None = None,
 ) -> Comparison:
-    """Return the comparison with the axes that the settings ask for; `read` of `total` pairs are in `pairs`."""
+    """Return the comparison with the axes that the settings ask for; `read` of `total` pairs are in `pairs`.
+
+    `floor` are the pairs of the baseline with a second run of the same agent.
+    """
     others = tuple(axis for axis in settings.axes if axis is not AxisName.SAFETY)
     # Pairs that count together for safety do so for every axis, by whatever field the user says.
     cluster = comparison.tally.cluster_field
-    found = compare_axes(pairs, replace(settings, axes=others), cluster=cluster) if others else AxesReport(())
+    asked = replace(settings, axes=others)
+    found = compare_axes(pairs, asked, cluster=cluster, floor=floor) if others else AxesReport(())
     safety = (_safety_of(comparison, settings.show),) if AxisName.SAFETY in settings.axes else ()
     results = (*safety, *found.results)
     # Adjusted once more with safety among them: the p of a report are one family.
-    adjusted = holm([result.p for result in results])
-    held = tuple(replace(result, p_adjusted=p) for result, p in zip(results, adjusted, strict=True))
+    held = _held(results)
     report = AxesReport(held, found.absent, HOLM)
-    fail_on, alpha = comparison.settings.fail_on, settings.alpha
     gates = tuple(
-        (r.name, comparison.gate if r.axis is AxisName.SAFETY else axis_gate(r, fail_on=fail_on, alpha=alpha))
-        for r in held
-        if r.axis in gated
+        (result.name, comparison.gate if result.axis is AxisName.SAFETY else _gate_by(result, comparison, settings))
+        for result in held
+        if result.axis in gated
     )
     axes = ComparedAxes(report, total, read, tuple(axis for axis in AxisName if axis in gated), gates)
     return replace(comparison, axes=axes, gate=_whole_gate(comparison, axes))
+
+
+def _gate_by(result: AxisResult, comparison: Comparison, settings: AxesSettings) -> GateResult:
+    asked = comparison.settings
+    return axis_gate(result, fail_on=asked.fail_on, alpha=settings.alpha, fail_inconclusive=asked.fail_inconclusive)
 
 
 def _safety_of(comparison: Comparison, show: int) -> AxisResult:
@@ -125,8 +134,8 @@ def _whole_gate(comparison: Comparison, axes: ComparedAxes) -> GateResult:
 class AxesSettings:
     """What is asked of the axes.
 
-    `trajectory_floor` is the share of pairs whose calls change between two runs of one and the same model, where it is known: what
-    is above it is a change. `judge` is None where no endpoint is configured; `refusals` replaces the detector of refusals.
+    `floor` is a second run of the baseline's agent, by which the trajectory axis knows what changes by chance; `trajectory_floor` is the share
+    of pairs whose calls change between two such runs, where that is known instead. With neither the axis fails no gate. `judge` is None where no endpoint is configured; `refusals` replaces the detector of refusals.
     """
 
     axes: tuple[AxisName, ...] = tuple(AxisName)
@@ -136,7 +145,8 @@ class AxesSettings:
     human: tuple[tuple[str, HumanVerdict], ...] = ()
     """People's labels of some pairs, each under the name of its rubric."""
     refusals: TextJudge | None = field(default=None, compare=False)
-    trajectory_floor: float = 0.0
+    floor: object = field(default=None, compare=False)
+    trajectory_floor: float | None = None
     trajectory_by_session: bool = False
     alpha: float = 0.05
     seed: int = 0
@@ -147,32 +157,56 @@ _DEFAULTS = AxesSettings()
 
 
 def compare_axes(
-    pairs: Iterable[PairedExchange] | PairSource, settings: AxesSettings = _DEFAULTS, *, cluster: str | None = None
+    pairs: Iterable[PairedExchange] | PairSource,
+    settings: AxesSettings = _DEFAULTS,
+    *,
+    cluster: str | None = None,
+    floor: Iterable[PairedExchange] | PairSource | None = None,
 ) -> AxesReport:
     """Return every axis that the settings ask for, measured or absent, with p adjusted across all of them.
 
-    `cluster` is the field by which pairs of a source belong together; pairs that a caller made say so themselves.
+    `cluster` is the field by which pairs of a source belong together; pairs that a caller made say so themselves. `floor` are the pairs of
+    the baseline with a second run of the same agent.
     """
     judged = AxisName.JUDGE in settings.axes and settings.judge is not None and bool(settings.rubrics)
     rules = settings.rules if AxisName.RULES in settings.axes else ()
     meter = AxisMeter(rules, settings.refusals, texts=judged)
-    if isinstance(pairs, PairSource):
-        ready = measured_source(pairs, meter, cluster=cluster)
-    else:
-        ready = measured_pairs(pairs, meter)
+    ready = _measured(pairs, meter, cluster)
     if not len(ready):
         raise EmptyInputError("no pair was answered in both runs", hint="check that both runs ask the same questions")
-    found = [row for axis in AxisName if axis in settings.axes for row in _axis_results(axis, ready, settings)]
-    results = [row for row in found if isinstance(row, AxisResult)]
-    adjusted = holm([result.p for result in results])
+    again = None
+    if floor is not None and AxisName.TRAJECTORY in settings.axes:
+        again = _measured(floor, AxisMeter((), settings.refusals), cluster)
+    found = [row for axis in AxisName if axis in settings.axes for row in _axis_results(axis, ready, settings, again)]
     return AxesReport(
-        tuple(replace(result, p_adjusted=p) for result, p in zip(results, adjusted, strict=True)),
+        _held([row for row in found if isinstance(row, AxisResult)]),
         tuple(row for row in found if isinstance(row, AbsentAxis)),
         HOLM,
     )
 
 
-def _axis_results(axis: AxisName, pairs: AxisPairs, settings: AxesSettings) -> Iterator[AxisResult | AbsentAxis]:
+def _held(results: Sequence[AxisResult]) -> tuple[AxisResult, ...]:
+    """Return the results with p held against all of them by Holm's method."""
+    # What can be worse in one direction alone is a false alarm half as often as its two-sided p says, and is held at that; no
+    # adjusted p is below p itself.
+    halves = [result.p if result.p is None or result.worse is Direction.BOTH else result.p / 2 for result in results]
+    return tuple(
+        replace(result, p_adjusted=None if p is None or result.p is None else max(p, result.p))
+        for result, p in zip(results, holm(halves), strict=True)
+    )
+
+
+def _measured(pairs: Iterable[PairedExchange] | PairSource, meter: AxisMeter, cluster: str | None) -> AxisPairs:
+    return (
+        measured_source(pairs, meter, cluster=cluster)
+        if isinstance(pairs, PairSource)
+        else measured_pairs(pairs, meter)
+    )
+
+
+def _axis_results(
+    axis: AxisName, pairs: AxisPairs, settings: AxesSettings, floor: AxisPairs | None
+) -> Iterator[AxisResult | AbsentAxis]:
     match axis:
         case AxisName.SAFETY:
             before, after = pairs.baseline.refused, pairs.candidate.refused
@@ -188,7 +222,7 @@ def _axis_results(axis: AxisName, pairs: AxisPairs, settings: AxesSettings) -> I
         case AxisName.TRAJECTORY:
             yield trajectory_result(
                 pairs,
-                floor=settings.trajectory_floor,
+                floor=settings.trajectory_floor if floor is None else floor,
                 by_session=settings.trajectory_by_session,
                 alpha=settings.alpha,
                 show=settings.show,
@@ -207,13 +241,16 @@ def _axis_results(axis: AxisName, pairs: AxisPairs, settings: AxesSettings) -> I
             unit, sides = AxisUnit.TOKENS, (pairs.baseline.tokens, pairs.candidate.tokens)
             if np.isnan(sides).any():
                 unit, sides = AxisUnit.CHARACTERS, (pairs.baseline.chars, pairs.candidate.chars)
-            yield _valued(axis, unit, sides, pairs=pairs, settings=settings)
+            yield from _valued(axis, unit, ValueRows(pairs.names, *sides, pairs.failed), settings)
         case AxisName.LATENCY:
-            sides = pairs.baseline.latency_ms, pairs.candidate.latency_ms
-            yield _valued(axis, AxisUnit.MILLISECONDS, sides, pairs=pairs, settings=settings)
+            timed = pairs.timed
+            rows = ValueRows(timed.names, timed.baseline, timed.candidate)
+            yield from _valued(axis, AxisUnit.MILLISECONDS, rows, settings)
+            unanswered = unanswered_result(timed, alpha=settings.alpha, show=settings.show)
+            yield from () if unanswered is None else (unanswered,)
         case AxisName.COST:
-            sides = pairs.baseline.cost, pairs.candidate.cost
-            yield _valued(axis, AxisUnit.COST, sides, pairs=pairs, settings=settings)
+            rows = ValueRows(pairs.names, pairs.baseline.cost, pairs.candidate.cost, pairs.failed)
+            yield from _valued(axis, AxisUnit.COST, rows, settings)
 
 
 def _judge_axes(pairs: AxisPairs, settings: AxesSettings) -> Iterator[AxisResult | AbsentAxis]:
@@ -227,15 +264,17 @@ def _judge_axes(pairs: AxisPairs, settings: AxesSettings) -> Iterator[AxisResult
 
 
 def _valued(
-    axis: AxisName, unit: AxisUnit, sides: tuple[Floats, Floats], *, pairs: AxisPairs, settings: AxesSettings
-) -> AxisResult | AbsentAxis:
-    known = np.flatnonzero(~(np.isnan(sides[0]) | np.isnan(sides[1])))
+    axis: AxisName, unit: AxisUnit, rows: ValueRows, settings: AxesSettings
+) -> Iterator[AxisResult | AbsentAxis]:
+    before, after = rows.baseline, rows.candidate
+    # Where no response came on either side, nobody knows which would have been slower.
+    known = np.flatnonzero(~(np.isnan(before) | np.isnan(after) | (np.isinf(before) & np.isinf(after))))
     if not len(known):
-        return AbsentAxis(axis, str(axis), f"no pair has its {axis} on both sides")
-    names = pairs.names if len(known) == len(pairs) else pairs.names.only(known)
-    rows = ValueRows(names, sides[0][known], sides[1][known])
-    lost = pairs.failed + len(pairs) - len(known)
-    return value_result(axis, unit, rows, lost=lost, seed=settings.seed, alpha=settings.alpha, show=settings.show)
+        yield AbsentAxis(axis, str(axis), f"no pair has its {axis} on both sides")
+        return
+    names = rows.names if len(known) == len(before) else rows.names.only(known)
+    kept = ValueRows(names, before[known], after[known], rows.lost + len(before) - len(known))
+    yield from value_results(axis, unit, kept, seed=settings.seed, alpha=settings.alpha, show=settings.show)
 
 
 ALL_AXES = "all"
@@ -283,19 +322,44 @@ def gated_axes(names: Sequence[str], asked: AxesSettings | None) -> tuple[AxisNa
 _ORDER = tuple(Severity)
 
 
-def axis_gate(result: AxisResult, *, fail_on: Severity = Severity.MODERATE, alpha: float = 0.05) -> GateResult:
-    """Return whether an axis fails, and why."""
+def axis_gate(
+    result: AxisResult, *, fail_on: Severity = Severity.MODERATE, alpha: float = 0.05, fail_inconclusive: bool = False
+) -> GateResult:
+    """Return whether an axis fails, passes, or is undecided, and why.
+
+    With `fail_inconclusive` it is undecided also where its interval reaches what would fail.
+    """
     failed, why = _gate_reason(result, fail_on, alpha)
+    doubt = "" if failed or fail_on is Severity.NONE else _doubt(result)
+    if not doubt and not failed and fail_inconclusive and _reaches(result, fail_on):
+        doubt = f"{fail_on} is not excluded, and more pairs are needed to say so"
+    why = f"{result.name}: {why}{', but ' if doubt else ''}{doubt}"
+    return GateResult(GateMode.DEMUR, result.worse, fail_on, failed=failed, why=why, unsettled=bool(doubt))
+
+
+def _doubt(result: AxisResult) -> str:
+    """Return why "no change" cannot be said of an axis, empty where it can."""
+    if result.undecidable:
+        return result.undecidable
     # With more pairs missing than measured, "no change" is not known.
-    unsettled = not failed and fail_on is not Severity.NONE and result.missing > result.n
-    if unsettled:
-        why = f"{why}, but {result.missing:,} of {result.missing + result.n:,} were not measured"
-    return GateResult(
-        GateMode.DEMUR, result.worse, fail_on, failed=failed, why=f"{result.name}: {why}", unsettled=unsettled
-    )
+    lost = result.missing > result.n
+    return f"{result.missing:,} of {result.missing + result.n:,} were not measured" if lost else ""
+
+
+def _reaches(result: AxisResult, fail_on: Severity) -> bool:
+    """Return whether the interval of an axis holds a change that would fail."""
+    if result.interval is None or fail_on is Severity.NONE:
+        return False
+    ends = (result.interval.high, Direction.DECREASE), (result.interval.low, Direction.INCREASE)
+    far = [end for end, away in ends if result.worse is not away and (end > 0) is (away is Direction.DECREASE)]
+    sizes = (ratio_severity(1 + end, None) if result.relative else rate_severity(end, end, end) for end in far)
+    # An end that is infinite is no size, and holds any.
+    return any(math.isinf(end) for end in far) or any(_ORDER.index(size) >= _ORDER.index(fail_on) for size in sizes)
 
 
 def _gate_reason(result: AxisResult, fail_on: Severity, alpha: float) -> tuple[bool, str]:
+    if result.p is None and result.undecidable:
+        return False, str(result.severity)
     if fail_on is Severity.NONE or _ORDER.index(result.severity) < _ORDER.index(fail_on):
         return False, f"{result.severity}, below {fail_on}"
     increased = (result.difference or 0) > 0

@@ -5,8 +5,9 @@ Whatever an axis reads later is measured here, so that no text is kept, except f
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
-from math import nan
+from math import inf, nan
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +16,7 @@ from demur.axes.rules.checks import sights_of
 from demur.axes.steps import DIMENSIONS, features_of, step_of
 from demur.detect.check import classify
 from demur.model.comparison import ShownTexts
+from demur.model.exchange import SignalKind
 from demur.model.verdict import Outcome
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from demur.axes.steps import ToolCall
     from demur.detect.check import TextJudge
     from demur.model.comparison import AxisSide
+    from demur.model.exchange import Response
 
     Floats = npt.NDArray[np.float64]
     Ints = npt.NDArray[np.int64]
@@ -35,6 +38,8 @@ __all__ = ["METRICS", "AxisMeter", "MeasuredRows", "RowMeter", "SideKind"]
 
 METRICS = 4  # tokens, characters, milliseconds and cost
 _MAX_METRIC = 1e18
+# What clients, proxies and providers say when nobody waited any longer; 408, 504, 524 are the statuses for it.
+_TIMEOUT = re.compile(r"time[sd]?[ _-]?out|deadline[ _]?exceeded|\b(?:408|504|524)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +57,8 @@ class MeasuredRows:
     """Some exchanges of one side, column by column; `texts` is empty unless a judge is to see them.
 
     `failed` and `refused` are verdicts; `metrics` are the response's tokens and characters, milliseconds and cost, NaN where one is
-    not known; `kind` is the index of a row's kind in `kinds`.
+    not known. A request that timed out, or failed after a known time, took infinitely long: nobody knows when a response would have
+    come. `kind` is the index of a row's kind in `kinds`.
     """
 
     failed: npt.NDArray[np.bool_]
@@ -127,15 +133,13 @@ class RowMeter:
             outcome = classify(side.exchange.response, judge=self.asked.refusals).outcome
         # An exchange without a verdict has no metrics: an error message is neither short nor fast.
         if outcome in (Outcome.FAILED, Outcome.UNREAD):
-            self._add(_NO_METRICS, _NO_FEATURES, _NO_KIND, ShownTexts("", ""))
+            waited = outcome is Outcome.FAILED and (_known(side.latency_ms) >= 0 or _timed_out(side.exchange.response))
+            metrics = (nan, nan, inf if waited else nan, nan)
+            self._add(metrics, _NO_FEATURES, _NO_KIND, ShownTexts("", ""))
             self._verdicts.append((True, False))
             return
         step = step_of(side.exchange, "", refused=outcome in (Outcome.REFUSED, Outcome.FILTERED))
-        # What is negative, or absurdly large, is unknown.
-        tokens, latency, cost = (
-            nan if value is None or not 0 <= value < _MAX_METRIC else float(value)
-            for value in (step.output_tokens, side.latency_ms, side.cost)
-        )
+        tokens, latency, cost = map(_known, (step.output_tokens, side.latency_ms, side.cost))
         metrics = (tokens, float(len(step.text)), latency, cost)
         kind = SideKind(step.calls, sights_of(self.asked.rules, step))
         self._add(metrics, features_of(step, latency), kind, ShownTexts(step.prompt, step.text))
@@ -162,6 +166,22 @@ class RowMeter:
             self._texts.append(texts)
 
 
-_NO_METRICS = (nan,) * METRICS
+def _known(value: float | None) -> float:
+    """Return a figure; NaN for one that is missing, negative or absurdly large."""
+    return nan if value is None or not 0 <= value < _MAX_METRIC else float(value)
+
+
+def _timed_out(response: Response | None) -> bool:
+    """Return whether a request that failed says that it was given up for its time."""
+    if response is None:
+        return False
+    error = response.error
+    said = [signal.value for signal in response.signals if signal.kind is SignalKind.ERROR]
+    said += (
+        [] if error is None else [word for word in (error.message, error.code, error.kind, error.inner_code) if word]
+    )
+    return any(_TIMEOUT.search(word) for word in (*said, str(response.status)))
+
+
 _NO_FEATURES = (nan,) * len(DIMENSIONS)
 _NO_KIND = SideKind((), ())

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from demur.axes.measures import Ints
+    from demur.axes.measures import Floats, Ints
     from demur.model.comparison import PairedExchange, Places, SessionTurns, ShownTexts
 
-__all__ = ["AxisPairs", "PairSource", "SessionRows", "measured_pairs", "measured_source"]
+__all__ = ["AxisPairs", "PairSource", "SessionRows", "TimedRows", "measured_pairs", "measured_source"]
 
 _T = TypeVar("_T")
 _SIDES = (0, 1)
@@ -57,6 +57,24 @@ class SessionRows:
 
 
 @dataclass(frozen=True, slots=True)
+class TimedRows:
+    """How long every pair took, failed ones included: infinitely where no response came, NaN where it is not known.
+
+    `answered_or_not` is set where it is known of both sides whether a response came.
+    """
+
+    names: PairNames
+    baseline: Floats
+    candidate: Floats
+    answered_or_not: npt.NDArray[np.bool_]
+
+    def only(self, places: npt.NDArray[np.intp]) -> TimedRows:
+        """Return those at some places."""
+        known = self.answered_or_not[places]
+        return TimedRows(self.names.only(places), self.baseline[places], self.candidate[places], known)
+
+
+@dataclass(frozen=True, slots=True)
 class AxisPairs:
     """The pairs to measure, how many had a side that failed, and the sessions that are incomplete because of it.
 
@@ -66,6 +84,7 @@ class AxisPairs:
     names: PairNames
     baseline: MeasuredRows
     candidate: MeasuredRows
+    timed: TimedRows
     failed: int
     torn: frozenset[int]  # a rule about a session cannot be judged where an exchange of it is missing
     texts: Callable[[int], PairTexts] | None = None
@@ -163,12 +182,15 @@ def _joined_sides(
     incomplete = frozenset(torn)
     whole, alone = replace(names, turns=None), int((failed & (names.session < 0)).sum())
     own = None if turns is None else _own_turns(SessionRows(whole, before, after, ()), turns, incomplete)
+    lost = [side.failed & ~np.isinf(side.latency_ms) for side in (before, after)]
+    timed = TimedRows(whole, before.latency_ms, after.latency_ms, ~(lost[0] | lost[1]))
     if not (failed | lone).any():
-        return AxisPairs(whole, before, after, 0, incomplete, texts, own)
+        return AxisPairs(whole, before, after, timed, 0, incomplete, texts, own)
+    timed = timed.only(np.flatnonzero(~lone)) if lone.any() else timed
     kept = np.flatnonzero(~(failed | lone))
     read = None if texts is None else lambda place: texts(int(kept[place]))
     both = _only_rows(before, kept), _only_rows(after, kept)
-    return AxisPairs(names.only(kept), *both, int(failed.sum()), incomplete, read, own, alone)
+    return AxisPairs(names.only(kept), *both, timed, int(failed.sum()), incomplete, read, own, alone)
 
 
 def _own_turns(rows: SessionRows, turns: SessionTurns, torn: frozenset[int]) -> SessionRows | None:

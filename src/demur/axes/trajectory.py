@@ -18,12 +18,14 @@ from demur.axes.results import RateRows, cluster_details, rate_result, shown_evi
 from demur.measure.clusters import cluster_effect
 from demur.measure.decision import false_discovery, rate_severity
 from demur.measure.rates import wilson_bounds
-from demur.model.axes import AxisDetail, AxisFlag, AxisName, AxisResult, AxisUnit
+from demur.model.axes import AbsentAxis, AxisDetail, AxisFlag, AxisName, AxisResult, AxisUnit
 from demur.model.comparison import ClusterSum, PairCounts
 from demur.model.estimate import Direction, Flag, Interval
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
+
+    import numpy.typing as npt
 
     from demur.axes.pairs import AxisPairs
     from demur.axes.steps import ToolCall
@@ -140,38 +142,78 @@ def _shared_calls(calls: tuple[tuple[str, str], ...], common: Counter[str]) -> l
 
 
 _LOW_POWER_BELOW = 5
+_NO_FLOOR = "what changes between two runs of one agent is not known; give a second run of the baseline: --floor RUN"
+
+
+@dataclass(frozen=True, slots=True)
+class _CallUnits:
+    """The calls of pairs, or of whole sessions: their names, the kinds of both sides, and what changed between them."""
+
+    names: PairNames
+    sides: list[tuple[Kinds, Kinds]]
+    edits: list[CallEdits]
 
 
 def trajectory_result(
-    pairs: AxisPairs, *, floor: float = 0.0, by_session: bool = False, alpha: float = 0.05, show: int = 20
-) -> AxisResult:
-    """Return the share of pairs (or sessions) whose calls changed, above the floor, with what changed in them."""
-    units = pairs.sessions() if by_session else None
-    # A session has the name of its first pair.
-    names = pairs.names if units is None else pairs.names.only(np.array([unit[0] for unit in units], dtype=np.int64))
-    places = [(i,) for i in range(len(pairs))] if units is None else units
-    kinds = pairs.baseline.kind.tolist(), pairs.candidate.kind.tolist()
-    sides = [(tuple(kinds[0][i] for i in unit), tuple(kinds[1][i] for i in unit)) for unit in places]
-    # Units with the same kinds have the same edits, which are worked out once.
-    calls = [kind.calls for kind in pairs.kinds]
-    known = {both: call_edits(*([call for k in side for call in calls[k]] for side in both)) for both in set(sides)}
-    edits = [known[both] for both in sides]
-    summary = trajectory_summary(edits, names.cluster.tolist(), alpha=alpha)
-    # Two runs of the same model differ as well, so there is no null of 0 to test: the share above the floor is compared with
-    # a threshold.
-    above = max(0.0, summary.share - floor)
-    low, high = (max(0.0, end - floor) for end in (summary.interval.low, summary.interval.high))
+    pairs: AxisPairs,
+    *,
+    floor: AxisPairs | float | None = None,
+    by_session: bool = False,
+    alpha: float = 0.05,
+    show: int = 20,
+) -> AxisResult | AbsentAxis:
+    """Return whether calls changed in more pairs (or sessions) than they do between two runs of one agent, and what changed.
+
+    `floor` are the pairs of the baseline with a second run of its agent: without a change the candidate is one more such run, so that it
+    differs from the baseline in as many pairs, which is tested pair by pair. Where it is a share instead, the share of changed pairs is
+    held against it and a threshold, and its own error is not known. Without either nothing is decided. No response that calls a tool: absent.
+    """
+    if not any(kind.calls for kind in pairs.kinds):
+        return AbsentAxis(AxisName.TRAJECTORY, str(AxisName.TRAJECTORY), "no response of either run calls a tool")
+    units = _call_units(pairs, by_session=by_session)
+    lost = len(pairs.torn) + pairs.failed_alone if by_session else pairs.failed
+    if floor is None or isinstance(floor, int | float):
+        found = _share_result(units, floor, lost, alpha=alpha)
+    else:
+        known = _call_units(floor, by_session=by_session)
+        placed = _placed_floor(units, known)
+        if not len(placed):
+            why = "no pair of the floor run is one of the candidate's"
+            return AbsentAxis(AxisName.TRAJECTORY, str(AxisName.TRAJECTORY), why)
+        units, lost = _units_at(units, placed[:, 0].tolist()), lost + len(units.edits) - len(placed)
+        chance = np.array([known.edits[i].changed for i in placed[:, 1].tolist()], dtype=np.bool_)
+        ours = np.array([edit.changed for edit in units.edits], dtype=np.bool_)
+        found = rate_result(
+            AxisName.TRAJECTORY, str(AxisName.TRAJECTORY), RateRows(units.names, chance, ours), lost=lost, alpha=alpha
+        )
+        found = replace(found, tested="calls differ from the baseline's as often as in a second run of the baseline")
     changed = sorted(
-        ((key, edit) for key, edit in zip(names.keys, edits, strict=True) if edit.changed),
+        ((key, edit) for key, edit in zip(units.names.keys, units.edits, strict=True) if edit.changed),
         key=lambda row: (-row[1].distance, row[0]),
     )[: max(0, show)]
-    lost = len(pairs.torn) + pairs.failed_alone if by_session else pairs.failed
-    clusters = cluster_details(names)
+    return replace(
+        found,
+        evidence=shown_evidence([(key, _edit_sentence(edit)) for key, edit in changed], show),
+        details=(*_call_details(units.edits), *found.details, *_edit_counts(units.edits)),
+        parts=_tool_parts(pairs, units.names, units.sides, alpha=alpha, show=show),
+    )
+
+
+def _share_result(units: _CallUnits, floor: float | None, lost: int, *, alpha: float) -> AxisResult:
+    """Return the share of units that changed, above a share that is known to change anyway."""
+    summary = trajectory_summary(units.edits, units.names.cluster.tolist(), alpha=alpha)
+    above = max(0.0, summary.share - (floor or 0.0))
+    low, high = (max(0.0, end - (floor or 0.0)) for end in (summary.interval.low, summary.interval.high))
+    clusters = cluster_details(units.names)
     flags: tuple[Flag | AxisFlag, ...] = (
         *((Flag.LOW_POWER,) if summary.n < _LOW_POWER_BELOW else ()),
         *((Flag.CLUSTERED,) if clusters else ()),
         AxisFlag.NO_TEST,
+        *((AxisFlag.NO_FLOOR,) if floor is None else ()),
         *((AxisFlag.MISSING,) if lost else ()),
+    )
+    told = (
+        () if floor is None else (AxisDetail("floor", floor, "share that changes between runs of one agent, as given"),)
     )
     return AxisResult(
         AxisName.TRAJECTORY,
@@ -184,22 +226,48 @@ def trajectory_result(
         None,
         rate_severity(above, low, high),
         summary.n,
-        tested="nothing: runs of one model differ too, so the share is held against a threshold",
+        tested="nothing: runs of one agent differ too, so the share is held against a threshold",
         worse=Direction.INCREASE,
         missing=lost,
         flags=flags,
-        evidence=shown_evidence([(key, _edit_sentence(edit)) for key, edit in changed], show),
-        details=(
-            AxisDetail("pairs changed", float(summary.changed), f"of {summary.n}"),
-            AxisDetail("mean distance", summary.mean, "0 same calls, 1 none in common"),
-            # 0 until half of the pairs have changed, hence the mean beside it.
-            AxisDetail("median distance", summary.median),
-            AxisDetail("floor", floor, "share that changes between runs of one model"),
-            *clusters,
-            *_edit_counts(edits),
-        ),
-        parts=_tool_parts(pairs, names, sides, alpha=alpha, show=show),
+        details=(*told, *clusters),
+        undecidable=_NO_FLOOR if floor is None else "",
     )
+
+
+def _call_units(pairs: AxisPairs, *, by_session: bool) -> _CallUnits:
+    units = pairs.sessions() if by_session else None
+    # A session has the name of its first pair.
+    names = pairs.names if units is None else pairs.names.only(np.array([unit[0] for unit in units], dtype=np.int64))
+    places = [(i,) for i in range(len(pairs))] if units is None else units
+    kinds = pairs.baseline.kind.tolist(), pairs.candidate.kind.tolist()
+    sides = [(tuple(kinds[0][i] for i in unit), tuple(kinds[1][i] for i in unit)) for unit in places]
+    # Units with the same kinds have the same edits, which are worked out once.
+    calls = [kind.calls for kind in pairs.kinds]
+    known = {both: call_edits(*([call for k in side for call in calls[k]] for side in both)) for both in set(sides)}
+    return _CallUnits(names, sides, [known[both] for both in sides])
+
+
+def _placed_floor(units: _CallUnits, floor: _CallUnits) -> npt.NDArray[np.int64]:
+    """Return the places of the units that both have, in either; repeats of a question are taken in their order."""
+    waiting: dict[str, list[int]] = {}
+    for place in range(len(floor.edits) - 1, -1, -1):
+        waiting.setdefault(floor.names.keys[place], []).append(place)
+    both = [(at, waiting[key].pop()) for at, key in enumerate(units.names.keys) if waiting.get(key)]
+    return np.array(both, dtype=np.int64).reshape(-1, 2)
+
+
+def _units_at(units: _CallUnits, places: list[int]) -> _CallUnits:
+    names = units.names.only(np.array(places, dtype=np.int64))
+    return _CallUnits(names, [units.sides[i] for i in places], [units.edits[i] for i in places])
+
+
+def _call_details(edits: Sequence[CallEdits]) -> Iterator[AxisDetail]:
+    distances = [edit.distance for edit in edits]
+    yield AxisDetail("pairs changed", float(sum(edit.changed for edit in edits)), f"of {len(edits)}")
+    yield AxisDetail("mean distance", math.fsum(distances) / len(distances), "0 same calls, 1 none in common")
+    # 0 until half of the pairs have changed, hence the mean beside it.
+    yield AxisDetail("median distance", median(distances))
 
 
 def _edit_sentence(edit: CallEdits) -> str:

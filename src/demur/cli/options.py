@@ -68,7 +68,7 @@ _RUN_ENDINGS = frozenset(
 # Flags that ask for what only one machine does: the order of files, texts of all pairs, or its own processes.
 _NOT_ON_SPARK = (
     *("requests", "verify", "jobs", "out", "labels"),
-    *("axes", "rules", "rubric", "judge_labels", "trajectory_floor", "axis_gate"),
+    *("axes", "rules", "rubric", "judge_labels", "floor", "trajectory_floor", "axis_gate"),
 )
 # Often enough to look alive, seldom enough to cost nothing.
 _EVERY_S = 0.1

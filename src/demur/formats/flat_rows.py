@@ -14,12 +14,21 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from demur.errors import ShapeError
-from demur.formats.fields import HOLDERS, MAX_LABEL_CHARS, fields_of, label_of, other_spellings, request_of
+from demur.formats.fields import (
+    HOLDERS,
+    MAX_LABEL_CHARS,
+    fields_of,
+    label_of,
+    message_of,
+    other_spellings,
+    request_of,
+    unwrapped_json,
+)
 from demur.formats.interface import stateless
 from demur.formats.responses import response_in, response_of_parts
 from demur.model.columns import MISSING, NO_COLUMNS, column_at
 from demur.model.evaluation import Label
-from demur.model.exchange import OpaquePart, Response, Signal, SignalKind
+from demur.model.exchange import Choice, OpaquePart, Response, Signal, SignalKind, ToolCallPart
 from demur.model.run import Skipped, Traced
 from demur.model.verdict import Outcome
 from demur.wire.fields import encode
@@ -50,7 +59,7 @@ _TRUE = frozenset({"true", "1", "1.0", "yes", "y"})
 _FALSE = frozenset({"0", "0.0", "no", "n"})
 """What a CSV writes for a truth value; a text in `refusal` that is none of them is the refusal itself."""
 # Columns that can change what the response is judged to be, or whether it is a response at all.
-_SAYS_MORE = frozenset({"refusal", "is_refusal", "messages", "done_reason"})
+_SAYS_MORE = frozenset({"refusal", "is_refusal", "messages", "done_reason", "tool_calls"})
 # `session` and `thread_id` are fields too, since people also group by them.
 _NO_LABELS = frozenset({*PROMPT_FIELDS, *RESPONSE_FIELDS, *ID_FIELDS, "session_id", "conversation_id"})
 _SKIP = _NO_LABELS | {"messages"}
@@ -80,6 +89,7 @@ def _read_columns(record: JsonObject) -> Iterator[Traced | Skipped]:
     response, request = read.response, read.request
     if column is not None and held is not None and not isinstance(held, str):
         response = _held_response(held, column, response)
+    response = _with_calls(response, record.get("tool_calls"))
     if flags := tuple(_refusal_flags(record)):
         response = replace(response or Response(""), signals=(response.signals if response else ()) + flags)
     if request is None:
@@ -161,6 +171,19 @@ def _held_response(held: object, column: str, said: Response | None) -> Response
     response = read or response_of_parts((OpaquePart("unread.not_text", encode(held)),))
     beside = said or Response("")
     return replace(response, model=response.model or beside.model, signals=response.signals + beside.signals)
+
+
+def _with_calls(response: Response | None, held: object) -> Response | None:
+    """Return the response with the calls that its row keeps beside it, as objects or as their JSON; a response that has calls keeps them."""
+    calls = unwrapped_json(held) if isinstance(held, str) else held
+    if not isinstance(calls, list) or not calls:
+        return response
+    made = message_of({"role": "assistant", "tool_calls": calls}).parts
+    said = response or Response("")
+    first, *others = said.choices or (Choice(0, ()),)
+    if any(isinstance(part, ToolCallPart) for part in first.parts):
+        return response
+    return replace(said, choices=(replace(first, parts=(*first.parts, *made)), *others))
 
 
 def _refusal_flags(record: JsonObject) -> Iterator[Signal]:

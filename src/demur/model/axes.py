@@ -66,7 +66,11 @@ class AxisFlag(StrEnum):
     NO_TEST = "no_test"
     """There is no null to test: the threshold decides."""
     ZERO_BASELINE = "zero_baseline"
-    """The baseline is 0, so a relative size cannot be told."""
+    """Some pairs rise from 0, which counts as more than any other rise."""
+    SIDES_DISAGREE = "sides_disagree"
+    """The figures of the two runs, each by itself, move against the pairs."""
+    NO_FLOOR = "no_floor"
+    """It is not known what changes between two runs of the same agent."""
     POSITION_BIAS = "position_bias"
     """The judge changed its mind when the two answers changed places."""
 
@@ -92,6 +96,9 @@ class AxisDetail:
 class AxisResult:
     """One axis over `n` pairs: both sides, candidate less baseline, interval, p, and how much that is.
 
+    Where `relative` is set, difference and interval are relative to the baseline: 0.4 is 1.4 times as much. `undecidable` says why the
+    axis can neither fail nor pass a gate, and is empty where it can.
+
     `baseline` and `candidate` are None where only a change is measured. `tested` names the null hypothesis of p; `p_adjusted` is p held against
     all axes of the report (Holm). `parts` are the same kind of value for a tool or a dimension, their `p_adjusted` held against each
     other. `worse` is the direction that a gate minds. `missing` pairs could not be measured.
@@ -115,6 +122,8 @@ class AxisResult:
     evidence: tuple[AxisEvidence, ...] = ()
     details: tuple[AxisDetail, ...] = ()
     parts: tuple[AxisResult, ...] = ()
+    relative: bool = False
+    undecidable: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ the pairs behind them.
 
 from __future__ import annotations
 
-from math import isfinite
+from math import inf, isfinite
 from typing import TYPE_CHECKING
 
 from demur.model.axes import AxisFlag, AxisName, AxisUnit
@@ -27,7 +27,9 @@ __all__ = ["AXIS_FLAG_WORDS", "axes_blocks", "axis_gate_word", "axis_sentence"]
 AXIS_FLAG_WORDS = {
     AxisFlag.MISSING: "Some pairs could not be measured.",
     AxisFlag.NO_TEST: "There is no null to test, so a threshold decides.",
-    AxisFlag.ZERO_BASELINE: "The baseline is 0, so a relative size cannot be told.",
+    AxisFlag.ZERO_BASELINE: "Some pairs rise from 0, which counts as more than any other rise.",
+    AxisFlag.SIDES_DISAGREE: "The figures of the two runs, each by itself, move against the pairs.",
+    AxisFlag.NO_FLOOR: "Runs of one agent differ too: `--floor RUN` measures by how much.",
     AxisFlag.POSITION_BIAS: "The judge changed its mind when two answers changed places.",
 }
 _COLUMNS = (
@@ -112,14 +114,13 @@ def axis_gate_word(result: AxisResult, axes: ComparedAxes) -> str:
 def _axis_facts(result: AxisResult, axes: ComparedAxes, show: int, *, ends: bool) -> Facts:
     gate = dict(axes.gates).get(result.name)
     rows = [Fact("gate", axis_gate_word(result, axes), "" if gate is None else gate.why)]
+    rows += [Fact("undecidable", result.undecidable)] if result.undecidable else []
     rows += [Fact("interval", _ends(result))] if ends and result.interval is not None else []
     rows += [Fact("tests that", result.tested)] if result.tested else []
     for detail in result.details:
-        # A detail has the unit of its axis only where it is a difference or relative to the baseline; the others are plain numbers.
+        # A detail has the unit of its axis only where it is a difference; the others are plain numbers.
         if detail.value is None or not isfinite(detail.value):
             value = UNKNOWN
-        elif detail.label == "relative":
-            value = f"{points(detail.value)}{PERCENT}"
         elif result.unit is AxisUnit.SHARE and detail.label.startswith("difference"):
             value = f"{points(detail.value)} points"
         else:
@@ -161,6 +162,8 @@ def _difference_words(result: AxisResult) -> str:
 
 
 def _move(result: AxisResult) -> str:
+    if result.relative:
+        return _times(result.difference)
     return points(result.difference) if result.unit is AxisUnit.SHARE else _signed(result.difference)
 
 
@@ -168,10 +171,25 @@ def _ends(result: AxisResult) -> str:
     if result.interval is None:
         return ""
     low, high = result.interval.low, result.interval.high
+    if result.relative:
+        return f"{_times(low)} to {_times(high)}"
     return points_range(low, high) if result.unit is AxisUnit.SHARE else f"{_signed(low)} to {_signed(high)}"
 
 
+def _times(difference: float) -> str:
+    """Return a relative difference as a factor: 1.4 times for 0.4."""
+    if difference == inf:
+        return "×∞"
+    if not isfinite(difference):
+        return UNKNOWN
+    factor = 1 + difference
+    # Close to 1 a third digit tells it from no change.
+    return f"×{factor:.3f}" if 0.9 <= factor < 1.1 else f"×{factor:.3g}" if factor < 1000 else f"×{factor:,.0f}"  # noqa: PLR2004 - digits by size
+
+
 def _number(value: float, unit: AxisUnit) -> str:
+    if not isfinite(value):
+        return UNKNOWN
     if unit is AxisUnit.SHARE:
         return percent(value)
     return f"{value:,.3g}" if abs(value) < 1000 else f"{value:,.0f}"  # noqa: PLR2004 - three digits are enough below it

@@ -11,6 +11,7 @@ errors. `tally_pair` and `scan_runs` are the same for every engine.
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Unpack
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from demur.runs.counting import JudgedRun, PairTally
     from demur.runs.engine import Engine, LoadedRun
     from demur.runs.examples import Excerpt
+    from demur.runs.pairs import DrawnPairs, StreamedPairs
 
 __all__ = [
     "FLIPS_SHOWN",
@@ -130,7 +132,10 @@ def compare(  # noqa: PLR0913 — the library's main function: all but the runs 
             tally = replace(tally, labelled=_labelled_pairs(engine, labels))
         comparison = compare_tally(tally, settings or DiffSettings())
         if asked is not None:
-            comparison = _with_axes(engine, runs, comparison, settings=asked, gated=gated, options=options)
+            with _floor_pairs(baseline, asked, counting=counting, options=options) as floor:
+                comparison = _with_axes(
+                    engine, runs, comparison, settings=asked, gated=gated, options=options, floor=floor
+                )
         if out is not None:
             from demur.runs.outputs import write_pairs
 
@@ -319,12 +324,37 @@ def _with_axes(
     settings: AxesSettings,
     gated: Sequence[AxisName],
     options: ReadOptions,
+    floor: StreamedPairs | None,
 ) -> Comparison:
     """Return the comparison with its further axes, whose pairs are read again, a sample of them where there are very many."""
     from demur.axes.compare import compare_with_axes
+
+    pairs, drawn = _drawn_pairs(engine, runs, pairing=comparison.tally.pairing, settings=settings, options=options)
+    return compare_with_axes(comparison, pairs, settings, gated=gated, total=drawn.pairs, read=drawn.read, floor=floor)
+
+
+@contextmanager
+def _floor_pairs(
+    baseline: object, settings: AxesSettings, *, counting: CountOptions, options: ReadOptions
+) -> Iterator[StreamedPairs | None]:
+    """Give the pairs of the baseline with a second run of its agent, None where there is no such run."""
+    if settings.floor is None or AxisName.TRAJECTORY not in settings.axes:
+        yield None
+        return
+    asked = CountOptions((), counting.key, counting.cluster)
+    with open_engine(jobs=options.jobs) as engine:
+        runs, tally = tally_pair(
+            engine, baseline, settings.floor, counting=asked, options=options, unpaired=False, show=0
+        )
+        yield _drawn_pairs(engine, runs, pairing=tally.pairing, settings=settings, options=options)[0]
+
+
+def _drawn_pairs(
+    engine: Engine, runs: tuple[LoadedRun, LoadedRun], *, pairing: Pairing, settings: AxesSettings, options: ReadOptions
+) -> tuple[StreamedPairs, DrawnPairs]:
     from demur.runs.pairs import draw_pairs, drawn_ids, max_pairs, stream_pairs
 
-    limits, pairing = input_limits(), comparison.tally.pairing
+    limits = input_limits()
     drawn = draw_pairs(engine, seed=settings.seed, most=max_pairs(runs))
     ids = drawn_ids(engine, runs) if options.requests else frozenset()
     pairs = stream_pairs(
@@ -334,4 +364,4 @@ def _with_axes(
         shown_key=lambda key: shown_key(key, pairing),
         prompts=prompts_of(options.requests, engine.folder, ids, limits=limits),
     )
-    return compare_with_axes(comparison, pairs, settings, gated=gated, total=drawn.pairs, read=drawn.read)
+    return pairs, drawn
