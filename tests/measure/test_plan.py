@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from itertools import product
 
 import numpy as np
@@ -18,6 +19,7 @@ from demur.measure.paired import mcnemar_midp, paired_difference, tango_interval
 from demur.measure.plan import (
     Clusters,
     anova_icc,
+    churn_of,
     clusters_of,
     labels_to_correct,
     min_clusters,
@@ -51,17 +53,17 @@ def drawn_pairs(n: int, up: float, down: float, *, seed: int) -> Counter[PairCou
     return Counter(PairCounts(0, int(b), int(c), int(same)) for c, b, same in draws)
 
 
-def drawn_sessions(count: int, turns: int, up: float, down: float, *, icc: float, seed: int) -> list[Difference]:
+def drawn_sessions(sizes: Sequence[int], up: float, down: float, *, icc: float, seed: int) -> list[Difference]:
     """Return the differences of runs whose sessions have flip rates of their own, Dirichlet distributed."""
     rng = np.random.default_rng(seed)
     shape = np.maximum(np.array([up, down, 1 - up - down]), 1e-9) * (1 - icc) / icc
     found = []
     for _ in range(SIMULATED):
-        flips = [rng.multinomial(turns, own / own.sum()) for own in rng.dirichlet(shape, count)]
-        sums = Counter(int(c - b) for c, b, _ in flips)
-        gained, lost = (sum(int(each[i]) for each in flips) for i in (0, 1))
-        counts = PairCounts(0, lost, gained, count * turns - lost - gained)
-        clusters = [ClusterSum(net, turns, times) for net, times in sums.items()]
+        own = rng.dirichlet(shape, len(sizes))
+        flips = [rng.multinomial(size, each / each.sum()) for size, each in zip(sizes, own, strict=True)]
+        gained, lost, same = (sum(int(each[i]) for each in flips) for i in range(3))
+        counts = PairCounts(0, lost, gained, same)
+        clusters = [ClusterSum(int(c - b), size, 1) for size, (c, b, _) in zip(sizes, flips, strict=True)]
         found.append(clustered_difference(counts, clusters)[0])
     return found
 
@@ -219,8 +221,19 @@ def test_the_minimum_detectable_difference_of_sessions(count: int, turns: int, s
     """A rise of the stated size is proven in 80 % of runs with few sessions too (audit 1 and section 1: .31 to .51 before)."""
     delta = minimum_detectable(count * turns, share, clusters=Clusters(count, icc))
     assert delta is not None
-    found = drawn_sessions(count, turns, share / 2 + delta, share / 2, icc=icc, seed=count)
+    found = drawn_sessions([turns] * count, share / 2 + delta, share / 2, icc=icc, seed=count)
     assert share_of_rises(found) == pytest.approx(0.8, abs=CLOSE)
+
+
+@pytest.mark.heavy
+def test_sessions_of_all_sizes() -> None:
+    """Sessions of very different lengths are taken as they are, also where one holds a third of all pairs."""
+    for sizes in ([*range(1, 11)] * 2, [50, *[5] * 20]):
+        clusters = Clusters(len(sizes), 0.3, tuple(sorted(Counter(sizes).items())))
+        delta = minimum_detectable(sum(sizes), 0.1, clusters=clusters)
+        assert delta is not None
+        found = drawn_sessions(sizes, 0.05 + delta, 0.05, icc=0.3, seed=3)
+        assert share_of_rises(found) == pytest.approx(0.8, abs=CLOSE)
 
 
 @pytest.mark.heavy
@@ -230,7 +243,7 @@ def test_the_sessions_to_prove_no_increase(turns: int, share: float, icc: float)
     n = pairs_to_prove(0.08, share, turns=turns, icc=icc)
     assert n is not None
     assert n % turns == 0
-    found = drawn_sessions(n // turns, turns, share / 2, share / 2, icc=icc, seed=turns)
+    found = drawn_sessions([turns] * (n // turns), share / 2, share / 2, icc=icc, seed=turns)
     assert sum(d.interval.high < 0.08 for d in found) / len(found) == pytest.approx(0.8, abs=CLOSE)
 
 
@@ -254,6 +267,13 @@ def test_simulated_runs_are_tested_as_real_ones(nets: list[int]) -> None:
         assert bool(plan._proves_rise(np.array([nets], dtype=np.float64), 0.05)[0]) == (p <= 0.05 and sum(nets) > 0)
 
 
+def test_what_changed_is_not_churn() -> None:
+    """Flips are churn, but where a change is proven only twice those against it."""
+    assert churn_of(PairCounts(5, 2, 4, 89), changed=False) == pytest.approx(7 / 102)
+    assert churn_of(PairCounts(5, 2, 14, 79), changed=True) == pytest.approx(5 / 102)
+    assert churn_of(PairCounts(0, 0, 0, 0), changed=False) == 0.5
+
+
 def test_sessions_of_a_comparison() -> None:
     """The correlation that a report plans by gives the design effect of its clusters; without flips each cluster counts as one pair."""
     counts = PairCounts(0, 10, 30, 160)
@@ -263,7 +283,14 @@ def test_sessions_of_a_comparison() -> None:
     design = clustered_difference(counts, clusters)[1].design_effect
     assert found.count == 20
     assert 1 + 9 * found.icc == pytest.approx(design)
-    assert clusters_of(PairCounts(0, 0, 0, 200), [ClusterSum(0, 10, 20)]) == Clusters(20, 1.0)
+    assert clusters_of(PairCounts(0, 0, 0, 200), [ClusterSum(0, 10, 20)]) == Clusters(20, 1.0, ((10, 20),))
+    uneven = [ClusterSum(10, 100, 1), ClusterSum(2, 10, 5), ClusterSum(0, 5, 10)]
+    found = clusters_of(counts, uneven)
+    assert found is not None
+    size = (100 * 100 + 5 * 10 * 10 + 10 * 5 * 5) / 200
+    assert found.mean_size(200) == pytest.approx(size)
+    assert 1 + (size - 1) * found.icc == pytest.approx(clustered_difference(counts, uneven)[1].design_effect)
+    assert 1 + (200 / 16 - 1) * found.even_icc == pytest.approx(1 + (size - 1) * found.icc)
     assert clusters_of(counts, [ClusterSum(0, 1, 200)]) is None
     assert clusters_of(counts, []) is None
 

@@ -37,6 +37,7 @@ _COMMANDS = (
     "check",
     "scan",
     "diff",
+    "plan",
     "watch",
     "label",
     "simulate",

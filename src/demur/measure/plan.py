@@ -10,14 +10,15 @@ intraclass correlation; their chance is simulated with a fixed seed, from a hund
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from demur.measure.clusters import cluster_effect
+from demur.measure.clusters import cluster_effect, min_clusters
 from demur.measure.paired import mcnemar_midp, tango_interval
 from demur.measure.rates import wilson_bounds
 from demur.measure.special import boundary, normal_critical, student_critical
@@ -37,6 +38,7 @@ __all__ = [
     "POWER",
     "Clusters",
     "anova_icc",
+    "churn_of",
     "clusters_of",
     "labels_to_correct",
     "min_clusters",
@@ -70,16 +72,27 @@ _FINE, _COARSE = 1e-3, 1e-2
 
 @dataclass(frozen=True, slots=True)
 class Clusters:
-    """Into how many sessions (or other clusters) pairs fall, evenly, and the intraclass correlation of their changes."""
+    """Into how many sessions (or other clusters) pairs fall, and the intraclass correlation of their changes.
+
+    `sizes` are (pairs, how many such clusters) where they are known; without them pairs fall evenly.
+    """
 
     count: int
     icc: float
+    sizes: tuple[tuple[int, int], ...] = ()
 
+    def mean_size(self, n: float) -> float:
+        """Return how many pairs the cluster of a pair has on average, itself among them."""
+        if not self.sizes:
+            return n / self.count
+        return sum(m * m * times for m, times in self.sizes) / sum(m * times for m, times in self.sizes)
 
-@lru_cache(maxsize=64)
-def min_clusters(alpha: float) -> int:
-    """Return the fewest clusters that can give p <= alpha: were all to move one way, p is 2^-G."""
-    return math.ceil(-math.log2(alpha))
+    @property
+    def even_icc(self) -> float:
+        """The correlation at which as many clusters of one size would have the same design effect, at most 1."""
+        pairs = sum(m * times for m, times in self.sizes)
+        mean = pairs / self.count if pairs else 1.0
+        return min(1.0, self.icc * (self.mean_size(pairs) - 1) / (mean - 1)) if mean > 1 else self.icc
 
 
 def smoothed_share(discordant: int, n: int) -> float:
@@ -87,21 +100,29 @@ def smoothed_share(discordant: int, n: int) -> float:
     return (discordant + 1) / (n + 2)
 
 
+def churn_of(counts: PairCounts, *, changed: bool) -> float:
+    """Return the share of pairs that flip without a change, smoothed: all flips, or twice those against a change that is proven."""
+    # What changed is not churn; of the churn, half is as likely as not against the change.
+    fewer = min(counts.baseline_only, counts.candidate_only)
+    return smoothed_share(2 * fewer if changed else counts.discordant, counts.n)
+
+
 def clusters_of(counts: PairCounts, clusters: Sequence[ClusterSum]) -> Clusters | None:
     """Return how the pairs of a comparison cluster; None where each stands alone.
 
-    The correlation is the one that gives the design effect between clusters of equal size. Where no pair flipped, or all flipped one way, nothing shows it,
-    and it is 1: each cluster counts as one pair.
+    The correlation, from 0 to 1, is the one that gives the design effect (Kish 1965). Where no pair flipped, or every pair one way, nothing shows
+    it, and it is 1: each cluster counts as one pair.
     """
     if all(cluster.pairs <= 1 for cluster in clusters):
         return None
     effect = cluster_effect(counts, clusters)
-    return Clusters(effect.count, icc_of_design(effect.design_effect, counts.n / effect.count))
-
-
-def icc_of_design(design_effect: float, size: float) -> float:
-    """Return the intraclass correlation, from 0 to 1, at which clusters of one size have this design effect (Kish 1965)."""
-    return min(1.0, max(0.0, (design_effect - 1) / (size - 1))) if size > 1 else 0.0
+    sizes = Counter[int]()
+    for cluster in clusters:
+        sizes[cluster.pairs] += cluster.count
+    found = Clusters(effect.count, 1.0, tuple(sorted(sizes.items())))
+    if counts.discordant - counts.n * counts.delta**2 <= 0:
+        return found
+    return replace(found, icc=min(1.0, (effect.design_effect - 1) / (found.mean_size(counts.n) - 1)))
 
 
 def anova_icc(groups: Sequence[tuple[int, int, int]]) -> float:
@@ -131,7 +152,7 @@ def power_of(n: float, share: float, *, margin: float, alpha: float = 0.05, clus
         return Power(None, None)
     enough = None
     if margin > 0:
-        turns, icc = (n / clusters.count, clusters.icc) if clusters else (1.0, 0.0)
+        turns, icc = (clusters.mean_size(n), clusters.icc) if clusters else (1.0, 0.0)
         settled = (
             pairs_to_detect(margin, share, turns=turns, icc=icc, alpha=alpha),
             pairs_to_prove(margin, share, turns=turns, icc=icc, alpha=alpha, both=True),
@@ -330,15 +351,18 @@ def _log_weight(counts: _Floats, share: float) -> _Floats:
 
 
 def _design_effect(n: float, clusters: Clusters | None) -> float:
-    return 1.0 if clusters is None else 1 + max(0.0, n / clusters.count - 1) * clusters.icc
+    return 1.0 if clusters is None else 1 + max(0.0, clusters.mean_size(n) - 1) * clusters.icc
 
 
 def _simulate(n: float, up: float, down: float, clusters: Clusters) -> tuple[_Floats, _Floats, _Floats]:
     """Return nets and flips of clusters in simulated runs (a row each), and how many pairs each cluster has."""
     count, icc = clusters.count, min(clusters.icc, 0.999)
     runs = min(_MOST_RUNS, _DRAWS // count)
-    size = np.full(count, round(n) // count)
-    size[: round(n) % count] += 1
+    if clusters.sizes:
+        size = np.repeat(*np.array(clusters.sizes).T)
+    else:
+        size = np.full(count, round(n) // count)
+        size[: round(n) % count] += 1
     # The same seed for every n and difference: what is compared in a search differs by them alone.
     rng = np.random.default_rng(_SEED)
     whole, towards, away = (runs, count), np.full((runs, count), up), np.full((runs, count), down / max(1 - up, _TINY))
@@ -467,9 +491,10 @@ def labels_to_correct(width: float, errors: float, *, share: float, pairs: float
 def width_of_correction(n: float, errors: float, *, share: float, pairs: float, alpha: float = 0.05) -> float:
     """Return the expected half-width of the difference corrected by n labelled pairs; 1 for n = 0.
 
-    `errors` is the share of pairs whose change the detector misreads, `share` of the `pairs` flip. The variances of the detector's mean over all pairs
-    and of the mean error over the labelled ones add up (PPI++ at λ = 1, Angelopoulos, Duchi and Zrnic 2023); where labels alone
-    (λ = 0) do better, that. Both half-widths are Tango's, so that rare errors, and none at all, still need labels.
+    `errors` is the share of pairs whose change the detector misreads, `share` of the `pairs` flip; labelled pairs are a random draw. The variances
+    of the detector's mean over all pairs and of the mean error over the labelled ones add up (PPI++ at λ = 1, Angelopoulos, Duchi and
+    Zrnic 2023); where labels alone (λ = 0) do better, that. The estimate of `labels`, stratified by verdict, is no wider where labels are
+    drawn with a preference for flips. Both half-widths are Tango's, so that rare errors, and none at all, still need labels.
     """
     critical = normal_critical(alpha)
 
