@@ -95,13 +95,23 @@ def test_interleaved_sessions_are_the_same_sessions() -> None:
 
 
 def test_a_session_that_comes_back_is_not_a_new_one() -> None:
-    """Rows that come after their session was closed are counted, left out of the test, and widen the gap that closes one."""
+    """Rows that come after their session was closed are counted, and left out of the test."""
     band = Band(0.5, 0.5)
     state = watch_rows(WatchState(), band, [(True, 1), *alone([True, False] * 40)])
-    assert (state.sessions.open, state.sessions.closed) == ((), (1,))
+    assert (state.sessions.open, state.sessions.closed) == ((), ((1, 1),))
     state = watch_rows(state, band, [(True, 1)] * 10)
-    assert (state.seen, state.history.sums.rows, state.sessions.late) == (91, 81, 10)
-    assert state.sessions.gap == 100
+    assert (state.seen, state.history.sums.rows, state.sessions.late, state.sessions.gap) == (91, 81, 10, 50)
+
+
+def test_long_pauses_widen_the_gap() -> None:
+    """Where sessions pause for longer than the gap that closes them, it doubles until they do not."""
+    band = Band(0.05, 0.95)
+    # A hundred conversations in turn: each pauses for a hundred rows.
+    state = watch_rows(WatchState(), band, [(row % 2 == 0, row % 100) for row in range(400)])
+    late = state.sessions.late
+    assert (state.sessions.gap, late > 100) == (100, True)
+    state = watch_rows(state, band, [(row % 2 == 0, 1000 + row % 100) for row in range(400)])
+    assert (state.sessions.gap, state.sessions.late, len(state.sessions.open)) == (100, late, 100)
 
 
 def test_open_sessions_wait() -> None:

@@ -182,17 +182,17 @@ _FEW_LATE = 5
 
 @dataclass(frozen=True, slots=True)
 class Sessions:
-    """The open sessions by their last row, the keys of closed ones, the gap that closes one, and rows that came after it.
+    """The open sessions by their last row, closed ones with theirs, the gap that closes one, and rows that came after it.
 
     When a session is closed depends on when its rows come, never on what they say.
     """
 
     open: tuple[OpenSession, ...] = ()
-    closed: tuple[int, ...] = ()
+    closed: tuple[tuple[int, int], ...] = ()
     gap: int = _FIRST_GAP
     late: int = 0
-    late_before: int = 0
-    """How many were late when the gap was last changed, which was at row `changed_at`."""
+    too_soon: int = 0
+    """How many pauses were longer than the gap since it was last changed, which was at row `changed_at`."""
     changed_at: int = 0
 
 
@@ -261,14 +261,19 @@ class _Stream:
         self._sums, self._levels = list(astuple(state.history.sums)), [list(level) for level in state.history.levels]
         # Ordered by their last row, so that those to close stand in front.
         self._open = {each.key: each for each in state.sessions.open}
-        self._closed = dict.fromkeys(state.sessions.closed)
+        self._closed = dict(state.sessions.closed)
         self._gap, self._late = state.sessions.gap, state.sessions.late
-        self._late_before, self._changed_at = state.sessions.late_before, state.sessions.changed_at
+        self._too_soon, self._changed_at = state.sessions.too_soon, state.sessions.changed_at
 
     def state(self) -> WatchState:
         """Return what is known by now."""
         sessions = Sessions(
-            tuple(self._open.values()), tuple(self._closed), self._gap, self._late, self._late_before, self._changed_at
+            tuple(self._open.values()),
+            tuple(self._closed.items()),
+            self._gap,
+            self._late,
+            self._too_soon,
+            self._changed_at,
         )
         return WatchState(self._seen, self._abstained, self._rise, self._fall, self._history(), sessions, self._alarm)
 
@@ -284,7 +289,7 @@ class _Stream:
         if session is None:
             self._enter(self._seen, (1,) if abstained else (), rows=1)
         elif session in self._closed:
-            self._take_late()
+            self._take_late(session)
         else:
             begun = self._open.pop(session, None) or OpenSession(session, self._seen, self._seen)
             rows = begun.rows + 1
@@ -305,18 +310,21 @@ class _Stream:
 
     def _close(self, session: OpenSession) -> None:
         del self._open[session.key]
-        self._closed[session.key] = None
+        self._closed[session.key] = session.last
         if len(self._closed) > _MAX_REMEMBERED:
             del self._closed[next(iter(self._closed))]
         self._enter(session.first, session.abstained, rows=session.rows)
 
-    def _take_late(self) -> None:
+    def _take_late(self, session: int) -> None:
         """Leave out a row whose session is closed: as a session of its own it would be counted as independent."""
+        pause = self._seen - self._closed[session]
         self._late += 1
-        late = self._late - self._late_before
-        if late > _FEW_LATE and late > _LATE_SHARE * (self._seen - self._changed_at):
+        self._closed[session] = self._seen
+        # Sessions that a smaller gap closed go on being late; only a pause that this one is too short for speaks against it.
+        self._too_soon += pause > self._gap
+        if self._too_soon > _FEW_LATE and self._too_soon > _LATE_SHARE * (self._seen - self._changed_at):
             self._gap = min(2 * self._gap, _MAX_GAP)
-            self._late_before, self._changed_at = self._late, self._seen
+            self._too_soon, self._changed_at = 0, self._seen
 
     def _enter(self, first: int, refused: tuple[int, ...], *, rows: int) -> None:
         """Let a session win or lose what is bet on each alternative, and raise the alarm where that is enough."""
