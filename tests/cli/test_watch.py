@@ -217,6 +217,7 @@ def test_bad_lines_are_named_and_counted(capsys: Capture, folder: Path) -> None:
         (("quiet.jsonl",), "required"),
         (("quiet.jsonl", "--expect", "5%", "--webhook", "ftp://host/x"), "no http or https URL"),
         (("quiet.jsonl", "--expect", "5%", "--once", "--metrics", "no/where"), "cannot be written"),
+        (("quiet.jsonl", "--expect", "5%", "--once", "--metrics", "quiet.jsonl"), "it is an input"),
         (("quiet.jsonl", "--expect", "5%", "--max-failed", "2"), "not a share"),
         (("quiet.jsonl", "--expect", "5%", "--every", "0"), "no time"),
         (("quiet.jsonl", "--expect", "5%", "--alpha", "2"), "between 0 and 1"),

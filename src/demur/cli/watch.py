@@ -21,6 +21,7 @@ from demur.cli.options import (
     add_counting_flags,
     add_judge_flags,
     add_limit_flags,
+    check_outputs,
     judge_of_flags,
     limits_of_flags,
     whole_number,
@@ -127,6 +128,7 @@ def run(args: argparse.Namespace) -> int:
         print("demur: `--step` is no longer needed and is ignored: changes of any size are looked for", file=sys.stderr)
     if not args.every > 0:
         raise UsageError(f"`--every {args.every:g}` is no time", hint="seconds above 0")
+    check_outputs((args.metrics, args.state), [args.log, *([args.baseline] if args.baseline else [])])
     webhook = Webhook(args.webhook) if args.webhook else None
     band, said = _band(args)
     kept = read_kept(Path(args.state), band, is_grouped=_is_grouped(args)) if args.state else Kept()
