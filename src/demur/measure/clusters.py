@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     _Ints = npt.NDArray[np.int64]
 
-__all__ = ["ClusterEffect", "cluster_effect", "clustered_difference", "sign_flip_midp"]
+__all__ = ["ClusterEffect", "cluster_effect", "clustered_difference", "min_clusters", "sign_flip_midp"]
 
 # Standard deviations, and largest steps, that the transform covers either way: beyond is less than 1e-20.
 _SPREADS = 12
@@ -81,6 +82,12 @@ def cluster_effect(counts: PairCounts, clusters: Sequence[ClusterSum]) -> Cluste
     apart = float(((sums.net - sums.pairs * (net / n)) ** 2) @ sums.count) * many / (many - 1)
     effect = max(1.0, apart / single)
     return ClusterEffect(many, math.sqrt(apart) / n, effect, n / effect)
+
+
+@lru_cache(maxsize=64)
+def min_clusters(alpha: float) -> int:
+    """Return the fewest clusters that can give p <= alpha: were all to move one way, p is 2^-G."""
+    return math.ceil(-math.log2(alpha))
 
 
 def sign_flip_midp(clusters: Sequence[ClusterSum]) -> float:
