@@ -89,11 +89,11 @@ def test_sessions_count_together(capsys: Capture, folder: Path) -> None:
 
 
 def test_one_session_says_little(capsys: Capture, folder: Path) -> None:
-    """A log that is one session cannot alarm, and says so instead of OK."""
+    """A log that is one session is too little to say that all is well, and is not OK."""
     json_lines(folder / "one.jsonl", questions(100, range(100), session_id="s"))
     code, out, _ = say(capsys, "watch", "one.jsonl", "--expect", "5%", "--once")
     assert (code, "UNDECIDED" in out) == (3, True)
-    assert "100 rows of 1 sessions cannot support an alarm" in " ".join(out.split())
+    assert "100 rows of 1 sessions are too few" in " ".join(out.split())
 
 
 def test_sessions_go_on_in_the_next_call(capsys: Capture, folder: Path) -> None:

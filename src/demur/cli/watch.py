@@ -72,7 +72,7 @@ _MAX_NAMED = 10
 _WHOLE = 100
 # As in `demur diff`: where fewer than four in five rows can be used, nothing is concluded from the others.
 _MOST_WITHOUT_VERDICT = 0.2
-# No band narrow enough to be of use can be left by fewer sessions than these; so many rows should have more of them.
+# A convention, not a bound: an alarm from fewer sessions is possible at low rates and is raised, but its absence says little.
 _FEWEST_SESSIONS, _ROWS_OF_SOME_SESSIONS = 5, 50
 # A share of fewer rows is not a reason to end a watch that goes on.
 _ROWS_FOR_A_LIMIT = 100
@@ -393,7 +393,7 @@ class Watched:
             return f"{percent(without / kept.rows)}{PERCENT} of {kept.rows:,} rows have no verdict"
         sessions = state.history.sums.sessions + len(state.sessions.open)
         if sessions < _FEWEST_SESSIONS and state.seen >= _ROWS_OF_SOME_SESSIONS:
-            return f"{state.seen:,} rows of {sessions:,} sessions cannot support an alarm (--cluster none counts rows)"
+            return f"{state.seen:,} rows of {sessions:,} sessions are too few to say that all is well (--cluster none counts rows)"
         return None
 
     def _unjudged(self, outcome: Outcome) -> int:
