@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from demur.axes.ratios import PairedRatio, can_test, median_ratio, tail_ratio, total_ratio
+from demur.axes.ratios import PairedRatio, median_ratio, tail_ratio, total_ratio
 from demur.errors import UsageError
+from demur.measure.clusters import min_clusters
 
 Estimate = Callable[[np.ndarray, np.ndarray, np.ndarray], PairedRatio | None]
 ESTIMATES: dict[str, Estimate] = {"median": median_ratio, "total": total_ratio, "tail": tail_ratio}
@@ -104,8 +105,7 @@ def test_what_is_zero_or_without_a_response() -> None:
 @pytest.mark.parametrize("groups", [1, 2, 4])
 def test_few_groups_exclude_nothing(name: str, groups: int) -> None:
     """Audit 18: below five groups no p is at most 0.05, and the interval is all there is; five can reject."""
-    assert not can_test(groups, 0.05)
-    assert can_test(5, 0.05)
+    assert groups < min_clusters(0.05) == 5
     where = np.arange(200) % groups
     found = ESTIMATES[name](np.linspace(1, 2, 200), np.linspace(5, 10, 200), where)
     assert found is not None

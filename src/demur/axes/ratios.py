@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from demur.errors import UsageError
-from demur.measure.clusters import sign_flip_midp
+from demur.measure.clusters import min_clusters, sign_flip_midp
 from demur.model.comparison import ClusterSum
 from demur.model.estimate import Interval
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Floats = npt.NDArray[np.float64]
     Ints = npt.NDArray[np.int64]
 
-__all__ = ["TAIL", "PairedRatio", "can_test", "median_ratio", "pair_ratios", "tail_ratio", "total_ratio"]
+__all__ = ["TAIL", "PairedRatio", "median_ratio", "pair_ratios", "tail_ratio", "total_ratio"]
 
 TAIL = 0.95
 _ENUMERATED = 12
@@ -52,11 +52,6 @@ class PairedRatio:
     p: float
     n: int
     clusters: int
-
-
-def can_test(clusters: int, alpha: float) -> bool:
-    """Return whether so many clusters can reject at all: where all move one way the mid-p is 2^-G."""
-    return math.ldexp(1.0, -clusters) <= alpha
 
 
 def pair_ratios(before: Floats, after: Floats) -> Floats:
@@ -169,7 +164,7 @@ def _result(
     value: float, ends: tuple[float, float], p: float, before: Floats, where: Ints, *, method: str, alpha: float
 ) -> PairedRatio:
     clusters = len(np.unique(where))
-    low, high = ends if can_test(clusters, alpha) else (0.0, math.inf)
+    low, high = ends if clusters >= min_clusters(alpha) else (0.0, math.inf)
     low, high = min(low, value), max(high, value)
     alike = low == high or math.isclose(low, high, rel_tol=1e-9)
     return PairedRatio(value, None if alike else Interval(low, high, method, 1 - alpha), p, len(before), clusters)

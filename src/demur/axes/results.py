@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from demur.axes.ratios import can_test
-from demur.measure.clusters import cluster_effect, clustered_difference
+from demur.measure.clusters import cluster_effect, clustered_difference, min_clusters
 from demur.measure.decision import rate_flags, rate_severity
 from demur.measure.paired import paired_bounds, paired_difference, percentile_interval
 from demur.model.axes import AxisDetail, AxisEvidence, AxisFlag, AxisName, AxisResult, AxisUnit
@@ -141,7 +140,7 @@ def cluster_details(names: PairNames) -> tuple[AxisDetail, ...]:
 def too_few_words(names: PairNames, alpha: float) -> str:
     """Return that the pairs come in too few clusters to reject anything at alpha; empty where they do not."""
     count = len(np.unique(names.cluster))
-    if can_test(count, alpha):
+    if count >= min_clusters(alpha):
         return ""
     alone = count == len(names.cluster)
     what = "pair" if alone else "session" if names.clustered_by in ("", "session") else f"group by {names.clustered_by}"
