@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from demur.measure import labels as module
-from demur.measure.labels import MIN_LABELLED, MIN_LABELLED_FLIPS, agreement, labelled_difference, labelled_rate
+from demur.measure.labels import MIN_LABELLED, MIN_LABELLED_FLIPS, agreement, corrected_difference, corrected_rate
 from demur.measure.paired import tango_interval
 from demur.measure.rates import wilson
 from demur.model.labels import LabelCell, LabelledUnit, LabelSample
@@ -38,7 +38,7 @@ def test_all_labelled_is_the_plain_score_interval() -> None:
         (LOST, (1, 0), 5),
         (REFUSED, (1, 1), 5),
     )
-    found = labelled_difference(everything)
+    found = corrected_difference(everything)
     assert found.difference.value == pytest.approx(0.04)
     ends = found.difference.interval.low, found.difference.interval.high
     assert ends == pytest.approx(tango_interval(5, 9, 100, critical=CRITICAL))
@@ -50,7 +50,7 @@ def test_all_labelled_is_the_plain_score_interval() -> None:
 
 def test_audit_2_no_flip_among_the_labels_is_no_certainty() -> None:
     """Audit 2: a hundred labels without a flip leave room for nearly four points either way, at p = 1."""
-    found = labelled_difference(sample_of((2000, 0, 0, 0), (ANSWERED, (0, 0), 100)))
+    found = corrected_difference(sample_of((2000, 0, 0, 0), (ANSWERED, (0, 0), 100)))
     assert (found.difference.value, found.difference.p) == (0.0, 1.0)
     ends = tango_interval(0, 0, 100, critical=CRITICAL)
     assert found.difference.interval.low == pytest.approx(ends[0], abs=0.002)
@@ -59,14 +59,14 @@ def test_audit_2_no_flip_among_the_labels_is_no_certainty() -> None:
 
 def test_audit_2_labels_that_are_all_flips_leave_a_doubt() -> None:
     """Audit 2: a hundred labels that are all flips do not prove that all pairs are."""
-    found = labelled_difference(sample_of((0, 2000, 0, 0), (GAINED, (0, 1), 100)))
+    found = corrected_difference(sample_of((0, 2000, 0, 0), (GAINED, (0, 1), 100)))
     assert (found.difference.value, found.difference.interval.high) == (1.0, 1.0)
     assert 0.9 < found.difference.interval.low < 0.98
 
 
 def test_audit_3_people_outvote_the_detector() -> None:
     """Audit 3: where people see no change in any of the detector's flips, none is left, and none is proven."""
-    found = labelled_difference(sample_of((900, 100, 0, 0), (GAINED, (0, 0), 100), (ANSWERED, (0, 0), 100)))
+    found = corrected_difference(sample_of((900, 100, 0, 0), (GAINED, (0, 0), 100), (ANSWERED, (0, 0), 100)))
     assert found.difference.value == 0.0
     assert found.difference.p == 1.0
     assert (found.flips, found.confirmed, found.found, found.lacking) == (100, 0, 0, None)
@@ -76,7 +76,7 @@ def test_a_good_detector_narrows_the_interval() -> None:
     """Labels that confirm the detector give a narrower interval than as many labels alone would."""
     labelled = sample_of((1700, 200, 0, 100), (ANSWERED, (0, 0), 170), (GAINED, (0, 1), 20), (REFUSED, (1, 1), 10))
     alone = tango_interval(0, 20, 200, critical=CRITICAL)
-    found = labelled_difference(labelled).difference
+    found = corrected_difference(labelled).difference
     assert found.value == pytest.approx(0.1)
     assert found.interval.high - found.interval.low < 0.75 * (alone[1] - alone[0])
 
@@ -91,10 +91,10 @@ def test_interval_and_p_are_of_one_family() -> None:
             (GAINED, (0, 0), 20 - confirmed),
             (LOST, (1, 0), 10),
         )
-        found = labelled_difference(labels).difference
+        found = corrected_difference(labels).difference
         assert (found.p <= 0.05) == (not found.interval.low <= 0 <= found.interval.high)
         if 0 < found.p < 1:
-            near = labelled_difference(labels, alpha=found.p).difference.interval
+            near = corrected_difference(labels, alpha=found.p).difference.interval
             assert min(abs(near.low), abs(near.high)) == pytest.approx(0, abs=1e-9)
 
 
@@ -106,7 +106,7 @@ def test_swapping_the_runs_mirrors_everything() -> None:
     other = sample_of(
         (900, 40, 60, 0), (ANSWERED, (0, 0), 90), (LOST, (1, 0), 15), (GAINED, (0, 0), 5), (GAINED, (0, 1), 3)
     )
-    first, second = labelled_difference(one).difference, labelled_difference(other).difference
+    first, second = corrected_difference(one).difference, corrected_difference(other).difference
     assert first.value == pytest.approx(-second.value)
     assert first.interval.low == pytest.approx(-second.interval.high)
     assert first.p == pytest.approx(second.p)
@@ -116,9 +116,9 @@ def test_probabilities_weigh_labels() -> None:
     """Within a cell a label counts by one over its probability, and unequal weights cost precision (Kish's effective n)."""
     cells = (LabelCell("", (0,), 1000),)
     units = [LabelledUnit(0, (1.0,), 1.0)] * 40 + [LabelledUnit(0, (0.0,), 9.0)] * 40
-    weighted = labelled_rate(LabelSample(cells, tuple(units)))
+    weighted = corrected_rate(LabelSample(cells, tuple(units)))
     assert weighted.rate.value == pytest.approx(0.1)
-    plain = labelled_rate(LabelSample(cells, tuple(LabelledUnit(0, (float(i < 8),)) for i in range(80))))
+    plain = corrected_rate(LabelSample(cells, tuple(LabelledUnit(0, (float(i < 8),)) for i in range(80))))
     assert plain.rate.value == pytest.approx(0.1)
     width = [found.rate.interval.high - found.rate.interval.low for found in (weighted, plain)]
     # n_eff = (40 + 360)² / (40 + 40·81) = 48.8 instead of 80.
@@ -128,31 +128,33 @@ def test_probabilities_weigh_labels() -> None:
 def test_a_design_effect_widens() -> None:
     """Pairs that move together widen the interval."""
     labels = sample_of((900, 60, 40, 0), (ANSWERED, (0, 0), 150), (GAINED, (0, 1), 20), (LOST, (1, 0), 10))
-    plain, clustered = labelled_difference(labels).difference, labelled_difference(labels, design_effect=4).difference
+    plain, clustered = corrected_difference(labels).difference, corrected_difference(labels, design_effect=4).difference
     assert clustered.interval.high - clustered.interval.low > 1.8 * (plain.interval.high - plain.interval.low)
     assert clustered.value == plain.value
 
 
 def test_enough_counts_flips() -> None:
     """Few labels, or few labelled flips where there are more, decide nothing, and the reason says what is missing."""
-    few = labelled_difference(sample_of((2000, 100, 0, 0), (ANSWERED, (0, 0), MIN_LABELLED - 11), (GAINED, (0, 1), 10)))
+    few = corrected_difference(
+        sample_of((2000, 100, 0, 0), (ANSWERED, (0, 0), MIN_LABELLED - 11), (GAINED, (0, 1), 10))
+    )
     assert few.lacking == "49 labels are fewer than the 50 that can decide"
-    rare = labelled_difference(
+    rare = corrected_difference(
         sample_of((2000, 100, 0, 0), (ANSWERED, (0, 0), 200), (GAINED, (0, 1), MIN_LABELLED_FLIPS - 1))
     )
     assert rare.lacking == "9 of the labels are flips, fewer than the 10 that can decide"
-    assert labelled_difference(sample_of((2000, 3, 0, 0), (ANSWERED, (0, 0), 97), (GAINED, (0, 1), 3))).lacking is None
+    assert corrected_difference(sample_of((2000, 3, 0, 0), (ANSWERED, (0, 0), 97), (GAINED, (0, 1), 3))).lacking is None
     undecided = replace(sample_of((2000, 3, 0, 0), (ANSWERED, (0, 0), 97), (GAINED, (0, 1), 3)), undecided=20)
-    assert labelled_difference(undecided).lacking == "20 of 120 labels say `other`, more than 10 %"
+    assert corrected_difference(undecided).lacking == "20 of 120 labels say `other`, more than 10 %"
 
 
 def test_more_labels_settle() -> None:
     """The further labels that are asked for settle the result where their shares stay as they are; a settled one asks for none."""
     shape = ((ANSWERED, (0, 0), 70), (GAINED, (0, 1), 12), (GAINED, (0, 0), 3))
-    found = labelled_difference(sample_of((3800, 200, 0, 0), *shape), margin=0.01)
+    found = corrected_difference(sample_of((3800, 200, 0, 0), *shape), margin=0.01)
     assert found.more is not None
     factor = (85 + found.more + 20) / 85
-    grown = labelled_difference(
+    grown = corrected_difference(
         sample_of((3800, 200, 0, 0), *((c, s, round(n * factor)) for c, s, n in shape)), margin=0.01
     )
     assert grown.difference.p <= 0.05
@@ -162,7 +164,7 @@ def test_more_labels_settle() -> None:
 def test_nothing_labelled_says_nothing() -> None:
     """Without labels the difference is 0 in [-1, 1], and a rate is anywhere."""
     nothing = sample_of((90, 5, 5, 0))
-    found = labelled_difference(nothing)
+    found = corrected_difference(nothing)
     assert (found.difference.value, found.difference.interval.low, found.difference.interval.high) == (0.0, -1.0, 1.0)
     assert (found.candidate.interval.low, found.candidate.interval.high) == (0.0, 1.0)
     assert found.difference.p == 1.0
@@ -232,7 +234,7 @@ def coverage(setting: Setting, labels: int, *, drawn: bool, runs: int) -> tuple[
     inside, widths = 0, []
     for _ in range(runs):
         sample = one_sample(rng, setting, labels, drawn=drawn)
-        # What `labelled_difference` does for its interval; p and the rest would take ten times as long.
+        # What `corrected_difference` does for its interval; p and the rest would take ten times as long.
         groups = module._groups(sample, module._net_of_cell, module._net_of_unit)
         _, low, high = module._interval(groups, module._tango, critical=CRITICAL, design_effect=1.0)
         inside += low <= setting[2] - setting[1] <= high

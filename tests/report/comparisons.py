@@ -20,7 +20,6 @@ from demur.model.comparison import (
     FlipSide,
     GateMode,
     GateResult,
-    LabelCorrection,
     Missing,
     PairCounts,
     Pairing,
@@ -30,6 +29,7 @@ from demur.model.comparison import (
 )
 from demur.model.estimate import Difference, Direction, Flag, Interval
 from demur.model.exchange import Signal, SignalKind
+from demur.model.labels import CorrectedRate, LabelCell, LabelCorrection, LabelSample
 from demur.model.run import RunSummary
 from demur.model.verdict import Cause, Finding, Outcome, Reason, Span, Verdict
 
@@ -197,10 +197,15 @@ def missing() -> Comparison:
 
 
 def corrected() -> Comparison:
-    """A hundred labelled pairs corrected the difference."""
+    """Labels of 120 pairs corrected the difference."""
     whole = compared(PairCounts(20, 10, 35, 235))
-    d = Difference(0.061, Interval(0.011, 0.111, "ppi++"), 0.017, 300)
-    return replace(whole, correction=LabelCorrection(d, 0.83, 120), flags=())
+    d = Difference(0.061, Interval(0.011, 0.111, "stratified score"), 0.017, 300)
+    before, after = (
+        CorrectedRate(value, Interval(value - 0.04, value + 0.04, "stratified score"), 300) for value in (0.09, 0.151)
+    )
+    sample = LabelSample((LabelCell("rest", (0, 0), 300),), (), annotators=("ada", "bob"), kappa=0.81, undecided=3)
+    by = LabelCorrection(d, before, after, 120, 30, 24, 2, (25, 3, 20, 252), sample, more=40, detector=whole.difference)
+    return replace(whole, correction=by, difference=d, flags=())
 
 
 def many_slices() -> Comparison:

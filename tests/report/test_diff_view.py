@@ -90,8 +90,18 @@ def test_clusters_missing_pairs_and_corrections_are_told() -> None:
     assert told["candidate failed"] == "4 ()"
     assert any(isinstance(b, Note) and b.kind is NoteKind.WARNING for b in diff_view(missing()).blocks)
     told = facts(diff_view(made.corrected()).blocks)
-    corrected = "+6.1 points (95 % +1.1 to +11.1), p = 0.017 (by 120 labelled"
-    assert told["corrected for detector errors"].startswith(corrected)
+    assert told["after, by labels"].startswith("+6.1 points (95 % +1.1 to +11.1), p = 0.017")
+    assert told["before, the detector alone"].startswith("+8.3 points")
+    assert told["flips labelled"].startswith(
+        "30 (people confirmed 24 of 28 labelled flips of the detector, and found 2 "
+    )
+    assert told["further labels to settle it"].startswith("40 (")
+    assert told["agreement"] == ".810 (Cohen's kappa of 2 annotators)"
+    headline = diff_view(made.corrected()).headline
+    assert headline is not None
+    sentence = headline.sentence
+    assert "9.0 % → 15.1 %" in sentence
+    assert "by the labels of 120 of them" in sentence
 
 
 def test_the_four_cells() -> None:

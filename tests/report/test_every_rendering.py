@@ -16,6 +16,7 @@ from tests.report.tags import parsed
 
 from demur.model.comparison import Comparison
 from demur.report.diff_view import diff_view
+from demur.report.diff_words import shown_rates
 from demur.report.html import html
 from demur.report.json import comparison_object
 from demur.report.junit import junit
@@ -44,7 +45,8 @@ def test_every_rendering_says_what_was_found(make: Callable[[], Comparison], ren
     comparison = make()
     text = " ".join(RENDERINGS[rendering](comparison).split())
     difference = comparison.difference
-    sides = f"{percent(comparison.baseline.value)} % → {percent(comparison.candidate.value)} %"
+    before, after = shown_rates(comparison)
+    sides = f"{percent(before.value)} % → {percent(after.value)} %"
     ends = points_range(difference.interval.low, difference.interval.high)
     found = f"{sides}, {points(difference.value)} points (95 % {ends}), {chance_is('p', difference.p)}, "
     assert found in text

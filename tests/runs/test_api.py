@@ -20,7 +20,7 @@ from tests.formats.examples import chat, openai_row
 from tests.runs.run_files import NO, YES, csv_text, json_lines, layouts, questions
 
 from demur.detect.check import judge_named, judge_with
-from demur.errors import EmptyInputError, ShapeError, UnreadableRowsError, UsageError
+from demur.errors import DemurError, EmptyInputError, ShapeError, UnreadableRowsError, UsageError
 from demur.model.comparison import ClusterSum, Comparison, PairCounts, Pairing, Tally
 from demur.model.estimate import Direction
 from demur.model.run import GroupTally
@@ -387,17 +387,25 @@ def test_requests_give_a_batch_its_prompts(tmp_path: Path) -> None:
 
 
 def test_labels_correct_the_difference(tmp_path: Path) -> None:
-    """Labels of some pairs join them by id; what people and the detector said stand side by side."""
+    """Labels of some pairs join them by id, and their difference is the headline; that of the detector stands beside it."""
     base, cand = questions(150, range(4)), questions(150, range(2, 14))
     labels = [
         {"id": f"q{i}", "baseline": "answered", "candidate": "refused" if i < 8 else "answered"} for i in range(4, 124)
     ]
-    path = json_lines(tmp_path / "l.jsonl", [*labels, {**labels[0], "id": "gone"}])
-    found = compare(base, cand, labels=str(path))
+    path = str(json_lines(tmp_path / "l.jsonl", labels))
+    found = compare(base, cand, labels=path, labels_are_random=True)
     labelled = found.tally.labelled
     assert (len(labelled), sum(p.human for p in labelled), sum(p.detector for p in labelled)) == (120, 4, 10)
     assert found.correction is not None
-    assert found.correction.labelled == 120
+    assert (found.correction.labelled, found.correction.lacking) == (120, None)
+    assert found.difference == found.correction.difference
+    assert found.correction.detector is not None
+    assert found.correction.detector.value == pytest.approx(8 / 150)
+    with pytest.raises(UsageError, match="have no column `probability`: how were they drawn"):
+        compare(base, cand, labels=path)
+    stray = str(json_lines(tmp_path / "s.jsonl", [*labels, {**labels[0], "id": "gone"}]))
+    with pytest.raises(DemurError, match="line 121: no pair of these runs has the id `gone`"):
+        compare(base, cand, labels=stray, labels_are_random=True)
 
 
 def test_slices_are_those_asked_for() -> None:

@@ -16,7 +16,6 @@ from demur.model.comparison import (
     ClusterSum,
     DiffSettings,
     GateMode,
-    LabelledPair,
     Missing,
     PairCounts,
     Pairing,
@@ -24,6 +23,7 @@ from demur.model.comparison import (
     Tally,
 )
 from demur.model.estimate import Flag
+from demur.model.labels import LabelCell, LabelledUnit, LabelSample
 from demur.model.run import GroupTally, RunSummary, ScanTally
 from demur.runs.compare import MAX_COMPARED, REST, compare_tally, scan_tally
 
@@ -144,13 +144,46 @@ def test_missing_answers_bound_the_difference() -> None:
     assert found.difference.n == 100
 
 
+def labels_of(*, confirmed: int, lost: int = 2, answered: int = 89) -> LabelSample:
+    """What people say of the pairs of `tally`: how many of its nine and two flips they confirm, with how many labels of the rest."""
+    states, sizes = ((0, 0), (0, 1), (1, 0)), (89, 9, 2)
+    cells = tuple(LabelCell("", state, n) for state, n in zip(states, sizes, strict=True))
+    said = [(0, (0.0, 0.0))] * answered + [(1, (0.0, 1.0))] * confirmed + [(1, (0.0, 0.0))] * (9 - confirmed)
+    said += [(2, (1.0, 0.0))] * lost + [(2, (0.0, 0.0))] * (2 - lost)
+    return LabelSample(cells, tuple(LabelledUnit(cell, both) for cell, both in said))
+
+
 def test_labels_calibrate() -> None:
-    """A hundred labelled pairs give a correction and take the flag away."""
-    labelled = (*[LabelledPair(1, 1)] * 8, LabelledPair(0, 1), *[LabelledPair(-1, -1)] * 2, *[LabelledPair(0, 0)] * 89)
-    found = compare_tally(tally(labelled=labelled))
+    """Labels of all pairs give the difference and the gate, and take the flag away; Shadow's gate keeps the detector's."""
+    found = compare_tally(tally(labels=labels_of(confirmed=8)))
     assert found.correction is not None
-    assert found.correction.difference.value == pytest.approx(0.06)
+    assert found.difference == found.correction.difference
+    assert found.difference.value == pytest.approx(0.06)
     assert Flag.DETECTOR_UNCALIBRATED not in found.flags
+    assert (found.flips_to_undo, found.correction.detector) == (None, compare_tally(tally()).difference)
+    seed = compare_tally(tally(labels=labels_of(confirmed=8)), DiffSettings(gate=GateMode.SEED))
+    assert seed.difference == compare_tally(tally()).difference
+
+
+def test_audit_3_people_decide_the_gate() -> None:
+    """Audit 3: where people see no change in the detector's flips, the gate that it failed does not fail."""
+    assert compare_tally(tally()).gate.failed
+    found = compare_tally(tally(labels=labels_of(confirmed=0, lost=0)))
+    assert not found.gate.failed
+    assert found.difference.value == 0
+    assert found.decision.change is Change.EQUIVALENT
+    assert "rose" not in found.gate.why
+
+
+def test_too_few_labels_leave_it_undecided() -> None:
+    """Labels that are too few make the result inconclusive: neither what the detector says nor what they say decides."""
+    few = labels_of(confirmed=8, answered=20)
+    found = compare_tally(tally(labels=few))
+    assert found.decision.change is Change.INCONCLUSIVE
+    assert found.doubts == ("31 labels are fewer than the 50 that can decide",)
+    assert (found.gate.failed, found.gate.word) == (False, "UNDECIDED")
+    assert compare_tally(tally(labels=few), DiffSettings(fail_inconclusive=True)).gate.unsettled
+    assert Flag.DETECTOR_UNCALIBRATED in found.flags
 
 
 def test_alpha_is_the_level() -> None:

@@ -1,6 +1,6 @@
 """A judge's verdicts on both runs as rates, with people's labels of some pairs beside them.
 
-Whatever the rubric, people's labels correct the judge from a hundred pairs on.
+Whatever the rubric, people's labels correct the judge once there are enough of them (`measure/labels.py`).
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from demur.errors import UsageError
 from demur.measure.labels import corrected_difference
 from demur.measure.rates import wilson
 from demur.model.axes import AbsentAxis, AxisDetail, AxisFlag, AxisName, RubricMode
-from demur.model.comparison import LabelledPair, Missing
+from demur.model.comparison import Missing
 from demur.model.estimate import Flag
+from demur.model.labels import LabelCell, LabelledUnit, LabelSample
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["judge_rubric"]
 
+_VERDICTS = ((0, 0), (0, 1), (1, 0), (1, 1))
 _PAIRS_AT_ONCE = 512  # whose texts are held in memory: enough to keep a judge busy; afterwards only verdicts are kept
 _WORSE, _SAME = "worse", "same"
 _SWAPPED = {"first_worse": "second_worse", "second_worse": "first_worse"}
@@ -167,7 +169,7 @@ class _People:
     by_pair: bool
 
     def held_against(self, result: AxisResult, names: PairNames, sides: Sequence[Sides], label: str) -> AxisResult:
-        """Return the axis with the judge's agreement with people, and corrected by them from a hundred labelled pairs on (PPI++)."""
+        """Return the axis with the judge's agreement with people, and corrected by them where there are enough labels."""
         # If a question was asked several times, nobody knows which of the responses a label is about.
         asked = Counter(names.keys)
         labels = {verdict.key: verdict for verdict in self.human}
@@ -186,13 +188,21 @@ class _People:
         note = f"{share.interval.low:.3f} to {share.interval.high:.3f}, {len(units):,} "
         note += "pairs" if self.by_pair else "answers"
         details = (*result.details, AxisDetail(_AGREEMENT, share.value, note))
-        labelled = [
-            LabelledPair((h.candidate == label) - (h.baseline == label), (c == label) - (b == label))
-            for h, b, c in both
-        ]
         rows = _label_rows(names, sides, label)
-        fixed = corrected_difference(counts_of(rows), labelled, alpha=self.alpha, design_effect=row_design_effect(rows))
-        if fixed is None:
+        counts = counts_of(rows)
+        sizes = (counts.neither, counts.candidate_only, counts.baseline_only, counts.both)
+        cells = tuple(LabelCell("", verdicts, n) for verdicts, n in zip(_VERDICTS, sizes, strict=True))
+        labelled = tuple(
+            LabelledUnit(
+                _VERDICTS.index((int(b == label), int(c == label))),
+                (float(h.baseline == label), float(h.candidate == label)),
+            )
+            for h, b, c in both
+        )
+        # Labels of a rubric are the user's own: they count as a random sample of the pairs.
+        sample = LabelSample(cells, labelled, drawn=False)
+        fixed = corrected_difference(sample, alpha=self.alpha, design_effect=row_design_effect(rows))
+        if fixed.lacking is not None:
             return replace(uncalibrated, details=details)
         interval = fixed.difference.interval
         note = f"{interval.low:+.3f} to {interval.high:+.3f}, p = {fixed.difference.p:.3g}"

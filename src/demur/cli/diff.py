@@ -16,6 +16,7 @@ from demur.cli.options import (
     Once,
     add_engine_flags,
     add_judge_flags,
+    add_label_flags,
     add_limit_flags,
     add_reading_flags,
     check_outputs,
@@ -203,7 +204,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     command.add_argument("--cluster", metavar="FIELD", help="what groups rows: session, key, none, or a field")
     command.add_argument("--by", metavar="FIELD", action="append", default=[], help="slice by fields (repeat, or a,b)")
     command.add_argument("--unpaired", action="store_true", help="compare runs of different questions")
-    command.add_argument("--labels", metavar="FILE", help="pairs that people labelled: id, baseline, candidate")
+    add_label_flags(command)
     add_judge_flags(command)
     add_reading_flags(command)
     add_column_flags(command)
@@ -358,6 +359,7 @@ def _diff_by_engine(args: argparse.Namespace, reading: ReadOptions) -> Compariso
         args.baseline,
         args.candidate,
         labels=args.labels,
+        labels_are_random=args.labels_are_random,
         out=args.out,
         axes=axes_of_flags(args),
         axis_gate=axis_gate_of_flags(args),

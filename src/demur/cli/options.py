@@ -35,6 +35,7 @@ __all__ = [
     "add_counting_flags",
     "add_engine_flags",
     "add_judge_flags",
+    "add_label_flags",
     "add_limit_flags",
     "add_reading_flags",
     "check_outputs",
@@ -110,6 +111,16 @@ def add_counting_flags(command: argparse.ArgumentParser) -> None:
         type=_counted_outcomes,
         default=(Outcome.REFUSED, Outcome.FILTERED),
         help="outcomes that count as saying no (refused,filtered)",
+    )
+
+
+def add_label_flags(command: argparse.ArgumentParser) -> None:
+    """Add what people say of some responses."""
+    command.add_argument("--labels", metavar="FILE", action=Once, help="labels of people that decide: see demur label")
+    command.add_argument(
+        "--labels-are-random",
+        action="store_true",
+        help="labels without a probability are a random sample of all: I vouch for it",
     )
 
 

@@ -11,6 +11,7 @@ from demur.cli.options import (
     EngineName,
     add_engine_flags,
     add_judge_flags,
+    add_label_flags,
     add_limit_flags,
     add_reading_flags,
     check_outputs,
@@ -43,6 +44,7 @@ examples:
   demur scan monday.jsonl tuesday.jsonl --json
   demur scan 'logs/*.jsonl.gz' --out verdicts.parquet
   zcat log.gz | demur scan - --html rates.html
+  demur scan log.jsonl --labels labels.csv      see demur label
   demur scan s3a://logs/2026/ --engine spark --master yarn
 
 a run is a file, a folder, a quoted glob, or - for standard input:
@@ -67,6 +69,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     command.add_argument("runs", nargs="+", metavar="RUN", help="a file, a folder, a glob, or -")
     command.add_argument("--by", metavar="FIELD", action="append", default=[], help="rates by fields (repeat, or a,b)")
+    add_label_flags(command)
     add_judge_flags(command)
     add_reading_flags(command)
     add_column_flags(command)
@@ -86,7 +89,9 @@ def run(args: argparse.Namespace) -> int:
     if args.runs.count("-") > 1:
         raise UsageError("standard input stands twice", hint="name it once")
     check_report_flags(args)
-    check_outputs((args.json, args.markdown, args.html, args.out), [*args.runs, *args.requests])
+    check_outputs(
+        (args.json, args.markdown, args.html, args.out), [*args.runs, *args.requests, *filter(None, [args.labels])]
+    )
     progress = progress_line()
     try:
         by, reading = fields_of_flag(args.by), reading_of_flags(args, progress, columns_of_flags(args))
@@ -96,7 +101,14 @@ def run(args: argparse.Namespace) -> int:
 
             found = cluster.scan(*args.runs, by=by, reading=reading, master=args.master)
         else:
-            found = scan(*args.runs, by=by, reading=reading, out=args.out or None)
+            found = scan(
+                *args.runs,
+                by=by,
+                reading=reading,
+                labels=args.labels,
+                labels_are_random=args.labels_are_random,
+                out=args.out or None,
+            )
     except UnreadableRowsError as exc:
         return name_bad_rows(exc)
     finally:

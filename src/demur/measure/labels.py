@@ -21,28 +21,18 @@ from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
-from demur.errors import UsageError
 from demur.measure.paired import tango_interval
 from demur.measure.rates import wilson_bounds
 from demur.measure.special import boundary, normal_critical, normal_two_sided
-from demur.model.comparison import LabelCorrection as OldCorrection
 from demur.model.estimate import Difference, Interval
 from demur.model.labels import CorrectedRate, LabelCorrection, RateCorrection
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from demur.model.comparison import LabelledPair, PairCounts
     from demur.model.labels import LabelCell, LabelledUnit, LabelSample
 
-__all__ = [
-    "MIN_LABELLED",
-    "MIN_LABELLED_FLIPS",
-    "agreement",
-    "corrected_difference",
-    "labelled_difference",
-    "labelled_rate",
-]
+__all__ = ["MIN_LABELLED", "MIN_LABELLED_FLIPS", "agreement", "corrected_difference", "corrected_rate"]
 
 MIN_LABELLED = 50
 """Labelled units below which nothing is decided: the score interval alone is then wider than 7 points either way."""
@@ -70,7 +60,7 @@ class _Group:
         return self.up - self.down
 
 
-def labelled_difference(
+def corrected_difference(
     sample: LabelSample, *, alpha: float = 0.05, margin: float = 0.05, design_effect: float = 1.0
 ) -> LabelCorrection:
     """Return the difference of pairs, candidate less baseline, that people's labels give.
@@ -90,13 +80,14 @@ def labelled_difference(
         flips=flips,
         confirmed=sum(detected * said > 0 for detected, said in counted),
         found=sum(not detected and said != 0 for detected, said in counted),
+        expected=_expected(sample),
         sample=sample,
         lacking=_lacking(sample, flips, sum(cell.units for cell in sample.cells if _net_of_cell(cell))),
     )
     return replace(correction, more=_more_labels(groups, difference, margin=margin, design_effect=design_effect))
 
 
-def labelled_rate(sample: LabelSample, *, alpha: float = 0.05, design_effect: float = 1.0) -> RateCorrection:
+def corrected_rate(sample: LabelSample, *, alpha: float = 0.05, design_effect: float = 1.0) -> RateCorrection:
     """Return the abstention rate of rows that people's labels give; no labels: the interval is [0, 1]."""
     counted = [(sample.cells[unit.cell].verdicts[0], unit.said[0]) for unit in sample.labelled]
     refusals = sum(bool(detected or said) for detected, said in counted)
@@ -124,6 +115,19 @@ def agreement(labels: Iterable[tuple[str, str]]) -> float | None:
     shares = [[sum(pair[i] == word for pair in pairs) / n for word in words] for i in (0, 1)]
     chance = math.fsum(a * b for a, b in zip(*shares, strict=True))
     return None if chance >= 1 else (same - chance) / (1 - chance)
+
+
+def _expected(sample: LabelSample) -> tuple[int, int, int, int]:
+    """Return what all pairs would count up to by the labels: abstained in both runs, in one alone, in neither."""
+    n = sample.units
+
+    def total(part: Callable[[float, float], float]) -> int:
+        groups = _groups(sample, _net_of_cell, lambda unit: part(unit.said[0], unit.said[1]))
+        return round(math.fsum(group.units * group.mean for group in groups))
+
+    lost, gained = total(lambda b, c: max(0.0, b - c)), total(lambda b, c: max(0.0, c - b))
+    both = min(n - lost - gained, total(min))
+    return both, lost, gained, n - both - lost - gained
 
 
 def _net_of_cell(cell: LabelCell) -> float:
@@ -267,50 +271,3 @@ def _more_labels(
         return None
     factor = boundary(open_still, 1.0, most)
     return max(1, sum(group.labelled for group in grown(factor)) - labelled + 1)
-
-
-_OLD_MIN = 100
-
-
-def corrected_difference(
-    counts: PairCounts, labelled: Sequence[LabelledPair], *, alpha: float = 0.05, design_effect: float = 1.0
-) -> OldCorrection | None:
-    """Return the difference by PPI++ (Angelopoulos, Duchi and Zrnic 2023); None below a hundred labels.
-
-    est = λ·mean(f of the rest) + mean(y - λf), with y the people's labels, f the detector's, and the λ in [0, 1] of least
-    variance. The variance is multiplied by the design effect. Where all pairs are labelled the detector does not count; where
-    the labels leave no variance at all p is 1 for a difference of 0, else 0.
-    """
-    many = len(labelled)
-    if many < _OLD_MIN:
-        return None
-    gained = counts.candidate_only - sum(pair.detector > 0 for pair in labelled)
-    lost = counts.baseline_only - sum(pair.detector < 0 for pair in labelled)
-    rest = counts.n - many
-    if min(gained, lost, rest, rest - gained - lost) < 0:
-        raise UsageError("the labelled pairs are not among the pairs compared", hint="label pairs of these two runs")
-    detected, people = (sum(p.detector for p in labelled), sum(p.human for p in labelled))
-    mean, variance = _moments(detected, sum(abs(p.detector) for p in labelled), many)
-    weight = 0.0
-    # A detector that never varies tells nothing about people's labels.
-    if rest and variance > 0:
-        # λ = cov(y, f) / ((1 + labelled/rest) var f)
-        shared = sum(p.human * p.detector for p in labelled) / many - mean * people / many
-        weight = min(1.0, max(0.0, shared / ((1 + many / rest) * variance)))
-    errors = [pair.human - weight * pair.detector for pair in labelled]
-    mean, variance = _moments(gained - lost, gained + lost, rest)
-    centre = math.fsum(errors) / many
-    value = weight * mean + centre
-    spread = math.fsum((error - centre) ** 2 for error in errors) / many / many + (
-        weight**2 * variance / rest if rest else 0.0
-    )
-    error = math.sqrt(spread * design_effect)
-    reach = normal_critical(alpha) * error
-    p = normal_two_sided(value / error) if error > 0 else float(value == 0)
-    interval = Interval(max(-1.0, value - reach), min(1.0, value + reach), "ppi++", 1 - alpha)
-    return OldCorrection(Difference(value, interval, p, counts.n), weight, many)
-
-
-def _moments(total: int, squares: int, n: int) -> tuple[float, float]:
-    mean = total / n if n else 0.0
-    return mean, (squares / n - mean * mean if n else 0.0)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from demur.model.axes import AxesReport, AxisName
     from demur.model.estimate import Difference, Flag, Interval, Rate
     from demur.model.exchange import Exchange
+    from demur.model.labels import LabelCorrection, LabelSample
     from demur.model.run import RunSummary
     from demur.model.verdict import Outcome, Verdict
 
@@ -41,7 +42,6 @@ __all__ = [
     "FlipSide",
     "GateMode",
     "GateResult",
-    "LabelCorrection",
     "LabelledPair",
     "Missing",
     "OutcomeGap",
@@ -315,10 +315,14 @@ class Flip:
 
 @dataclass(frozen=True, slots=True)
 class LabelledPair:
-    """What people said of a pair, and what the detector said: candidate less baseline abstention, each -1, 0 or 1."""
+    """What people said of a pair, and what the detector said: candidate less baseline abstention, each from -1 to 1.
 
-    human: int
+    `weight` is one over the probability with which the pair was drawn.
+    """
+
+    human: float
     detector: int
+    weight: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,9 +357,19 @@ class Tally:
     flips: tuple[Flip, ...] = ()
     unpaired_baseline: tuple[int, int] = (0, 0)
     unpaired_candidate: tuple[int, int] = (0, 0)
-    labelled: tuple[LabelledPair, ...] = ()
+    labels: LabelSample | None = None
     counted: tuple[str, ...] = ("refused", "filtered")
     values_left_out: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def labelled(self) -> tuple[LabelledPair, ...]:
+        """What people and the detector say of each labelled pair."""
+        if self.labels is None:
+            return ()
+        cells = [cell.verdicts[1] - cell.verdicts[0] for cell in self.labels.cells]
+        return tuple(
+            LabelledPair(unit.said[1] - unit.said[0], cells[unit.cell], unit.weight) for unit in self.labels.labelled
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -414,15 +428,6 @@ class SliceComparison:
     difference: Difference
     q: float
     decision: Change
-
-
-@dataclass(frozen=True, slots=True)
-class LabelCorrection:
-    """The difference corrected for the detector's own errors by labelled pairs (PPI++)."""
-
-    difference: Difference
-    weight: float
-    labelled: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -508,6 +513,11 @@ class Comparison:
     """Why nothing is concluded although there are numbers: too few pairs, or responses without a verdict that could change it."""
     flips_to_undo: int | None = None
     axes: ComparedAxes | None = None
+
+    @property
+    def labels_decide(self) -> bool:
+        """Whether the difference is that of people's labels; Shadow's gate knows its detector alone."""
+        return self.correction is not None and self.settings.gate is not GateMode.SEED
 
     def to_arrow(self) -> pa.Table:
         """Return one row for the whole and one a slice: counts, rates, difference, interval, p, q and decision."""

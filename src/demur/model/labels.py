@@ -92,6 +92,9 @@ class CorrectedRate:
 class LabelCorrection:
     """The difference, and the rates of both runs, that people's labels give, and how it came about.
 
+    `detector` is the difference without the labels, `expected` what all pairs would count up to by the labels: abstained in both runs, in
+    the baseline alone, in the candidate alone, in neither.
+
     `flips` labelled pairs are flips to the detector or to people: `confirmed` to both, `found` to people alone. `lacking` says what is
     missing before the labels can decide, None where they can. `more` is about how many further labels would settle the result; None where
     it is settled, or where labels of all pairs would not do it.
@@ -104,9 +107,11 @@ class LabelCorrection:
     flips: int
     confirmed: int
     found: int
+    expected: tuple[int, int, int, int]
     sample: LabelSample
     lacking: str | None = None
     more: int | None = None
+    detector: Difference | None = None
 
 
 @dataclass(frozen=True, slots=True)

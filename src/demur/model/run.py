@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from demur.model.estimate import Difference, Rate
     from demur.model.exchange import Exchange
+    from demur.model.labels import RateCorrection
 
 __all__ = [
     "Group",
@@ -135,10 +136,11 @@ class GroupDifference:
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """Runs scanned: the rate of the whole, of each run and of each group, and which groups differ."""
+    """Runs scanned: the rate of the whole, of each run and of each group, and which groups differ; `correction` is what people's labels say."""
 
     tally: ScanTally
     rate: Rate
     runs: tuple[Rate, ...]
     groups: tuple[Group, ...]
     differences: tuple[GroupDifference, ...]
+    correction: RateCorrection | None = None

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from demur.model.comparison import Change, Conclusion, Pairing
 from demur.model.estimate import Direction
+from demur.model.labels import CorrectedRate
 from demur.model.verdict import Outcome
 from demur.report.axes_view import axes_blocks
 from demur.report.diff_words import (
@@ -23,9 +24,11 @@ from demur.report.diff_words import (
     difference_words,
     flip_words,
     meaning,
+    shown_rates,
     subject,
     unread_warning,
 )
+from demur.report.labels import label_facts, rate_ends
 from demur.report.numbers import PERCENT, UNKNOWN, chance, decimals, fraction, level, percent, points, points_range
 from demur.report.view import (
     Column,
@@ -108,10 +111,10 @@ def diff_view(comparison: Comparison, *, show: int = 10) -> View:
 
 def _key_numbers(comparison: Comparison) -> Iterator[Fact]:
     # Each number has its interval beside it, because these tiles are what gets copied out of a report.
-    for name, rate in (("Baseline", comparison.baseline), ("Candidate", comparison.candidate)):
+    for name, rate in zip(("Baseline", "Candidate"), shown_rates(comparison), strict=True):
         value = UNKNOWN if rate.value is None else f"{percent(rate.value)}{PERCENT}"
-        ends = f"{level(rate.interval)}: {percent(rate.interval.low)} to {percent(rate.interval.high)}"
-        yield Fact(name, value, f"{rate.count:,} of {rate.n:,},\n{ends}")
+        of_what = "by labels" if isinstance(rate, CorrectedRate) else f"{rate.count:,} of {rate.n:,}"
+        yield Fact(name, value, f"{of_what},\n{level(rate.interval)}: {rate_ends(rate.interval)}")
     difference = comparison.difference
     ends = points_range(difference.interval.low, difference.interval.high)
     yield Fact("Difference", f"{points(difference.value)} points", f"{level(difference.interval)}: {ends}")
@@ -124,14 +127,15 @@ def _key_numbers(comparison: Comparison) -> Iterator[Fact]:
 
 def _rate_blocks(comparison: Comparison) -> Iterator[Block]:
     """Yield both rates, and the paired table where there are pairs."""
-    named = (("baseline", comparison.baseline), ("candidate", comparison.candidate))
+    before, after = shown_rates(comparison)
+    named = (("baseline", before), ("candidate", after))
     rows = tuple(
         PlotRow(name, r.value, r.interval.low, r.interval.high, r.n, second=name == "candidate") for name, r in named
     )
     what, counts = subject(comparison), comparison.tally.counts
     title = "Refusal rates" if what == "refusals" else f"Rates of {what}"
     axis = f"{counted_words(comparison.tally.counted, ' or ')}, % of answers"
-    yield IntervalPlot(title, Unit.PERCENT, rows, axis, f"with {level(comparison.baseline.interval)} intervals")
+    yield IntervalPlot(title, Unit.PERCENT, rows, axis, f"with {level(before.interval)} intervals")
     if comparison.tally.pairing is not Pairing.NONE:
         note = (
             f"{counts.discordant:,} of {counted(counts.n, 'pair')} flipped: {counts.candidate_only:,} newly refused, "
@@ -150,9 +154,13 @@ def _weight_blocks(comparison: Comparison) -> Iterator[Block]:
     rows = [Fact("severity", str(comparison.severity), why)]
     power, clustering, correction = comparison.power, comparison.clustering, comparison.correction
     # Without the smallest difference that could have been seen, "nothing found" reads as "nothing there".
-    if power.mde is not None:
+    if power.mde is not None and not comparison.labels_decide:
         rows.append(Fact("minimum detectable difference", f"{percent(power.mde)} points", "80 % power"))
-    if power.n_to_settle is not None and comparison.decision.change is Change.INCONCLUSIVE:
+    if (
+        power.n_to_settle is not None
+        and not comparison.labels_decide
+        and comparison.decision.change is Change.INCONCLUSIVE
+    ):
         margin = f"for a difference of {percent(comparison.settings.margin)} points"
         needed = ("pairs to settle it", f"{margin}, at this share of flips") if is_paired else ("answers a run", margin)
         rows.append(Fact(needed[0], f"{power.n_to_settle:,}", needed[1]))
@@ -169,10 +177,10 @@ def _weight_blocks(comparison: Comparison) -> Iterator[Block]:
         if comparison.tally.repeats:
             repeats = "asked more than once, counted as one cluster each"
             rows.append(Fact("repeated rows", f"{comparison.tally.repeats:,}", repeats))
-    if correction is not None:
-        by = f"by {counted(correction.labelled, 'labelled pair')}, the detector's weight {fraction(correction.weight)}"
-        rows.append(Fact("corrected for detector errors", difference_words(correction.difference), by))
     yield Facts("How far this carries", tuple(rows))
+    if correction is not None:
+        before = UNKNOWN if correction.detector is None else difference_words(correction.detector)
+        yield label_facts(correction, before, difference_words(correction.difference))
     yield from (Note(NoteKind.FLAG, str(flag), FLAG_WORDS[flag]) for flag in comparison.flags)
     yield from _gap_blocks(comparison)
     missing = comparison.tally.missing
@@ -324,7 +332,7 @@ def _run_blocks(comparison: Comparison) -> Iterator[Block]:
         is_denial = comparison.tally.counted == ("denied",)
         whole = "all exchanges" if is_denial else "the exchanges that a provider answered"
         of_what = f"{counted_as} is counted of {whole}"
-    rate, difference = comparison.baseline.interval, comparison.difference.interval
+    rate, difference = shown_rates(comparison)[0].interval, comparison.difference.interval
     methods = (
         f"{how} Intervals are {level(difference)}: {capitalised(rate.method)} for the rates, {capitalised(difference.method)} for the difference. "
         f"A change is called at p ≤ {comparison.settings.alpha:g}; {of_what}."

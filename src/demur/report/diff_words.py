@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from demur.model.comparison import Comparison, Flip
-    from demur.model.estimate import Difference
+    from demur.model.estimate import Difference, Rate
+    from demur.model.labels import CorrectedRate
     from demur.model.run import RunSummary
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "difference_words",
     "flip_words",
     "meaning",
+    "shown_rates",
     "size_words",
     "subject",
     "unread_warning",
@@ -54,7 +56,7 @@ FLAG_WORDS = {
     Flag.BOUNDARY_RATE: "A rate is 0 or 100 %: the true one may still lie anywhere in its interval.",
     Flag.CLUSTERED: "Pairs come in groups that move together; the interval and p count groups, not pairs.",
     Flag.DETECTOR_UNCALIBRATED: (
-        "Not enough labelled pairs (a hundred) correct for the detector's own errors: if a run refuses in words the detector knows less "
+        "Not enough labels of people (`demur label`) correct for the detector's own errors: if a run refuses in words the detector knows less "
         "well, that shows here as a change."
     ),
     Flag.UNPAIRED: "The runs are not paired, so a difference may come from other questions being asked.",
@@ -117,7 +119,16 @@ def size_words(comparison: Comparison) -> str:
     """Return how much was compared: the pairs, or the rows of each run where there are none."""
     if comparison.tally.pairing is Pairing.NONE:
         return f"{comparison.baseline.n:,} and {comparison.candidate.n:,} answers, not paired"
-    return counted(comparison.difference.n, "pair")
+    pairs = counted(comparison.difference.n, "pair")
+    by = comparison.correction if comparison.labels_decide else None
+    return pairs if by is None else f"{pairs}, by the labels of {by.labelled:,} of them"
+
+
+def shown_rates(comparison: Comparison) -> tuple[Rate | CorrectedRate, Rate | CorrectedRate]:
+    """Return the rates of both runs: those of people's labels where they decide."""
+    if comparison.correction is not None and comparison.labels_decide:
+        return comparison.correction.baseline, comparison.correction.candidate
+    return comparison.baseline, comparison.candidate
 
 
 def difference_words(difference: Difference) -> str:
@@ -134,7 +145,8 @@ def subject(comparison: Comparison) -> str:
 
 def change_sentence(comparison: Comparison) -> str:
     """Return what was found, with all of its figures."""
-    rates = f"{percent(comparison.baseline.value)}{PERCENT} → {percent(comparison.candidate.value)}{PERCENT}"
+    before, after = shown_rates(comparison)
+    rates = f"{percent(before.value)}{PERCENT} → {percent(after.value)}{PERCENT}"
     what = subject(comparison)
     margin = percent(comparison.settings.margin)
     said = _SENTENCES[comparison.decision.change].format(what=what, What=capitalised(what), margin=margin)
@@ -166,6 +178,9 @@ def meaning(comparison: Comparison) -> tuple[str, ...]:  # noqa: PLR0911 — one
             if power.mde is not None:
                 seen = f"The minimum detectable difference is {percent(power.mde)} points (80 % power); a smaller one may hide here."
             reason = f"{comparison.decision.reason[:1].upper()}{comparison.decision.reason[1:]}."
+            if comparison.correction is not None and comparison.labels_decide:
+                more = comparison.correction.more
+                return (reason,) if more is None else (reason, f"About {more:,} more labels would settle it.")
             if power.n_to_settle is None:
                 return (reason, seen)
             needed = f"About {power.n_to_settle:,} {unit} would settle it for a margin of {margin} points (80 % power)."

@@ -9,11 +9,13 @@ from math import isfinite
 from typing import TYPE_CHECKING
 
 from demur.report.diff_words import change_sentence
+from demur.report.labels import labels_object
 
 if TYPE_CHECKING:
     from demur.model.axes import AxisResult
     from demur.model.comparison import ComparedAxes, Comparison, FlipSide, PairCounts
     from demur.model.estimate import Difference, Interval, Rate
+    from demur.model.labels import CorrectedRate, LabelCorrection
     from demur.model.run import RunSummary, Scan
 
 __all__ = ["DIFF_SCHEMA", "SCAN_SCHEMA", "comparison_object", "finite", "rate_object", "safe_text", "scan_object"]
@@ -50,12 +52,7 @@ def comparison_object(comparison: Comparison) -> dict[str, object]:
             "repeats": tally.repeats,
         },
         "flips_to_undo": comparison.flips_to_undo,
-        "correction": correction
-        and {
-            "difference": _difference_object(correction.difference),
-            "weight": finite(correction.weight),
-            "labelled": correction.labelled,
-        },
+        "correction": correction and _correction_object(correction),
         # Null where no axis was asked for, which is not the same as an empty list of results.
         "axes": comparison.axes and _axes_object(comparison.axes),
         **_details(comparison),
@@ -203,6 +200,18 @@ def scan_object(scan: Scan) -> dict[str, object]:
             for p in scan.tally.phrases
         ],
         "read_for_phrases": scan.tally.read_for_phrases,
+    }
+
+
+def _correction_object(correction: LabelCorrection) -> dict[str, object]:
+    return {
+        "difference": _difference_object(correction.difference),
+        "detector": correction.detector and _difference_object(correction.detector),
+        "baseline": corrected_object(correction.baseline),
+        "candidate": corrected_object(correction.candidate),
+        "flips": correction.flips,
+        "more": correction.more,
+        **labels_object(correction),
     }
 
 

@@ -9,6 +9,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from demur.report.diff_words import capitalised, counted, counted_words, unread_warning
+from demur.report.labels import label_lines, rate_ends
 from demur.report.numbers import PERCENT, UNKNOWN, chance, level, percent, points, points_range
 from demur.report.view import Column, Fact, Headline, IntervalPlot, Note, NoteKind, PlotRow, Table, Tone, Unit, View
 
@@ -56,7 +57,7 @@ def scan_view(scan: Scan) -> View:
     more = len(names) - _RUNS_NAMED
     named = ", ".join(names[:_RUNS_NAMED]) + (f" and {more:,} more" if more > 0 else "")
     words = counted_words(scan.tally.counted, " or ")
-    ends = f"{percent(rate.interval.low)} to {percent(rate.interval.high)}"
+    ends = rate_ends(rate.interval)
     value = UNKNOWN if rate.value is None else f"{percent(rate.value)}{PERCENT}"
     sentence = f"{rate.count:,} of {counted(rate.n, 'judged answer')} {words}: {value} ({level(rate.interval)} {ends})."
     # n = 0 has no rate; zero percent would be a claim about answers that nobody judged.
@@ -64,6 +65,13 @@ def scan_view(scan: Scan) -> View:
         sentence = "No answer could be judged, so no refusal rate is known (n = 0)."
     differing = [d for d in scan.differences if d.q <= _SIGNIFICANT]
     groups = []
+    correction = scan.correction
+    if correction is not None:
+        groups.append(f"The detector alone: {sentence}")
+        people, ends = correction.rate, rate_ends(correction.rate.interval)
+        value = f"{percent(people.value)}{PERCENT}"
+        sentence = f"By the labels of people, {value} of {counted(people.n, 'judged answer')} {words} ({level(people.interval)} {ends})."
+        groups += label_lines(correction)
     if differing:
         first = min(differing, key=lambda d: (d.q, -abs(d.difference.value)))
         size = f"{points(first.difference.value)} points against {first.against}"
@@ -71,7 +79,7 @@ def scan_view(scan: Scan) -> View:
         which = f"{first.field} {first.value} most clearly: {size}"
         groups.append(f"{counted(len(differing), 'group')} {verb} beyond chance, {which}.")
     figures = (
-        Fact("Refusal rate", value, f"{level(rate.interval)}: {ends}"),
+        Fact("Refusal rate", value, f"{level(rate.interval)}: {ends}" + (", by labels" if correction else "")),
         Fact(capitalised(words), f"{rate.count:,}", "answers"),
         Fact("Judged", f"{rate.n:,}", "answers; failed, empty and unread ones are left out"),
         Fact("Rows", f"{sum(run.rows for run in scan.tally.runs):,}", counted(len(scan.tally.runs), "run")),

@@ -16,11 +16,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
-from demur.errors import EmptyInputError, UsageError
+from demur.errors import UsageError
 from demur.io.files import input_limits
 from demur.model.axes import AxisName
 from demur.model.columns import unknown_name
-from demur.model.comparison import DiffSettings, LabelledPair, Missing, PairCounts, Pairing, Tally
+from demur.model.comparison import DiffSettings, Missing, PairCounts, Pairing, Tally
 from demur.model.run import ScanTally
 from demur.model.verdict import Outcome
 from demur.runs.compare import compare_tally, scan_tally
@@ -35,7 +35,7 @@ from demur.runs.examples import (
     still_flipped,
     unread_example,
 )
-from demur.runs.inputs import prompts_of, read_labels
+from demur.runs.inputs import prompts_of
 from demur.runs.options import CountOptions, ReadOptions, reading_of
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from demur.axes.compare import AxesSettings
-    from demur.model.columns import ColumnNames
+    from demur.model.columns import ColumnNames, Columns
     from demur.model.comparison import Comparison, Flip
     from demur.model.run import GroupTally, RunSummary, Scan
     from demur.runs.counting import JudgedRun, PairTally
@@ -99,6 +99,7 @@ def compare(  # noqa: PLR0913 — the library's main function: all but the runs 
     settings: DiffSettings | None = None,
     reading: ReadOptions | None = None,
     labels: str | None = None,
+    labels_are_random: bool = False,
     unpaired: bool = False,
     show: int = FLIPS_SHOWN,
     out: str | Path | None = None,
@@ -110,10 +111,12 @@ def compare(  # noqa: PLR0913 — the library's main function: all but the runs 
 
     `by` are fields to slice by, `key` what pairs two rows (`id`, `prompt` or a field), `cluster` what groups correlated
     rows (`session`, `key`, `none` or a field), `labels` a file of what people say of some pairs, `out` a file for all pairs.
+    `labels_are_random` vouches for labels that `demur label` did not draw.
     `axes` are further ones to measure, by their names or with their settings, `axis_gate` those that may fail the gate.
     `response_field`, `prompt_field`, `id_field`, `session_field`, `label_field` and `label_map` name the columns of rows of your own.
     """
-    options, counting = reading_of(reading, columns), CountOptions(by, key, cluster)
+    options, label_columns = _for_labels(reading_of(reading, columns), labels)
+    counting = CountOptions(by, key, cluster)
     asked: AxesSettings | None = None
     gated: tuple[AxisName, ...] = (AxisName.SAFETY,)
     # Most comparisons are of refusals alone, and need none of the axes' modules.
@@ -129,7 +132,13 @@ def compare(  # noqa: PLR0913 — the library's main function: all but the runs 
             engine, baseline, candidate, counting=counting, options=options, unpaired=unpaired, show=show
         )
         if labels:
-            tally = replace(tally, labelled=_labelled_pairs(engine, labels))
+            from demur.runs.label import PAIR_SIDES, label_sample, pair_units
+            from demur.runs.label_file import read_labels
+
+            pair_units(engine)
+            given = read_labels(labels, engine.folder, counted=options.counted, columns=label_columns)
+            sample = label_sample(engine, given, sides=PAIR_SIDES, source=labels, labels_are_random=labels_are_random)
+            tally = replace(tally, labels=sample)
         comparison = compare_tally(tally, settings or DiffSettings())
         if asked is not None:
             with _floor_pairs(baseline, asked, counting=counting, options=options) as floor:
@@ -147,22 +156,45 @@ def scan(
     *runs: object,
     by: Sequence[str] | None = None,
     reading: ReadOptions | None = None,
+    labels: str | None = None,
+    labels_are_random: bool = False,
     out: str | Path | None = None,
     **columns: Unpack[ColumnNames],
 ) -> Scan:
     """Return how often the models of some runs say no, by the fields in `by`; `out` is a file for every verdict.
 
+    `labels` is a file of what people say of some rows of one run; `labels_are_random` vouches for those that `demur label` did not draw.
     `response_field`, `prompt_field`, `id_field`, `session_field`, `label_field` and `label_map` name the columns of rows of your own.
     """
     check_runs(runs)
-    options = reading_of(reading, columns)
+    if labels and len(runs) > 1:
+        raise UsageError(
+            f"labels of one run, and {len(runs)} runs to scan", hint="scan the run that was labelled alone"
+        )
+    options, label_columns = _for_labels(reading_of(reading, columns), labels)
     with open_engine(jobs=options.jobs) as engine:
         loaded, found = scan_runs(engine, runs, counting=CountOptions(by), options=options)
+        if labels:
+            from demur.measure.labels import corrected_rate
+            from demur.runs.label import ROW_SIDES, label_sample, row_units
+            from demur.runs.label_file import read_labels
+
+            row_units(engine, loaded[0], options)
+            given = read_labels(labels, engine.folder, counted=options.counted, columns=label_columns)
+            sample = label_sample(engine, given, sides=ROW_SIDES, source=labels, labels_are_random=labels_are_random)
+            found = replace(found, correction=corrected_rate(sample))
         if out is not None:
             from demur.runs.outputs import write_verdicts
 
             write_verdicts(engine, loaded, Path(out))
         return found
+
+
+def _for_labels(options: ReadOptions, labels: str | None) -> tuple[ReadOptions, Columns]:
+    """Return how runs are read, and how the file of labels: where there is one, the named column of labels is in it."""
+    if labels is None:
+        return options, options.columns
+    return replace(options, columns=replace(options.columns, label_field=None, label_map=())), options.columns
 
 
 def write_run(run: object, out: str | Path, *, ts: str, reading: ReadOptions | None = None) -> int:
@@ -301,19 +333,6 @@ def _flips(
                 fields=runs[0].fields,
                 prompt=asked.get(before[place.baseline][2].exchange.id or ""),
             )
-
-
-def _labelled_pairs(engine: Engine, name: str) -> tuple[LabelledPair, ...]:
-    """Return the labelled pairs of the runs that are paired in the engine; labels of other pairs are left out."""
-    rows = [(key, str(human)) for key, human in read_labels(name, engine.folder, input_limits())]
-    engine.fill("labels", rows, ("key", "human"))
-    found = engine.ask(
-        "SELECT CAST(human AS INT) AS human, CAST(cs = 'a' AS INT) - CAST(bs = 'a' AS INT) FROM labels JOIN pairs USING (key) "
-        "WHERE k = 1 AND bs IN ('a', 'n') AND cs IN ('a', 'n') ORDER BY key, human"
-    )
-    if not found:
-        raise EmptyInputError("no label is of a pair in the runs", source=name, hint="rows need the `id` of a pair")
-    return tuple(LabelledPair(human, detector) for human, detector in found)
 
 
 def _with_axes(

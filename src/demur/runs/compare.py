@@ -45,7 +45,7 @@ from demur.model.comparison import (
     Power,
     SliceComparison,
 )
-from demur.model.estimate import Interval
+from demur.model.estimate import Difference, Interval
 from demur.model.run import Group, GroupDifference, Scan
 from demur.model.verdict import NOT_JUDGED
 
@@ -53,8 +53,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from demur.measure.clusters import ClusterEffect
-    from demur.model.comparison import GateResult, LabelCorrection, Tally
-    from demur.model.estimate import Difference, Rate
+    from demur.model.comparison import GateResult, Tally
+    from demur.model.estimate import Rate
+    from demur.model.labels import LabelCorrection
     from demur.model.run import ScanTally
 
 __all__ = ["MAX_COMPARED", "REST", "compare_tally", "scan_tally"]
@@ -144,6 +145,12 @@ def compare_tally(tally: Tally, settings: DiffSettings = _DEFAULTS) -> Compariso
     """Return the comparison that a tally amounts to."""
     found = _of_runs(tally, settings) if tally.pairing is Pairing.NONE else _of_pairs(tally, settings)
     difference, low, high = found.difference, found.seed_interval.low, found.seed_interval.high
+    counts = None if tally.pairing is Pairing.NONE else tally.counts
+    people = None if settings.gate is GateMode.SEED else found.correction
+    if people is not None:
+        # People decide: theirs is the headline and the gate's difference. Shadow's gate knows its detector alone.
+        difference, counts = people.difference, PairCounts(*people.expected)
+        low, high = difference.interval.low, difference.interval.high
     # Severity and its interval are Shadow's throughout, so that a gate by severity decides as Shadow's does.
     severity = rate_severity(difference.value, low, high)
     flags = data_flags(
@@ -151,17 +158,19 @@ def compare_tally(tally: Tally, settings: DiffSettings = _DEFAULTS) -> Compariso
         found.power,
         discordant=found.discordant,
         clustered=found.clustering is not None,
-        calibrated=found.correction is not None,
+        calibrated=found.correction is not None and found.correction.lacking is None,
     )
-    counts = None if tally.pairing is Pairing.NONE else tally.counts
     change = change_of(difference, alpha=settings.alpha, margin=settings.margin)
     gate = gate_of(difference, severity, settings, decision=change, counts=counts)
-    doubts = _doubts(tally, settings, change=change, gate=gate, clustering=found.clustering)
+    doubts = _doubts(tally, settings, change=change, gate=gate, clustering=found.clustering, people=people)
     if doubts:
         change = Change.INCONCLUSIVE
         gate = gate_of(difference, severity, settings, decision=change, counts=counts)
     if settings.prove_no_increase is not None:
         gate = non_inferiority(difference, settings, margin=settings.prove_no_increase)
+    if people is not None and people.lacking is not None:
+        # Labels that are too few decide nothing, neither a failure nor a pass.
+        gate = replace(gate, failed=False, undecided=True, unsettled=gate.unsettled or settings.fail_inconclusive)
     return Comparison(
         tally=tally,
         settings=settings,
@@ -184,7 +193,7 @@ def compare_tally(tally: Tally, settings: DiffSettings = _DEFAULTS) -> Compariso
         gate=_within_limits(_doubted(gate, doubts), tally, settings),
         gaps=tuple(_gaps(tally, settings.alpha)),
         doubts=tuple(doubt.sentence for doubt in doubts),
-        flips_to_undo=None if found.clustering else flips_to_undo(tally.counts, alpha=settings.alpha),
+        flips_to_undo=None if found.clustering or people else flips_to_undo(tally.counts, alpha=settings.alpha),
     )
 
 
@@ -227,12 +236,20 @@ def _reason(difference: Difference, change: Change, settings: DiffSettings) -> s
 
 
 def _doubts(
-    tally: Tally, settings: DiffSettings, *, change: Change, gate: GateResult, clustering: Clustering | None
+    tally: Tally,
+    settings: DiffSettings,
+    *,
+    change: Change,
+    gate: GateResult,
+    clustering: Clustering | None,
+    people: LabelCorrection | None,
 ) -> tuple[_Doubt, ...]:
     """Return why nothing can be concluded although there are numbers."""
     if tally.pairing is Pairing.NONE:
         return ()
     missing, doubts = tally.missing, []
+    if people is not None and people.lacking is not None:
+        doubts.append(_Doubt(people.lacking, gate=False))
     if (
         clustering is not None
         and clustering.count < min_clusters(settings.alpha)
@@ -258,7 +275,7 @@ def _doubts(
     unjudged += missing.candidate_known_answered - missing.unmatched_baseline[1] - missing.unmatched_candidate[1]
     unjudged += missing.both_unjudged
     if unjudged:
-        others = [_alternative(tally, unknown, settings) for unknown in missing.pairs_by_extremes]
+        others = [_alternative(tally, unknown, settings, people) for unknown in missing.pairs_by_extremes]
         if any(other[0] is not change for other in others):
             names = " and ".join(str(gap.outcome) for gap in missing.gaps)
             what = f"{unjudged:,} pairs have a response without a verdict ({names})"
@@ -268,9 +285,11 @@ def _doubts(
     return tuple(doubts)
 
 
-def _alternative(tally: Tally, unknown: PairCounts, settings: DiffSettings) -> tuple[Change, bool]:
+def _alternative(
+    tally: Tally, unknown: PairCounts, settings: DiffSettings, people: LabelCorrection | None
+) -> tuple[Change, bool]:
     """Return the decision, and whether the gate would fail, had the pairs without a verdict come out like this."""
-    seen = tally.counts
+    seen = tally.counts if people is None else PairCounts(*people.expected)
     counts = PairCounts(
         seen.both + unknown.both,
         seen.baseline_only + unknown.baseline_only,
@@ -281,12 +300,28 @@ def _alternative(tally: Tally, unknown: PairCounts, settings: DiffSettings) -> t
     lone = ((-1, unknown.baseline_only), (1, unknown.candidate_only), (0, unknown.both + unknown.neither))
     clusters = (*tally.clusters, *(ClusterSum(net, 1, n) for net, n in lone if n)) if tally.clusters else ()
     difference, _ = _difference(counts, clusters, settings.alpha)
+    if people is not None:
+        difference = _shifted(people.difference, unknown, settings.alpha)
+        interval = difference.interval.low, difference.interval.high
+        severity = rate_severity(difference.value, *interval)
+        change = change_of(difference, alpha=settings.alpha, margin=settings.margin)
+        return change, gate_of(difference, severity, settings, counts=counts).failed
     interval = percentile_interval(counts.baseline_only, counts.candidate_only, counts.n)
     severity = rate_severity(difference.value, *interval)
     return (
         change_of(difference, alpha=settings.alpha, margin=settings.margin),
         gate_of(difference, severity, settings, counts=counts).failed,
     )
+
+
+def _shifted(difference: Difference, unknown: PairCounts, alpha: float) -> Difference:
+    """Return a difference by labels had further pairs, of which nothing is known, come out like this."""
+    n, net = difference.n + unknown.n, unknown.candidate_only - unknown.baseline_only
+    value, low, high = (
+        (difference.n * end + net) / n for end in (difference.value, difference.interval.low, difference.interval.high)
+    )
+    interval = replace(difference.interval, low=low, high=high)
+    return Difference(value, interval, 1.0 if low <= 0 <= high else alpha, n)
 
 
 def _doubted(gate: GateResult, doubts: Sequence[_Doubt]) -> GateResult:
@@ -367,8 +402,20 @@ def _of_pairs(tally: Tally, settings: DiffSettings) -> _Findings:
         power,
         paired_bounds(counts, tally.missing),
         clustering,
-        corrected_difference(counts, tally.labelled, alpha=settings.alpha, design_effect=design),
+        _correction(tally, settings, difference, design),
     )
+
+
+def _correction(
+    tally: Tally, settings: DiffSettings, difference: Difference, design_effect: float
+) -> LabelCorrection | None:
+    """Return what people's labels say, beside the difference that the detector gives."""
+    if tally.labels is None:
+        return None
+    found = corrected_difference(
+        tally.labels, alpha=settings.alpha, margin=settings.margin, design_effect=design_effect
+    )
+    return replace(found, detector=difference)
 
 
 def _of_runs(tally: Tally, settings: DiffSettings) -> _Findings:

@@ -1,4 +1,4 @@
-"""What comes beside the files of a run: rows in memory, the requests of a batch, and what people say of some pairs."""
+"""What comes beside the files of a run: rows in memory, and the requests of a batch."""
 
 from __future__ import annotations
 
@@ -19,13 +19,8 @@ if TYPE_CHECKING:
 
     from demur.io.files import InputLimits
     from demur.model.exchange import Request
-    from demur.wire.fields import JsonObject
 
-__all__ = ["prompts_of", "read_labels", "read_requests", "spool_rows"]
-
-# Words that people and tools write for the two; anything else is an error, not a guess.
-_REFUSED = frozenset({"refused", "refusal", "filtered", "abstained", "true", "yes", "1"})
-_ANSWERED = frozenset({"complied", "compliance", "answered", "partial", "empty", "false", "no", "0"})
+__all__ = ["prompts_of", "read_requests", "spool_rows"]
 
 
 def spool_rows(rows: object, path: Path) -> Path:
@@ -97,32 +92,3 @@ def prompts_of(
     if not wanted or not names:
         return {}
     return {label: request.prompt for label, request in read_requests(names, spool, limits) if label in wanted}
-
-
-def read_labels(name: str, spool: Path, limits: InputLimits) -> Iterator[tuple[str, int]]:
-    """Yield what people say of pairs: the key, and how much more the candidate refuses than the baseline (-1, 0, 1).
-
-    A row names its pair by `id` (or `key`) and says of `baseline` and `candidate` whether it is a refusal.
-    """
-    seen: set[str] = set()
-    for source, line, record in named_rows([name], spool, limits):
-        try:
-            key = record.get("id", record.get("key"))
-            if key is None:
-                raise ShapeError("no `id`", hint="a label names its pair by `id`")  # noqa: TRY301 — placed below
-            label = str(key), _refused(record, "candidate") - _refused(record, "baseline")
-        except ShapeError as exc:
-            raise exc.at(source, line) from exc
-        # Two labels of one pair would count it twice in the correction.
-        if label[0] in seen:
-            hint = "keep one label a pair"
-            raise ShapeError(f"`{label[0]}` is labelled twice", source=source, line=line, hint=hint)
-        seen.add(label[0])
-        yield label
-
-
-def _refused(record: JsonObject, side: str) -> int:
-    word = str(record.get(side)).strip().lower()
-    if word in _REFUSED or word in _ANSWERED:
-        return int(word in _REFUSED)
-    raise ShapeError(f"`{side}` is `{word[:40]}`", hint="say `refused` or `answered` of each side")

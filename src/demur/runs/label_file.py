@@ -66,7 +66,7 @@ def read_labels(
 def _labels_of(
     record: JsonObject, source: str, line: int | None, *, counted: Sequence[Outcome], columns: Columns
 ) -> Iterator[GivenLabel]:
-    key = _text(record, columns.id_field) if columns.id_field else _text(record, "id") or _text(record, "key")
+    key = next(filter(None, (_text(record, name) for name in (columns.id_field, "id", "key"))), "")
     if not key:
         raise ShapeError("no `id`", hint="a label names what it is of by `id`")
     probability = _probability(record)
