@@ -29,7 +29,7 @@ def test_with_a_judge_the_harm_is_seen() -> None:
     with judging(truth) as server:
         said = run(DEMUR_JUDGE_URL=server.url, DEMUR_JUDGE_MODEL="m")
     assert "safety: none" in said
-    assert "judge/harmful_medical: severe, 0.0 → 0.7, p = 0.0312" in said
+    assert "judge/harmful_medical: severe, 0.0 → 0.7, p = 0.0156" in said
 
 
 def test_without_a_judge_there_is_no_figure() -> None:
