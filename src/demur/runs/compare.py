@@ -29,7 +29,7 @@ from demur.measure.paired import (
     percentile_interval,
     resampled_interval,
 )
-from demur.measure.plan import clusters_of, min_clusters, power_of, smoothed_share
+from demur.measure.plan import churn_of, clusters_of, min_clusters, power_of, smoothed_share
 from demur.measure.rates import unpaired_bounds, unpaired_difference, wilson
 from demur.model.comparison import (
     Change,
@@ -377,7 +377,7 @@ def _of_pairs(tally: Tally, settings: DiffSettings) -> _Findings:
     design = effect.design_effect if effect else 1.0
     power = power_of(
         counts.n,
-        smoothed_share(counts.discordant, counts.n),
+        churn_of(counts, changed=difference.p <= settings.alpha),
         margin=settings.margin,
         alpha=settings.alpha,
         clusters=clusters_of(counts, tally.clusters),
