@@ -16,7 +16,14 @@ MAX_FILE_LINES = 600
 MAX_FUNCTION_LINES = 60
 MAX_FOLDER_FILES = 25
 MAX_SHARED_PREFIX = 3
-OUTERMOST = {"audit/server.py", "cli/main.py", "dashboard/app.py", "gateway/app.py", "simulate/server/app.py"}
+OUTERMOST = {
+    "audit/server.py",
+    "cli/main.py",
+    "dashboard/app.py",
+    "gateway/app.py",
+    "runs/label_server.py",
+    "simulate/server/app.py",
+}
 """The command line's `main` and the outermost layer of each server: only they may catch whatever is raised."""
 
 
