@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from demur.errors import UsageError
 from demur.measure import clusters as clusters_module
-from demur.measure.clusters import cluster_effect, clustered_difference, sign_flip_midp
+from demur.measure.clusters import cluster_effect, clustered_difference, rate_sums, sign_flip_midp
 from demur.measure.paired import mcnemar_midp
 from demur.model.comparison import ClusterSum, PairCounts
+from demur.model.sessions import SessionSums
 
 NETS = [3, 0, 2, 0, 0, 1, -1, 4, 0, 0, 2, 0]
 SESSIONS = tuple(ClusterSum(net, 5, 1) for net in NETS)
@@ -121,3 +122,14 @@ def test_no_clusters_no_flips() -> None:
     """Nothing at all is p = 1, and worth no pairs."""
     assert sign_flip_midp(()) == 1.0
     assert cluster_effect(PairCounts(0, 0, 0, 0), ()).effective_n == 0.0
+
+
+def test_the_sums_of_both_runs() -> None:
+    """The sums of each run's abstentions over clusters are those by hand; where a cluster does not say them there are none."""
+    clusters = (ClusterSum(2, 5, 3, 1), ClusterSum(-1, 2, 1, 2), ClusterSum(0, 1, 4, 0))
+    # Baseline: 1 of 5 three times, 2 of 2, 0 of 1 four times; candidate: 3 of 5 three times, 1 of 2, 0 of 1 four times.
+    before = SessionSums(8, 21, 5, 3 * 1 + 4, 3 * 5 + 4, 3 * 25 + 4 + 4)
+    after = SessionSums(8, 21, 10, 3 * 9 + 1, 3 * 15 + 2, 3 * 25 + 4 + 4)
+    assert rate_sums(clusters) == (before, after)
+    assert rate_sums((*clusters, ClusterSum(0, 1, 1))) is None
+    assert rate_sums(()) is None

@@ -18,6 +18,7 @@ from demur.errors import UsageError
 from demur.measure.paired import agreeing_interval, tango_interval
 from demur.measure.special import boundary, student_critical
 from demur.model.estimate import Difference, Interval
+from demur.model.sessions import SessionSums
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     _Ints = npt.NDArray[np.int64]
 
-__all__ = ["ClusterEffect", "cluster_effect", "clustered_difference", "min_clusters", "sign_flip_midp"]
+__all__ = ["ClusterEffect", "cluster_effect", "clustered_difference", "min_clusters", "rate_sums", "sign_flip_midp"]
 
 # Standard deviations, and largest steps, that the transform covers either way: beyond is less than 1e-20.
 _SPREADS = 12
@@ -66,6 +67,27 @@ def clustered_difference(
         p = sign_flip_midp(clusters)
         low, high = agreeing_interval(interval, p=p, alpha=alpha, delta=counts.delta)
     return Difference(counts.delta, Interval(low, high, "tango, design effect", 1 - alpha), p, counts.n), effect
+
+
+def rate_sums(clusters: Sequence[ClusterSum]) -> tuple[SessionSums, SessionSums] | None:
+    """Return what the abstentions of each run add up to over clusters; None where some cluster does not say how many the baseline had."""
+    if not clusters or any(cluster.before is None for cluster in clusters):
+        return None
+    sums = _cluster_columns(clusters)
+    before = np.array([cluster.before for cluster in clusters], dtype=np.int64)
+    # As floats: the square of a session of 10⁷ rows, a thousand times, is beyond 64 bits.
+    sizes, count = sums.pairs.astype(np.float64), sums.count.astype(np.float64)
+    first, second = (
+        SessionSums(
+            int(sums.count.sum()),
+            int(sums.pairs @ sums.count),
+            int(abstained @ sums.count),
+            *(round(float((x * y) @ count)) for x, y in ((k, k), (k, sizes), (sizes, sizes))),
+        )
+        for abstained in (before, before + sums.net)
+        for k in (abstained.astype(np.float64),)
+    )
+    return first, second
 
 
 def cluster_effect(counts: PairCounts, clusters: Sequence[ClusterSum]) -> ClusterEffect:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from demur.model.exchange import Exchange
     from demur.model.labels import LabelCorrection, LabelSample
     from demur.model.run import RunSummary
+    from demur.model.sessions import SessionSums
     from demur.model.verdict import Outcome, Verdict
 
     Places = npt.NDArray[np.int64] | npt.NDArray[np.intp]
@@ -225,11 +226,15 @@ class PairCounts:
 
 @dataclass(frozen=True, slots=True)
 class ClusterSum:
-    """`count` clusters of `pairs` pairs each, in which candidate-only less baseline-only abstentions are `net`."""
+    """`count` clusters of `pairs` pairs each, in which candidate-only less baseline-only abstentions are `net`.
+
+    `before` is how often the baseline abstained in each; None where only differences are counted.
+    """
 
     net: int
     pairs: int
     count: int
+    before: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,6 +362,8 @@ class Tally:
     flips: tuple[Flip, ...] = ()
     unpaired_baseline: tuple[int, int] = (0, 0)
     unpaired_candidate: tuple[int, int] = (0, 0)
+    unpaired_sums: tuple[SessionSums, SessionSums] | None = None
+    """What the rows of runs that are not paired add up to by what `cluster_field` says; None where each row stands alone."""
     labels: LabelSample | None = None
     counted: tuple[str, ...] = ("refused", "filtered")
     values_left_out: tuple[tuple[str, int], ...] = ()

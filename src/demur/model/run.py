@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from demur.model.estimate import Difference, Rate
     from demur.model.exchange import Exchange
     from demur.model.labels import RateCorrection
+    from demur.model.sessions import SessionSums
 
 __all__ = [
     "Group",
@@ -83,11 +84,16 @@ class RunSummary:
 
 @dataclass(frozen=True, slots=True)
 class GroupTally:
-    """The rows whose `field` has `value`: how many, and what came out of them."""
+    """The rows whose `field` has `value`: how many, and what came out of them.
+
+    `sums` are over the sessions of these rows, `rest` over those of all other rows with the field; None where each row stands alone.
+    """
 
     field: str
     value: str
     outcomes: tuple[tuple[str, int], ...]
+    sums: SessionSums | None = None
+    rest: SessionSums | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +109,8 @@ class PhraseCount:
 class ScanTally:
     """All that an engine counts for a scan; `read_for_phrases` refusals were read again for their evidence.
 
-    `counted` are the outcomes that count as abstentions.
+    `counted` are the outcomes that count as abstentions. `clustered_by` is what rows come in, `session` or `question`, with the sums over
+    all of them and over those of each run; None where each row stands alone.
     """
 
     runs: tuple[RunSummary, ...]
@@ -111,6 +118,9 @@ class ScanTally:
     phrases: tuple[PhraseCount, ...] = ()
     read_for_phrases: int = 0
     counted: tuple[str, ...] = ("refused", "filtered")
+    clustered_by: str | None = None
+    sums: SessionSums | None = None
+    run_sums: tuple[SessionSums, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,23 +9,20 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from demur.errors import EmptyInputError, ShapeError, UnreadableRowsError, UsageError
-from demur.formats.mixed import reader_of
-from demur.model.columns import NO_COLUMNS
+from demur.errors import EmptyInputError, ShapeError, UsageError
 from demur.model.comparison import ClusterSum, Missing, OutcomePairs, PairCounts, Pairing, SliceTally
 from demur.model.estimate import Direction
 from demur.model.run import GroupTally, RunSummary
 from demur.model.verdict import NOT_JUDGED, Outcome
+from demur.runs.judged import CountingEngine, JudgedRun, OutcomeCount
+from demur.runs.sessions import CLUSTER_SUMS, COMPLETE, cluster_column, cluster_sums, group_pairs, group_session_sums
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping, Sequence
 
-    from demur.errors import InputError
-    from demur.formats.interface import TraceReader
-    from demur.model.columns import Columns
-    from demur.runs.sql import Dialect
+    from demur.model.sessions import SessionSums
 
 __all__ = [
     "CountingEngine",
@@ -34,15 +31,12 @@ __all__ = [
     "OutcomeCount",
     "PairTally",
     "abstained_of",
-    "cluster_column",
     "group_tallies",
-    "linked_groups",
     "pair_runs",
     "places_of",
     "run_summary",
 ]
 
-LINKED = "session and question"
 _MAX_SLICE_VALUES = 50
 _MAX_MODELS = 5
 # The letters of states: what a row's outcome means for a pair. What is not judged is neither an abstention nor a response.
@@ -53,88 +47,7 @@ _UNJUDGED_SQL = ", ".join(f"'{outcome}'" for outcome in NOT_JUDGED)
 # Where more pairs than this have different prompts under one id, the runs are not about the same questions.
 _CHANGED_SHARE = 0.5
 _CELLS = (("a", "a"), ("a", "n"), ("n", "a"), ("n", "n"))
-_COMPLETE = "bs IN ('a', 'n') AND cs IN ('a', 'n')"
 _POSITION = "row_number() OVER (ORDER BY rowid)"
-_NET = "sum(CAST(cs = 'a' AS INT) - CAST(bs = 'a' AS INT))"
-# A text in `||` that is null makes all of it null, in both engines; `concat` would not in DuckDB.
-_SESSION_OR_KEY = "coalesce('v' || session, 'k' || key)"
-
-
-@dataclass(frozen=True, slots=True)
-class OutcomeCount:
-    """How many rows have an outcome, a reason and a cause, and in how many of them each field has a value."""
-
-    outcome: str
-    reason: str | None
-    cause: str | None
-    rows: int
-    fields: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgedRun:
-    """A run that was read and judged: the table of its verdicts, what they count up to, and what could not be read.
-
-    The table has the columns `rowid`, `id`, `prompt` (a hash), `session`, `outcome`, `score`, `reason`, `cause` and one for each field.
-    """
-
-    table: str
-    name: str
-    format: str
-    fields: tuple[str, ...]
-    counted: tuple[OutcomeCount, ...]
-    skipped: tuple[tuple[str, int], ...]
-    errors: tuple[InputError, ...]
-    unreadable: int
-    named: bool = False
-    """Whether the user named the format, so that it alone reads the rows."""
-    columns: Columns = NO_COLUMNS
-    """The columns that the user named."""
-
-    def open_reader(self) -> TraceReader:
-        """Return a reader that gives the exchanges of a file as they were judged."""
-        return reader_of(self.format, named=self.named, columns=self.columns)
-
-    @property
-    def rows(self) -> int:
-        """How many rows were judged."""
-        return sum(each.rows for each in self.counted)
-
-    @property
-    def filled(self) -> tuple[str, ...]:
-        """The fields that some row has."""
-        return tuple(n for i, n in enumerate(self.fields) if any(each.fields[i] for each in self.counted))
-
-    def check_readable(self, *, skip_bad: bool) -> None:
-        """Raise where rows could not be read, unless they are to be left out and there are others."""
-        if self.errors and (not skip_bad or not self.rows):
-            hint = "mend them, or pass --skip-bad to leave them out and count them"
-            raise UnreadableRowsError(
-                self.errors, self.unreadable, hint=hint if self.rows else "no row of the run can be read"
-            )
-
-
-class CountingEngine(Protocol):
-    """What executes the queries: DuckDB on this machine, or Spark."""
-
-    dialect: Dialect
-    max_links: int | None
-    """How many groups of sessions the driver may hold at once, None where that is only a matter of this machine's memory."""
-
-    def table(self, name: str) -> str:
-        """Return what a working table of ours is called in SQL."""
-
-    def ask(self, query: str) -> list[tuple[Any, ...]]:
-        """Return all rows of a query."""
-
-    def define(self, name: str, query: str, *, keep: bool = False) -> None:
-        """Make the rows of a query a working table; `keep` says that it is read often."""
-
-    def fill(self, name: str, rows: Sequence[tuple[str, str]], columns: tuple[str, str]) -> None:
-        """Make a working table of pairs of texts."""
-
-    def place_of(self, run: Any, rowid: Any) -> tuple[str, int | None, int]:  # noqa: ANN401 — each engine has runs and ids of its own
-        """Return the source of a row, its line where it has one, and its number among the rows of the source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +58,15 @@ class FlipPlace:
     direction: Direction
     baseline: Hashable
     candidate: Hashable
+
+
+@dataclass(frozen=True, slots=True)
+class _SharedKeys:
+    """What two runs share: rows of the baseline whose key the candidate has, whether each run has every key once, and whether one has some more often."""
+
+    rows: int
+    unique: tuple[bool, bool]
+    uneven: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,8 +118,18 @@ def abstained_of(run: JudgedRun, counted: Sequence[str]) -> tuple[int, int]:
     )
 
 
-def group_tallies(engine: CountingEngine, runs: Sequence[JudgedRun], field: str) -> tuple[GroupTally, ...]:
-    """Return the outcomes of each value of a field over several runs; rows without the field are left out."""
+def group_tallies(
+    engine: CountingEngine,
+    runs: Sequence[JudgedRun],
+    field: str,
+    *,
+    clustered_by: str | None = None,
+    counted: Sequence[str] = (),
+) -> tuple[GroupTally, ...]:
+    """Return the outcomes of each value of a field over several runs; rows without the field are left out.
+
+    `clustered_by` is what the rows come in, by `row_groups`; `counted` are then the outcomes that are abstentions.
+    """
     column = engine.dialect.field(field)
     parts = [
         f"SELECT {column} AS v, outcome FROM {run.table} WHERE {column} IS NOT NULL"
@@ -210,7 +142,12 @@ def group_tallies(engine: CountingEngine, runs: Sequence[JudgedRun], field: str)
     groups: dict[str, list[tuple[str, int]]] = {}
     for value, outcome, count in engine.ask(query):
         groups.setdefault(value, []).append((outcome, count))
-    return tuple(GroupTally(field, value, _by_frequency(outcomes)) for value, outcomes in groups.items())
+    sums: Mapping[str, tuple[SessionSums, SessionSums]] = {}
+    if clustered_by is not None:
+        sums = group_session_sums(engine, runs, clustered_by, field=field, counted=counted)
+    return tuple(
+        GroupTally(field, value, _by_frequency(outcomes), *sums.get(value, ())) for value, outcomes in groups.items()
+    )
 
 
 def places_of(engine: CountingEngine, run: JudgedRun, outcomes: Sequence[Outcome], *, most: int) -> tuple[Any, ...]:
@@ -237,22 +174,14 @@ def pair_runs(
     `counted` are the outcomes that are abstentions, `key` how rows pair,
     `slices` the fields to cut by, `show` how many flips of each direction to return.
     """
-    pairing, column, unique = _pairing(engine, runs, key)
+    pairing, column, shared = _pairing(engine, runs, key)
+    unique = shared.unique
     filled = {*runs[0].filled, *runs[1].filled}
-    fields = [name for name in runs[0].fields if name in filled]
-    for side, run, ranked in zip(("side_b", "side_c"), runs, unique, strict=True):
-        engine.define(side, _side_query(engine, run, column, fields, counted=counted, unique=ranked))
-    names = [engine.dialect.field(name) for name in fields]
-    kept = "".join(f", coalesce(b.{name}, c.{name}) AS {name}" for name in names)
-    pairs_query = (
-        "SELECT key, k, b.place AS base, c.place AS cand, coalesce(b.state, '-') AS bs, coalesce(c.state, '-') AS cs, "
-        "b.score AS b_score, c.score AS c_score, b.prompt AS b_prompt, c.prompt AS c_prompt, "
-        f"coalesce(b.session, c.session) AS session{kept} "
-        f"FROM {engine.table('side_b')} AS b FULL JOIN {engine.table('side_c')} AS c USING (key, k)"
+    _define_pairs(
+        engine, runs, column, [name for name in runs[0].fields if name in filled], shared=shared, counted=counted
     )
-    engine.define("pairs", pairs_query, keep=True)
     changed = 0
-    if pairing in (Pairing.ID, Pairing.POSITION):
+    if pairing is not Pairing.PROMPT:
         changed = _changed_prompts(engine, runs, unique=all(unique), asked=key is not None)
     repeated = "sum(CAST(k > 1 AND bs <> '-' AND cs <> '-' AS INT))"
     rows = engine.ask(
@@ -263,10 +192,10 @@ def pair_runs(
         int(sum(repeats for *_, repeats, _ in rows)),
         sum(sessions for b, c, _, _, sessions in rows if b in "an" and c in "an"),
     )
-    grouped_by = _cluster_field(engine, cells, cluster)
-    if grouped_by == LINKED:
-        _link_sessions(engine)
-    clusters = _clusters(engine, grouped_by)
+    grouped_by = group_pairs(
+        engine, repeats=cells.repeats, sessions=cells.sessions, asked=cluster, by_prompt=pairing is Pairing.PROMPT
+    )
+    clusters = cluster_sums(engine, grouped_by)
     sliced = {field: _slices(engine, field, grouped_by) for field in slices if field in filled}
     return PairTally(
         pairing,
@@ -282,10 +211,36 @@ def pair_runs(
     )
 
 
+def _define_pairs(
+    engine: CountingEngine,
+    runs: tuple[JudgedRun, JudgedRun],
+    column: str,
+    fields: Sequence[str],
+    *,
+    shared: _SharedKeys,
+    counted: Sequence[str],
+) -> None:
+    """Make the table of pairs: the rows of both runs by key and rank."""
+    for side, run, ranked in zip(("side_b", "side_c"), runs, shared.unique, strict=True):
+        engine.define(side, _side_query(engine, run, column, fields, counted=counted, unique=ranked))
+    names = [engine.dialect.field(name) for name in fields]
+    if shared.uneven:
+        _use_again(engine, "side_b", "side_c", names)
+        _use_again(engine, "side_c", "side_b", names)
+    kept = "".join(f", coalesce(b.{name}, c.{name}) AS {name}" for name in names)
+    pairs_query = (
+        "SELECT key, k, b.place AS base, c.place AS cand, coalesce(b.state, '-') AS bs, coalesce(c.state, '-') AS cs, "
+        "b.score AS b_score, c.score AS c_score, b.prompt AS b_prompt, c.prompt AS c_prompt, "
+        f"coalesce(b.session, c.session) AS session, b.session AS b_session, c.session AS c_session{kept} "
+        f"FROM {engine.table('side_b')} AS b FULL JOIN {engine.table('side_c')} AS c USING (key, k)"
+    )
+    engine.define("pairs", pairs_query, keep=True)
+
+
 def _pairing(
     engine: CountingEngine, runs: tuple[JudgedRun, JudgedRun], key: str | None
-) -> tuple[Pairing, str, tuple[bool, bool]]:
-    """Return how rows pair, by which column, and whether each run has every key of it once.
+) -> tuple[Pairing, str, _SharedKeys]:
+    """Return how rows pair, by which column, and what the runs share of it.
 
     By the key that was asked for, else by the id where it pairs many rows, else by the prompt.
     """
@@ -296,22 +251,22 @@ def _pairing(
             raise UsageError(
                 f"runs of different lengths cannot pair by position: {lengths}", hint="pair by id or prompt"
             )
-        return Pairing.POSITION, _POSITION, (True, True)
+        return Pairing.POSITION, _POSITION, _SharedKeys(runs[0].rows, (True, True), uneven=False)
     tried = [(Pairing.ID, "id"), (Pairing.PROMPT, "prompt")]
     if key is not None:
         named = {"id": tried[0], "prompt": tried[1]}
         tried = [named.get(key, (Pairing.FIELD, engine.dialect.field(key)))]
-    found: list[tuple[int, tuple[bool, bool]]] = []
+    found: list[_SharedKeys] = []
     for _, column in tried:
         found.append(_shared_keys(engine, runs, column))
-        if found[-1][0] * 2 >= runs[0].rows:
+        if found[-1].rows * 2 >= runs[0].rows:
             # No other column can pair twice as many, so it need not be counted.
             break
-    best = max(rows for rows, _ in found)
-    for (pairing, column), (rows, unique) in zip(tried, found, strict=False):
+    best = max(shared.rows for shared in found)
+    for (pairing, column), shared in zip(tried, found, strict=False):
         # A few ids that happen to be alike must not outweigh prompts that pair nearly everything.
-        if rows and rows * 2 >= best:
-            return pairing, column, unique
+        if shared.rows and shared.rows * 2 >= best:
+            return pairing, column, shared
     first, second = (
         f"{run.rows:,} rows, {engine.ask(f'SELECT count(id) FROM {run.table}')[0][0]:,} with an id" for run in runs
     )
@@ -322,10 +277,8 @@ def _pairing(
     )
 
 
-def _shared_keys(
-    engine: CountingEngine, runs: tuple[JudgedRun, JudgedRun], column: str
-) -> tuple[int, tuple[bool, bool]]:
-    """Return how many rows of the baseline have a key that the candidate has, and whether each run has every key once."""
+def _shared_keys(engine: CountingEngine, runs: tuple[JudgedRun, JudgedRun], column: str) -> _SharedKeys:
+    """Return what the runs share of a column."""
     # By hashes, so that a cluster moves eight bytes a row. Hashes that all differ are of keys that all differ; two keys of one hash
     # (in 10⁹ rows, once in forty runs) only cost a rank.
     sides = " UNION ALL ".join(
@@ -333,10 +286,11 @@ def _shared_keys(
         for i, run in enumerate(runs)
     )
     keys = f"SELECT h, sum(b) AS b, sum(c) AS c FROM ({sides}) AS sides GROUP BY h"
-    rows, before, after = engine.ask(
-        f"SELECT sum(CASE WHEN c > 0 THEN b ELSE 0 END), max(b), max(c) FROM ({keys}) AS known"
+    rows, before, after, uneven = engine.ask(
+        "SELECT sum(CASE WHEN c > 0 THEN b ELSE 0 END), max(b), max(c), "
+        f"max(CASE WHEN b > 0 AND c > 0 AND b <> c THEN 1 ELSE 0 END) FROM ({keys}) AS known"
     )[0]
-    return int(rows or 0), ((before or 0) <= 1, (after or 0) <= 1)
+    return _SharedKeys(int(rows or 0), ((before or 0) <= 1, (after or 0) <= 1), uneven=bool(uneven))
 
 
 def _side_query(
@@ -364,6 +318,26 @@ def _side_query(
         f"SELECT CAST({column} AS STRING) AS key, {rank} AS k, rowid AS place, {state} AS state, score, session, prompt{kept} "
         f"FROM {run.table}"
     )
+
+
+def _use_again(engine: CountingEngine, side: str, other: str, fields: Sequence[str]) -> None:
+    """Give a key with fewer rows here than there its judged rows once more, in turn, until every judged row there has a counterpart.
+
+    One response against five repeats is then five pairs of one cluster, whose net is five times the difference of the means; without it
+    four of the five would be left out. Where both runs have a key equally often nothing is added.
+    """
+    mine, judged = engine.table(side), "sum(CASE WHEN state IN ('a', 'n') THEN 1 ELSE 0 END)"
+    sizes = (
+        f"SELECT key, count(*) AS n, CAST({judged} AS BIGINT) AS judged FROM {mine} WHERE key IS NOT NULL GROUP BY key"
+    )
+    # Judged rows come first in rank, so the ranks up to their number are theirs.
+    lacking = (
+        f"SELECT o.key, o.k, (o.k - 1) % s.judged + 1 AS again FROM {engine.table(other)} AS o JOIN ({sizes}) AS s ON o.key = s.key "
+        "WHERE s.judged > 0 AND o.k > s.n AND o.state IN ('a', 'n')"
+    )
+    kept = "".join(f", m.{name}" for name in ("place", "state", "score", "session", "prompt", *fields))
+    again = f"SELECT m.key, l.k{kept} FROM {mine} AS m JOIN ({lacking}) AS l ON m.key = l.key AND m.k = l.again"
+    engine.define(side, f"SELECT * FROM {mine} UNION ALL {again}")
 
 
 def _changed_prompts(engine: CountingEngine, runs: tuple[JudgedRun, JudgedRun], *, unique: bool, asked: bool) -> int:
@@ -436,86 +410,11 @@ class _Cells:
         return OutcomePairs(outcome, PairCounts(*(self.total(b, c) for b, c in cells)))
 
 
-def _cluster_field(engine: CountingEngine, cells: _Cells, asked: str | None) -> str | None:
-    """Return what groups correlated pairs: what was asked for, else sessions of several pairs, else repeated keys."""
-    if asked == "none":
-        return None
-    if asked is not None and asked != "session":
-        return asked
-    if asked == "session":
-        if not cells.sessions:
-            raise UsageError("no row has a session", hint="cluster by key, none, or a field of the rows")
-        return "session"
-    if cells.repeats and cells.sessions:
-        return LINKED
-    if cells.sessions:
-        distinct = engine.ask(f"SELECT count(DISTINCT session) FROM {engine.table('pairs')} WHERE {_COMPLETE}")[0][0]
-        if distinct < cells.sessions:
-            return "session"
-    return "key" if cells.repeats else None
-
-
-def _link_sessions(engine: CountingEngine) -> None:
-    """Group sessions that a repeated question links: rows correlate by session and by question, so both must count."""
-    pairs, limit = engine.table("pairs"), "" if engine.max_links is None else f" LIMIT {engine.max_links + 1}"
-    names = (
-        f"SELECT array_sort(array_agg(DISTINCT {_SESSION_OR_KEY})) AS names FROM {pairs} WHERE key IS NOT NULL "
-        f"GROUP BY key HAVING count(DISTINCT {_SESSION_OR_KEY}) > 1"
-    )
-    linked = engine.ask(f"SELECT DISTINCT names FROM ({names}) AS linked{limit}")
-    if engine.max_links is not None and len(linked) > engine.max_links:
-        what = f"repeated questions link more than {engine.max_links:,} groups of sessions"
-        raise UsageError(what, hint="say what groups rows: --cluster session, key, none, or a field")
-    groups = linked_groups(found for (found,) in linked)
-    engine.fill("links", sorted(groups.items()), ("name", "linked_to"))
-    joined = f"{pairs} AS p LEFT JOIN {engine.table('links')} AS l ON {_SESSION_OR_KEY} = l.name"
-    # The join is part of every query from here on, so its result takes the place of the pairs.
-    engine.define("pairs", f"SELECT p.*, coalesce(l.linked_to, {_SESSION_OR_KEY}) AS linked FROM {joined}")
-
-
-def linked_groups(links: Iterable[Sequence[str]]) -> dict[str, str]:
-    """Return for each linked name one that stands for all names that it is linked with, directly or through others."""
-    above: dict[str, str] = {}
-
-    def root(name: str) -> str:
-        while (upper := above.setdefault(name, name)) != name:
-            # Path halving keeps the chains short (Tarjan and van Leeuwen, 1984).
-            above[name] = above[upper]
-            name = upper
-        return name
-
-    for names in links:
-        first = root(names[0])
-        for name in names[1:]:
-            above[root(name)] = first
-    return {name: root(name) for name in list(above)}
-
-
-def cluster_column(field: str, dialect: Dialect) -> str:
-    """Return the expression for the cluster of a pair."""
-    if field in ("key", LINKED):
-        return "linked" if field == LINKED else "key"
-    # A pair without the field is a cluster of its own: under its key, which the prefix keeps apart from the field's own values.
-    column = "session" if field == "session" else dialect.field(field)
-    return f"CASE WHEN {column} IS NULL THEN 'k' || key ELSE 'v' || {column} END"
-
-
-def _clusters(engine: CountingEngine, field: str | None) -> tuple[ClusterSum, ...]:
-    if field is None:
-        return ()
-    each = (
-        f"SELECT {_NET} AS net, count(*) AS n FROM {engine.table('pairs')} WHERE {_COMPLETE} "
-        f"GROUP BY {cluster_column(field, engine.dialect)}"
-    )
-    rows = engine.ask(f"SELECT net, n, count(*) FROM ({each}) AS clusters GROUP BY net, n ORDER BY net, n")
-    return tuple(ClusterSum(int(net), n, count) for net, n, count in rows)
-
-
 def _slices(engine: CountingEngine, field: str, cluster: str | None) -> tuple[list[SliceTally], int]:
     """Return the largest slices of a field that has more than one value, and how many further ones there are."""
     column, pairs = engine.dialect.field(field), engine.table("pairs")
     cells = ", ".join(f"count(*) FILTER (WHERE bs = '{b}' AND cs = '{c}')" for b, c in _CELLS)
-    having = f"FROM {pairs} WHERE {_COMPLETE} AND {column} IS NOT NULL"
+    having = f"FROM {pairs} WHERE {COMPLETE} AND {column} IS NOT NULL"
     largest = f"{having} GROUP BY {column} ORDER BY count(*) DESC, v LIMIT"
     found = engine.ask(f"SELECT {column} AS v, {cells} {largest} {_MAX_SLICE_VALUES + 1}")
     if len(found) < 2:  # noqa: PLR2004 — one value is no slice
@@ -527,12 +426,13 @@ def _slices(engine: CountingEngine, field: str, cluster: str | None) -> tuple[li
     if cluster is not None:
         kept = f"(SELECT {column} AS v {largest} {_MAX_SLICE_VALUES}) AS kept"
         each = (
-            f"SELECT {column} AS v, {_NET} AS net, count(*) AS n {having} "
+            f"SELECT {column} AS v, {CLUSTER_SUMS} {having} "
             f"GROUP BY {column}, {cluster_column(cluster, engine.dialect)}"
         )
-        query = f"SELECT v, net, n, count(*) FROM ({each}) AS clusters JOIN {kept} USING (v) GROUP BY v, net, n ORDER BY net, n"
-        for value, net, n, count in engine.ask(query):
-            clusters.setdefault(value, []).append(ClusterSum(int(net), n, count))
+        kinds = "net, n, before"
+        query = f"SELECT v, {kinds}, count(*) FROM ({each}) AS clusters JOIN {kept} USING (v) GROUP BY v, {kinds} ORDER BY {kinds}"
+        for value, net, n, before, count in engine.ask(query):
+            clusters.setdefault(value, []).append(ClusterSum(int(net), n, count, int(before)))
     return [
         SliceTally(field, value, PairCounts(*counts), tuple(clusters.get(value, ())))
         for value, *counts in found[:_MAX_SLICE_VALUES]

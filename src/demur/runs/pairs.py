@@ -28,10 +28,10 @@ from demur.model.comparison import AxisSide, PairNames, SessionTurns, ShownTexts
 from demur.model.exchange import Choice, Exchange, Message, Request, Response, TextPart
 from demur.model.run import Traced
 from demur.model.verdict import Outcome
-from demur.runs.counting import cluster_column
 from demur.runs.engine import source_exchanges
 from demur.runs.ingest import exchanges_of
 from demur.runs.row_measures import MEASURE_FIELDS, measures_of, usage_of_row
+from demur.runs.sessions import cluster_column
 from demur.runs.sql import DUCKDB, literal
 
 if TYPE_CHECKING:
