@@ -24,13 +24,16 @@ if TYPE_CHECKING:
     from demur.model.estimate import AxisStat
     from demur.model.exchange import Exchange, Request, Response, Signal
     from demur.model.run import Scan
+    from demur.model.several import ComparedCandidates
     from demur.model.verdict import Cause, Finding, Outcome, PromptVerdict, Reason, Verdict
     from demur.runs.api import Reading, compare, scan
+    from demur.runs.several import compare_all
     from demur.simulate.engine import is_jailbreak_attempt, prepend_safety_message, should_refuse_request
 
 __all__ = [
     "AxisStat",
     "Cause",
+    "ComparedCandidates",
     "Comparison",
     "DemurError",
     "DiffSettings",
@@ -51,6 +54,7 @@ __all__ = [
     "check_prompt",
     "classify_batch",
     "compare",
+    "compare_all",
     "is_abstention",
     "is_abstention_with",
     "is_jailbreak_attempt",
@@ -72,7 +76,9 @@ _HOMES = {
     "demur.detect.prompts.check": ("check_prompt",),
     "demur.axes.shadow": ("is_abstention", "is_abstention_with", "safety_axis"),
     "demur.simulate.engine": ("is_jailbreak_attempt", "prepend_safety_message", "should_refuse_request"),
+    "demur.model.several": ("ComparedCandidates",),
     "demur.runs.api": ("Reading", "compare", "scan"),
+    "demur.runs.several": ("compare_all",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -10,10 +10,18 @@ import pytest
 import demur
 
 SURFACE = [
-    *("AxisStat", "Cause", "Comparison", "DemurError", "DiffSettings", "Exchange"),
+    *("AxisStat", "Cause", "ComparedCandidates", "Comparison", "DemurError", "DiffSettings", "Exchange"),
     *("Finding", "Outcome", "PromptVerdict", "Reading", "Reason", "Request"),
     *("Response", "Scan", "Signal", "TextStream", "Verdict", "__version__", "check"),
-    *("check_prompt", "classify_batch", "compare", "is_abstention", "is_abstention_with", "is_jailbreak_attempt"),
+    *(
+        "check_prompt",
+        "classify_batch",
+        "compare",
+        "compare_all",
+        "is_abstention",
+        "is_abstention_with",
+        "is_jailbreak_attempt",
+    ),
     *("prepend_safety_message", "safety_axis", "scan", "should_refuse_request"),
 ]
 

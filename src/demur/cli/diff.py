@@ -37,12 +37,13 @@ from demur.io.files import input_limits
 from demur.model.axes import AxisName
 from demur.model.comparison import DiffSettings, GateMode
 from demur.model.estimate import Direction, Severity
+from demur.model.several import ComparedCandidates
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from demur.axes.compare import AxesSettings
-    from demur.model.comparison import Comparison
+    from demur.model.comparison import Comparison, GateResult
     from demur.runs.options import ReadOptions
 
 __all__ = ["add_axis_flags", "add_parser", "axes_of_flags", "axis_gate_of_flags"]
@@ -167,6 +168,8 @@ examples:
   demur diff old.eval new.eval --gate-on both --fail-on minor
   demur diff a.jsonl b.jsonl --requests input.jsonl   batch outputs
   demur diff a.agentlog b.agentlog --gate shadow --seed 1
+  demur diff baseline.jsonl gpt.jsonl claude.jsonl gemini.jsonl
+  demur diff baseline.jsonl so_far.jsonl --sequential
   demur diff a b --axes all --rules rules.yaml --axis-gate safety,rules
   demur diff s3a://runs/main s3a://runs/branch --engine spark
 
@@ -194,7 +197,9 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         allow_abbrev=False,
     )
     command.add_argument("baseline", metavar="BASELINE", help="the run to compare with")
-    command.add_argument("candidate", metavar="CANDIDATE", help="the run that may have changed")
+    command.add_argument(
+        "candidate", metavar="CANDIDATE", nargs="+", help="a run that may have changed; several are compared together"
+    )
     _add_gate_flags(command)
     command.add_argument("--key", metavar="FIELD", help="what pairs two rows: id, prompt, position, or a field")
     command.add_argument(
@@ -202,7 +207,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     add_limit_flags(command)
     command.add_argument("--cluster", metavar="FIELD", help="what groups rows: session, key, none, or a field")
-    command.add_argument("--by", metavar="FIELD", action="append", default=[], help="slice by fields (repeat, or a,b)")
+    _add_slice_flags(command)
     command.add_argument("--unpaired", action="store_true", help="compare runs of different questions")
     add_label_flags(command)
     add_judge_flags(command)
@@ -219,6 +224,14 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     add_axis_flags(command)
     add_engine_flags(command)
     command.set_defaults(run=run)
+
+
+def _add_slice_flags(command: argparse.ArgumentParser) -> None:
+    """Add what the pairs are cut by."""
+    command.add_argument("--by", metavar="FIELD", action="append", default=[], help="slice by fields (repeat, or a,b)")
+    command.add_argument(
+        "--pool-slices", action="store_true", help="show slices also drawn towards their mean (partial pooling)"
+    )
 
 
 def _add_gate_flags(command: argparse.ArgumentParser) -> None:
@@ -241,6 +254,9 @@ def _add_gate_flags(command: argparse.ArgumentParser) -> None:
     command.add_argument("--seed", metavar="N", type=whole_number, help="the seed's own resampled interval")
     command.add_argument("--margin", metavar="D", type=share, default=0.05, help="a change below D is none (0.05)")
     command.add_argument("--fail-inconclusive", action="store_true", help="exit 3 where nothing can be said")
+    command.add_argument(
+        "--sequential", action="store_true", help="valid after every pair: stop, or exit 3 to go on (docs/diff.md)"
+    )
     command.add_argument(
         "--prove-no-increase", metavar="D", type=share_or_percent, help="pass only if proven: no rise above D (2%%)"
     )
@@ -269,28 +285,70 @@ def _ratio(word: str) -> float:
 def run(args: argparse.Namespace) -> int:
     """Return the exit code of one call."""
     engine_of_flags(args)
-    if args.prove_no_increase is not None and not 0 < args.prove_no_increase < 1:
-        raise UsageError("`--prove-no-increase` is not between 0 and 100 %", hint="write 2% or 0.02")
-    if args.baseline == "-" == args.candidate:
-        raise UsageError("both runs are standard input", hint="name a file for one of them")
+    _check_proof(args)
+    if [args.baseline, *args.candidate].count("-") > 1:
+        which = "both" if len(args.candidate) == 1 else "two"
+        raise UsageError(f"{which} runs are standard input", hint="name a file for one of them")
     check_report_flags(args)
+    if len(args.candidate) > 1:
+        _check_several(args)
     asks_pairs = (args.by, args.key, args.cluster, args.labels, args.out, args.axes, args.rules, args.rubric)
     if args.unpaired and any(asks_pairs):
         hint = "drop --by, --key, --cluster, --labels, --out and further axes, or --unpaired"
         raise UsageError("`--unpaired` has no pairs", hint=hint)
     files = [name for name in (args.labels, args.rules, args.judge_labels, args.floor) if name]
-    inputs = [args.baseline, args.candidate, *args.requests, *files]
+    inputs = [args.baseline, *args.candidate, *args.requests, *files]
     # Checked before anything is read: an hour of judging must not end in a missing folder.
     check_outputs((args.json, args.markdown, args.html, args.junit, args.out), inputs)
     progress = progress_line()
     try:
-        comparison = _diff_by_engine(args, reading_of_flags(args, progress, columns_of_flags(args)))
+        compared = _diff_by_engine(args, reading_of_flags(args, progress, columns_of_flags(args)))
     except UnreadableRowsError as exc:
         return name_bad_rows(exc)
     finally:
         if progress is not None:
             progress.close()
-    # Imported once there is something to show: `demur diff --help` needs none of it.
+    gate: GateResult | ComparedCandidates
+    if isinstance(compared, ComparedCandidates):
+        _show_several(compared, args)
+        gate = compared
+    else:
+        _show_one(compared, args)
+        gate = compared.gate
+    # `--fail-on never` reports and never fails, unless it is asked to where nothing can be said.
+    if args.fail_on == _NEVER and not args.fail_inconclusive:
+        return 0
+    if gate.failed and args.fail_on != _NEVER:
+        return 1
+    return EXIT_INCONCLUSIVE if gate.unsettled else 0
+
+
+def _check_proof(args: argparse.Namespace) -> None:
+    """Raise where a proof is asked for that cannot be given."""
+    if args.prove_no_increase is None:
+        return
+    if not 0 < args.prove_no_increase < 1:
+        raise UsageError("`--prove-no-increase` is not between 0 and 100 %", hint="write 2% or 0.02")
+    if args.gate_on != Direction.INCREASE:
+        raise UsageError("`--prove-no-increase` and `--gate-on` ask for different things", hint="drop one of them")
+
+
+def _check_several(args: argparse.Namespace) -> None:
+    """Raise where something is asked of several candidates that only two runs have."""
+    two_runs = {
+        "--labels": args.labels,
+        "--out": args.out,
+        "--sequential": args.sequential,
+        "--axes": args.axes or args.rules or args.rubric or args.axis_gate,
+        "--engine spark": engine_of_flags(args) is EngineName.SPARK,
+    }
+    named = next((flag for flag, given in two_runs.items() if given), None)
+    if named is not None:
+        raise UsageError(f"`{named}` is for one candidate, not {len(args.candidate)}", hint="compare them one by one")
+
+
+# Reports are imported once there is something to show: `demur diff --help` needs none of them.
+def _show_one(comparison: Comparison, args: argparse.Namespace) -> None:
     from demur.report.diff_view import diff_view
 
     def as_object() -> object:
@@ -303,12 +361,14 @@ def run(args: argparse.Namespace) -> int:
         from demur.report.junit import junit
 
         write_report(args.junit, junit(comparison))
-    # `--fail-on never` reports and never fails, unless it is asked to where nothing can be said.
-    if args.fail_on == _NEVER and not args.fail_inconclusive:
-        return 0
-    if comparison.gate.failed and args.fail_on != _NEVER:
-        return 1
-    return EXIT_INCONCLUSIVE if comparison.gate.unsettled else 0
+
+
+def _show_several(compared: ComparedCandidates, args: argparse.Namespace) -> None:
+    from demur.report.several_view import several_junit, several_object, several_view
+
+    show_view(several_view(compared, show=args.show), args, as_object=lambda: several_object(compared))
+    if args.junit:
+        write_report(args.junit, several_junit(compared))
 
 
 class _Shared(TypedDict):
@@ -323,7 +383,7 @@ class _Shared(TypedDict):
     show: int
 
 
-def _diff_by_engine(args: argparse.Namespace, reading: ReadOptions) -> Comparison:
+def _diff_by_engine(args: argparse.Namespace, reading: ReadOptions) -> Comparison | ComparedCandidates:
     """Return the comparison by the engine that is asked for."""
     settings = DiffSettings(
         # The comparison wants a severity; that it never fails is decided by the exit code.
@@ -338,6 +398,8 @@ def _diff_by_engine(args: argparse.Namespace, reading: ReadOptions) -> Compariso
         min_ratio=args.fail_ratio or None,
         min_flips=args.fail_flips,
         prove_no_increase=args.prove_no_increase,
+        sequential=args.sequential,
+        pool_slices=args.pool_slices,
     )
     shared: _Shared = {
         "by": fields_of_flag(args.by),
@@ -352,12 +414,16 @@ def _diff_by_engine(args: argparse.Namespace, reading: ReadOptions) -> Compariso
     if engine_of_flags(args) is EngineName.SPARK:
         from demur.runs.spark import engine as cluster
 
-        return cluster.compare(args.baseline, args.candidate, master=args.master, **shared)
+        return cluster.compare(args.baseline, args.candidate[0], master=args.master, **shared)
+    if len(args.candidate) > 1:
+        from demur.runs.several import compare_all
+
+        return compare_all(args.baseline, args.candidate, **shared)
     from demur.runs.api import compare
 
     return compare(
         args.baseline,
-        args.candidate,
+        args.candidate[0],
         labels=args.labels,
         labels_are_random=args.labels_are_random,
         out=args.out,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from demur.model.axes import AxesReport, AxisName
-    from demur.model.estimate import Difference, Flag, Interval, Rate
+    from demur.model.estimate import Difference, Evidence, Family, Flag, Interval, PooledDifference, Rate
     from demur.model.exchange import Exchange
     from demur.model.labels import LabelCorrection, LabelSample
     from demur.model.run import RunSummary
@@ -367,6 +367,8 @@ class Tally:
     labels: LabelSample | None = None
     counted: tuple[str, ...] = ("refused", "filtered")
     values_left_out: tuple[tuple[str, int], ...] = ()
+    evidence: Evidence | None = None
+    """What the pairs say one after another, where that was asked for."""
 
     @property
     def labelled(self) -> tuple[LabelledPair, ...]:
@@ -400,6 +402,12 @@ class DiffSettings:
     """How many pairs must have flipped before a factor counts."""
     prove_no_increase: float | None = None
     """The gate passes only where the whole interval lies below this: non-inferiority."""
+    family: Family | None = None
+    """The candidates that this one is adjusted for, where several are compared with one baseline."""
+    sequential: bool = False
+    """Whether interval and p-value hold however often one looks, so that a run may stop early."""
+    pool_slices: bool = False
+    """Whether slices are shown by partial pooling as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -435,6 +443,7 @@ class SliceComparison:
     difference: Difference
     q: float
     decision: Change
+    pooled: PooledDifference | None = None
 
 
 @dataclass(frozen=True, slots=True)

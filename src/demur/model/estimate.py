@@ -10,6 +10,7 @@ __all__ = [
     "Difference",
     "Direction",
     "Evidence",
+    "Family",
     "Flag",
     "Interval",
     "PooledDifference",
@@ -72,6 +73,14 @@ class Evidence:
     highest: float
     proven_at: int | None
     pairs: int
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """How many candidates are compared with one baseline, and the factor by which Holm's method multiplies the p-value of this one."""
+
+    count: int
+    factor: float
 
 
 class Severity(StrEnum):

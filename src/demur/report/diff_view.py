@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from demur.model.comparison import Comparison, FlipSide, SliceComparison
     from demur.report.view import Block
 
-__all__ = ["diff_view"]
+__all__ = ["GATE_TONES", "diff_view", "flip_blocks"]
 
 _MAX_EVIDENCE = 4
 _MAX_MODELS = 3
@@ -67,6 +67,13 @@ _SLICE_COLUMNS = (
     Column("p", spare=True),
     Column("q"),
     Column("said", number=False),
+)
+_POOLED_COLUMNS = (
+    Column("", number=False),
+    Column("pairs"),
+    Column("difference, points"),
+    Column("pooled, points"),
+    Column("drawn by, %"),
 )
 _PAIRING_WORDS = {
     Pairing.ID: "Pairs have the same id.",
@@ -84,7 +91,7 @@ _TONES = {
     Conclusion.EQUIVALENT: Tone.GOOD,
     Conclusion.INCONCLUSIVE: Tone.UNSURE,
 }
-_GATE_TONES = {"FAIL": Tone.BAD, "UNDECIDED": Tone.UNSURE, "PASS": Tone.GOOD}
+GATE_TONES = {"FAIL": Tone.BAD, "UNDECIDED": Tone.UNSURE, "PASS": Tone.GOOD}
 
 
 def diff_view(comparison: Comparison, *, show: int = 10) -> View:
@@ -96,14 +103,14 @@ def diff_view(comparison: Comparison, *, show: int = 10) -> View:
         *_weight_blocks(comparison),
         *axes_blocks(comparison.axes, show=show),
         *_slice_blocks(comparison.slices),
-        *_flip_blocks(comparison, show),
+        *flip_blocks(comparison, show),
         *_run_blocks(comparison),
     ]
     return View(
         "Refusal diff",
         f"{tally.baseline.name} → {tally.candidate.name}",
         Headline(conclusion.upper(), change_sentence(comparison), _TONES[conclusion], meaning(comparison)),
-        Headline(gate.word, gate.why, _GATE_TONES[gate.word]),
+        Headline(gate.word, gate.why, GATE_TONES[gate.word]),
         tuple(_key_numbers(comparison)),
         tuple(blocks),
     )
@@ -154,16 +161,14 @@ def _weight_blocks(comparison: Comparison) -> Iterator[Block]:
     rows = [Fact("severity", str(comparison.severity), why)]
     power, clustering, correction = comparison.power, comparison.clustering, comparison.correction
     # Without the smallest difference that could have been seen, "nothing found" reads as "nothing there".
-    if power.mde is not None and not comparison.labels_decide:
+    looks_once = not (comparison.labels_decide or comparison.settings.sequential)
+    if power.mde is not None and looks_once:
         rows.append(Fact("minimum detectable difference", f"{percent(power.mde)} points", "80 % power"))
-    if (
-        power.n_to_settle is not None
-        and not comparison.labels_decide
-        and comparison.decision.change is Change.INCONCLUSIVE
-    ):
+    if power.n_to_settle is not None and looks_once and comparison.decision.change is Change.INCONCLUSIVE:
         margin = f"for a difference of {percent(comparison.settings.margin)} points"
         needed = ("pairs to settle it", f"{margin}, at this share of flips") if is_paired else ("answers a run", margin)
         rows.append(Fact(needed[0], f"{power.n_to_settle:,}", needed[1]))
+    rows += _evidence_facts(comparison)
     rows += _turnover_facts(comparison)
     # The detector errs too: a change that one misread answer would undo is weaker than its p says.
     if comparison.flips_to_undo is not None:
@@ -205,6 +210,17 @@ def _weight_blocks(comparison: Comparison) -> Iterator[Block]:
         bounds = f"{points_range(*comparison.missing_bounds)} points"
         rows.append(Fact("worst-case bounds", bounds, "the difference, whatever the missing answers were"))
     yield Facts(f"Missing: {counted(missing.total, 'incomplete pair')}, left out of every figure", tuple(rows))
+
+
+def _evidence_facts(comparison: Comparison) -> Iterator[Fact]:
+    """Yield what the pairs say one after another, where that was asked for."""
+    evidence, enough = comparison.tally.evidence, 1 / comparison.settings.alpha
+    if evidence is None:
+        return
+    at = "not proven yet" if evidence.proven_at is None else f"proven at pair {evidence.proven_at:,}"
+    yield Fact(
+        "evidence of a change", f"{decimals(evidence.highest)} of {enough:g}", f"{at}; now {decimals(evidence.now)}"
+    )
 
 
 def _turnover_facts(comparison: Comparison) -> Iterator[Fact]:
@@ -261,9 +277,23 @@ def _slice_blocks(slices: Sequence[SliceComparison]) -> Iterator[Block]:
         title, axis = f"By {field}", "difference of refusal rates, points"
         table = Table(title, _SLICE_COLUMNS, tuple(cells), note)
         yield IntervalPlot(title, Unit.POINTS, tuple(rows), axis, note, table)
+        yield from _pooled_table(field, [s for s in ordered if s.field == field])
 
 
-def _flip_blocks(comparison: Comparison, show: int) -> Iterator[Block]:
+def _pooled_table(field: str, parts: Sequence[SliceComparison]) -> Iterator[Block]:
+    """Yield the slices of a field by partial pooling, where that was asked for."""
+    cells = []
+    for part in parts:
+        raw, pooled = part.difference, part.pooled
+        if pooled is not None:
+            drawn = f"{points(pooled.value)} ({points_range(pooled.interval.low, pooled.interval.high)})"
+            cells.append((part.value, f"{raw.n:,}", points(raw.value), drawn, percent(pooled.towards)))
+    note = "each drawn towards the mean of the field's slices, the more the less it rests on: for reading, never for the gate"
+    if cells:
+        yield Table(f"By {field}, pooled", _POOLED_COLUMNS, tuple(cells), note)
+
+
+def flip_blocks(comparison: Comparison, show: int) -> Iterator[Block]:
     """Yield flips of both directions, those that the gate is for first."""
     flips, total = comparison.tally.flips, comparison.tally.counts.discordant
     order = [Direction.INCREASE, Direction.DECREASE]

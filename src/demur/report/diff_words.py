@@ -158,6 +158,8 @@ def meaning(comparison: Comparison) -> tuple[str, ...]:  # noqa: PLR0911 — one
     if comparison.doubts:
         return tuple(f"{doubt[:1].upper()}{doubt[1:]}." for doubt in comparison.doubts)
     change = comparison.decision.change
+    if comparison.settings.sequential:
+        return (_sequential_words(comparison),)
     if comparison.tally.pairing is Pairing.NONE and change in _UNPAIRED:
         return (_UNPAIRED[change],)
     match change:
@@ -172,19 +174,35 @@ def meaning(comparison: Comparison) -> tuple[str, ...]:  # noqa: PLR0911 — one
         case Change.EQUIVALENT:
             return _turnover(comparison)
         case Change.INCONCLUSIVE:
-            power, margin = comparison.power, percent(comparison.settings.margin)
-            unit = "answers a run" if comparison.tally.pairing is Pairing.NONE else "pairs"
-            seen = "So few cannot show a difference of any size with 80 % power."
-            if power.mde is not None:
-                seen = f"The minimum detectable difference is {percent(power.mde)} points (80 % power); a smaller one may hide here."
-            reason = f"{comparison.decision.reason[:1].upper()}{comparison.decision.reason[1:]}."
-            if comparison.correction is not None and comparison.labels_decide:
-                more = comparison.correction.more
-                return (reason,) if more is None else (reason, f"About {more:,} more labels would settle it.")
-            if power.n_to_settle is None:
-                return (reason, seen)
-            needed = f"About {power.n_to_settle:,} {unit} would settle it for a margin of {margin} points (80 % power)."
-            return (reason, seen, needed)
+            return _inconclusive(comparison)
+
+
+def _inconclusive(comparison: Comparison) -> tuple[str, ...]:
+    """Return why nothing can be said, and what would settle it."""
+    power, margin = comparison.power, percent(comparison.settings.margin)
+    unit = "answers a run" if comparison.tally.pairing is Pairing.NONE else "pairs"
+    seen = "So few cannot show a difference of any size with 80 % power."
+    if power.mde is not None:
+        seen = f"The minimum detectable difference is {percent(power.mde)} points (80 % power); a smaller one may hide here."
+    reason = f"{comparison.decision.reason[:1].upper()}{comparison.decision.reason[1:]}."
+    if comparison.correction is not None and comparison.labels_decide:
+        more = comparison.correction.more
+        return (reason,) if more is None else (reason, f"About {more:,} more labels would settle it.")
+    if power.n_to_settle is None:
+        return (reason, seen)
+    needed = f"About {power.n_to_settle:,} {unit} would settle it for a margin of {margin} points (80 % power)."
+    return (reason, seen, needed)
+
+
+def _sequential_words(comparison: Comparison) -> str:
+    """Return how the evidence stands, for whoever may stop here."""
+    evidence, enough = comparison.tally.evidence, 1 / comparison.settings.alpha
+    if evidence is None:
+        return "Interval and p hold however often one looks."
+    if evidence.proven_at is not None:
+        return f"The change was proven at pair {evidence.proven_at:,} of {evidence.pairs:,}; this holds however often one looks."
+    found = f"{evidence.highest:.3g}" if evidence.highest < enough else "enough"
+    return f"The evidence of a change after {counted(evidence.pairs, 'pair')} is {found}; {enough:g} are needed. This holds however often one looks."
 
 
 def _turnover(comparison: Comparison) -> tuple[str, ...]:

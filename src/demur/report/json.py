@@ -41,6 +41,14 @@ def comparison_object(comparison: Comparison) -> dict[str, object]:
         "pairs": _pairs_object(tally.counts),
         "turnover": {"kept": finite(tally.counts.kept), "kappa": finite(tally.counts.kappa)},
         "prompts_changed": tally.prompts_changed,
+        # Null where the pairs were not looked at one after another.
+        "evidence": tally.evidence
+        and {
+            "now": finite(tally.evidence.now),
+            "highest": finite(tally.evidence.highest),
+            "proven_at": tally.evidence.proven_at,
+            "pairs": tally.evidence.pairs,
+        },
         "power": {"mde": finite(comparison.power.mde), "n_to_settle": comparison.power.n_to_settle},
         **_missing_objects(comparison),
         "clustering": clustering
@@ -88,6 +96,9 @@ def _decision_objects(comparison: Comparison) -> dict[str, object]:
             "min_ratio": finite(settings.min_ratio),
             "min_flips": settings.min_flips,
             "prove_no_increase": finite(settings.prove_no_increase),
+            "sequential": settings.sequential,
+            # How many candidates the p-value and the interval are adjusted for.
+            "candidates": settings.family.count if settings.family else 1,
         },
     }
 
@@ -142,6 +153,12 @@ def _details(comparison: Comparison) -> dict[str, object]:
                 "difference": _difference_object(part.difference),
                 "q": finite(part.q),
                 "decision": str(part.decision),
+                "pooled": part.pooled
+                and {
+                    "value": finite(part.pooled.value),
+                    "interval": _interval_object(part.pooled.interval),
+                    "towards": finite(part.pooled.towards),
+                },
             }
             for part in comparison.slices
         ],

@@ -15,11 +15,11 @@ from demur.report.markup import escaped
 from demur.report.numbers import PERCENT, chance_is, percent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from demur.model.comparison import Comparison
 
-__all__ = ["junit"]
+__all__ = ["case_element", "junit", "junit_file"]
 
 _SUITE = "demur diff"
 _MAX_NAME = 200
@@ -33,7 +33,7 @@ def junit(comparison: Comparison) -> str:
         failure = (
             f'<failure type="{comparison.decision.conclusion}" message="{escaped(gate.why)}">{escaped(found)}</failure>'
         )
-    cases = [_case("demur.diff", "gate", failure, found), *_axis_cases(comparison)]
+    cases = [case_element("demur.diff", "gate", failure, found), *_axis_cases(comparison)]
     for part in comparison.slices:
         rates = f"{percent(part.baseline.value)}{PERCENT} → {percent(part.candidate.value)}{PERCENT}"
         sentence = (
@@ -43,7 +43,12 @@ def junit(comparison: Comparison) -> str:
         # A slice may not fail the gate; CI systems show a skipped case with its message and stay green.
         has_changed = part.decision in (Change.INCREASED, Change.DECREASED)
         mark = f'<skipped message="report only: {escaped(sentence)}"/>' if has_changed else ""
-        cases.append(_case("demur.diff.slice", f"{part.field} {part.value}", mark, sentence))
+        cases.append(case_element("demur.diff.slice", f"{part.field} {part.value}", mark, sentence))
+    return junit_file(cases)
+
+
+def junit_file(cases: Sequence[str]) -> str:
+    """Return a file of these cases, with its counts."""
     # Texts inside a case are escaped, so these begin nothing but elements of our own.
     skipped, failures = (sum(mark in case for case in cases) for mark in ("<skipped ", "<failure "))
     counts = f'tests="{len(cases)}" failures="{failures}" errors="0" skipped="{skipped}"'
@@ -58,7 +63,8 @@ def junit(comparison: Comparison) -> str:
     )
 
 
-def _case(kind: str, name: str, mark: str, output: str) -> str:
+def case_element(kind: str, name: str, mark: str, output: str) -> str:
+    """Return one case, with a mark (a failure, or that it was skipped) or none."""
     short = escaped(" ".join(name.split())[:_MAX_NAME])
     return f'<testcase classname="{kind}" name="{short}">{mark}<system-out>{escaped(output)}</system-out></testcase>'
 
@@ -79,7 +85,7 @@ def _axis_cases(comparison: Comparison) -> Iterator[str]:
         if gate is None and is_proven:
             mark = f'<skipped message="report only: {escaped(sentence)}"/>'
         evidence = [f"{one.key}: {one.sentence}" for one in result.evidence]
-        yield _case("demur.diff.axis", result.name, mark, "\n".join([sentence, *evidence]))
+        yield case_element("demur.diff.axis", result.name, mark, "\n".join([sentence, *evidence]))
     for absent in axes.report.absent:
         mark = f'<skipped message="absent: {escaped(absent.why)}"/>'
-        yield _case("demur.diff.axis", absent.name, mark, absent.why)
+        yield case_element("demur.diff.axis", absent.name, mark, absent.why)

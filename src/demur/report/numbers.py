@@ -92,8 +92,8 @@ def chance_is(name: str, p: float) -> str:
 
 
 def level(interval: Interval) -> str:
-    """Return the level of an interval: `95 %`."""
-    return f"{100 * interval.level:g}{PERCENT}"
+    """Return the level of an interval: `95 %`, `98.33 %`."""
+    return f"{100 * interval.level:.4g}{PERCENT}"
 
 
 def bounds(figure: Rate | Score, form: Callable[[float | None], str] = fraction) -> str:

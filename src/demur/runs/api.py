@@ -37,6 +37,7 @@ from demur.runs.examples import (
 )
 from demur.runs.inputs import prompts_of
 from demur.runs.options import CountOptions, ReadOptions, reading_of
+from demur.runs.sequential import check_sequential, read_evidence
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from demur.axes.compare import AxesSettings
     from demur.model.columns import ColumnNames, Columns
     from demur.model.comparison import Comparison, Flip
+    from demur.model.labels import LabelSample
     from demur.model.run import GroupTally, RunSummary, Scan
     from demur.runs.counting import JudgedRun, PairTally
     from demur.runs.engine import Engine, LoadedRun
@@ -55,12 +57,14 @@ __all__ = [
     "FLIPS_SHOWN",
     "Reading",
     "RunsEngine",
+    "check_fields",
     "check_runs",
     "compare",
     "groups_worth_showing",
     "scan",
     "scan_runs",
     "tally_pair",
+    "tally_runs",
     "write_run",
 ]
 
@@ -127,18 +131,17 @@ def compare(  # noqa: PLR0913 — the library's main function: all but the runs 
         gated = gated_axes(axis_gate, asked)
     if unpaired and (by or key or cluster or labels or out or asked):
         raise UsageError("runs without pairs have no slices, keys, clusters, labels, further axes or pairs to write")
+    if settings is not None and settings.sequential:
+        check_sequential(settings, labels=bool(labels), axes=asked is not None, unpaired=unpaired)
     with open_engine(jobs=options.jobs) as engine:
         runs, tally = tally_pair(
             engine, baseline, candidate, counting=counting, options=options, unpaired=unpaired, show=show
         )
         if labels:
-            from demur.runs.label import PAIR_SIDES, label_sample, pair_units
-            from demur.runs.label_file import read_labels
-
-            pair_units(engine)
-            given = read_labels(labels, engine.folder, counted=options.counted, columns=label_columns)
-            sample = label_sample(engine, given, sides=PAIR_SIDES, source=labels, labels_are_random=labels_are_random)
-            tally = replace(tally, labels=sample)
+            of_labels = replace(options, columns=label_columns)
+            tally = replace(tally, labels=_pair_labels(engine, labels, of_labels, labels_are_random=labels_are_random))
+        if settings is not None and settings.sequential:
+            tally = replace(tally, evidence=read_evidence(engine, tally, alpha=settings.alpha))
         comparison = compare_tally(tally, settings or DiffSettings())
         if asked is not None:
             with _floor_pairs(baseline, asked, counting=counting, options=options) as floor:
@@ -150,6 +153,16 @@ def compare(  # noqa: PLR0913 — the library's main function: all but the runs 
 
             write_pairs(engine, runs, Path(out))
         return comparison
+
+
+def _pair_labels(engine: Engine, labels: str, options: ReadOptions, *, labels_are_random: bool) -> LabelSample:
+    """Return what people say of pairs in the engine, by a file of theirs."""
+    from demur.runs.label import PAIR_SIDES, label_sample, pair_units
+    from demur.runs.label_file import read_labels
+
+    pair_units(engine)
+    given = read_labels(labels, engine.folder, counted=options.counted, columns=options.columns)
+    return label_sample(engine, given, sides=PAIR_SIDES, source=labels, labels_are_random=labels_are_random)
 
 
 def scan(
@@ -227,13 +240,26 @@ def tally_pair(
         engine.load_run("baseline", baseline, fields=counting.kept, options=options),
         engine.load_run("candidate", candidate, fields=counting.kept, options=options),
     )
-    _check_fields(engine, runs, counting.named)
+    check_fields(engine, runs, counting.named)
+    return runs, tally_runs(engine, runs, counting=counting, options=options, unpaired=unpaired, show=show)
+
+
+def tally_runs(
+    engine: RunsEngine,
+    runs: tuple[Any, Any],
+    *,
+    counting: CountOptions,
+    options: ReadOptions,
+    unpaired: bool,
+    show: int,
+) -> Tally:
+    """Return what two judged runs count up to, with the flips that are shown."""
     with engine.counting(runs, options):
         sides = _summary(engine, runs[0], options), _summary(engine, runs[1], options)
         counted = options.counted_words
         if unpaired:
             before, after = (abstained_of(run, counted) for run in runs)
-            return runs, Tally(
+            return Tally(
                 *sides,
                 Pairing.NONE,
                 PairCounts(0, 0, 0, 0),
@@ -248,7 +274,7 @@ def tally_pair(
         )
         # A file that was rewritten meanwhile, or a query that gave other rows, would show other texts than were counted.
         flips = tuple(flip for flip in _flips(engine, runs, paired, options) if still_flipped(flip, options.counted))
-        return runs, Tally(
+        return Tally(
             *sides,
             paired.pairing,
             paired.counts,
@@ -269,7 +295,7 @@ def scan_runs(
 ) -> tuple[list[Any], Scan]:
     """Return some runs, judged, and their rates."""
     loaded = [engine.load_run(f"run_{i}", run, fields=counting.kept, options=options) for i, run in enumerate(runs)]
-    _check_fields(engine, loaded, counting.named)
+    check_fields(engine, loaded, counting.named)
     with engine.counting(loaded, options):
         groups = [group for name in counting.slices for group in group_tallies(engine, loaded, name)]
         # Only some refusals are read again, an equal part of each run: all of them would cost as much as the scan itself.
@@ -305,7 +331,7 @@ def groups_worth_showing(groups: Sequence[GroupTally], counting: CountOptions) -
     return tuple(group for group in groups if counting.by is not None or values[group.field] > 1)
 
 
-def _check_fields(engine: RunsEngine, runs: Sequence[JudgedRun], named: Sequence[str]) -> None:
+def check_fields(engine: RunsEngine, runs: Sequence[JudgedRun], named: Sequence[str]) -> None:
     """Raise where no row of any run has a field that the caller named: a misspelled name would give no slices."""
     filled = {name for run in runs for name in run.filled}
     for name in named:

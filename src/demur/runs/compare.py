@@ -23,6 +23,7 @@ from demur.measure.decision import (
 )
 from demur.measure.labels import corrected_difference
 from demur.measure.paired import (
+    agreeing_interval,
     flips_to_undo,
     paired_bounds,
     paired_difference,
@@ -30,7 +31,10 @@ from demur.measure.paired import (
     resampled_interval,
 )
 from demur.measure.plan import churn_of, clusters_of, min_clusters, power_of, smoothed_share
+from demur.measure.pooling import pooled_differences
 from demur.measure.rates import unpaired_bounds, unpaired_difference, wilson
+from demur.measure.sequential import anytime_difference, sequential_gate
+from demur.measure.watching import paired_evidence
 from demur.model.comparison import (
     Change,
     Clustering,
@@ -45,7 +49,7 @@ from demur.model.comparison import (
     Power,
     SliceComparison,
 )
-from demur.model.estimate import Difference, Interval
+from demur.model.estimate import Difference, Flag, Interval
 from demur.model.run import Group, GroupDifference, Scan
 from demur.model.verdict import NOT_JUDGED
 
@@ -54,7 +58,7 @@ if TYPE_CHECKING:
 
     from demur.measure.clusters import ClusterEffect
     from demur.model.comparison import GateResult, Tally
-    from demur.model.estimate import Rate
+    from demur.model.estimate import Evidence, PooledDifference, Rate
     from demur.model.labels import LabelCorrection
     from demur.model.run import ScanTally
 
@@ -124,6 +128,7 @@ def _contrasts(groups: Iterable[Group]) -> Iterator[_Contrast]:
 
 
 _DEFAULTS = DiffSettings()
+_OF_ONE_LOOK = (Flag.UNDERPOWERED, Flag.FEW_DISCORDANT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,20 +158,15 @@ def compare_tally(tally: Tally, settings: DiffSettings = _DEFAULTS) -> Compariso
         low, high = difference.interval.low, difference.interval.high
     # Severity and its interval are Shadow's throughout, so that a gate by severity decides as Shadow's does.
     severity = rate_severity(difference.value, low, high)
-    flags = data_flags(
-        found.rates,
-        found.power,
-        discordant=found.discordant,
-        clustered=found.clustering is not None,
-        calibrated=found.correction is not None and found.correction.lacking is None,
-    )
     change = change_of(difference, alpha=settings.alpha, margin=settings.margin)
     gate = gate_of(difference, severity, settings, decision=change, counts=counts)
     doubts = _doubts(tally, settings, change=change, gate=gate, clustering=found.clustering, people=people)
     if doubts:
         change = Change.INCONCLUSIVE
         gate = gate_of(difference, severity, settings, decision=change, counts=counts)
-    if settings.prove_no_increase is not None:
+    if settings.sequential:
+        gate = sequential_gate(difference, gate, settings)
+    elif settings.prove_no_increase is not None:
         gate = non_inferiority(difference, settings, margin=settings.prove_no_increase)
     if people is not None and people.lacking is not None:
         # Labels that are too few decide nothing, neither a failure nor a pass.
@@ -179,7 +179,7 @@ def compare_tally(tally: Tally, settings: DiffSettings = _DEFAULTS) -> Compariso
         difference=difference,
         seed_interval=found.seed_interval,
         severity=severity,
-        flags=rate_flags(found.least_n, low, high) + flags,
+        flags=_flags(found, settings, low, high),
         decision=Decision(
             conclusion_of(change, settings.gate_on),
             change,
@@ -193,8 +193,22 @@ def compare_tally(tally: Tally, settings: DiffSettings = _DEFAULTS) -> Compariso
         gate=_within_limits(_doubted(gate, doubts), tally, settings),
         gaps=tuple(_gaps(tally, settings.alpha)),
         doubts=tuple(doubt.sentence for doubt in doubts),
-        flips_to_undo=None if found.clustering or people else flips_to_undo(tally.counts, alpha=settings.alpha),
+        flips_to_undo=None
+        if found.clustering or people or settings.sequential
+        else flips_to_undo(tally.counts, alpha=settings.alpha / (settings.family.factor if settings.family else 1)),
     )
+
+
+def _flags(found: _Findings, settings: DiffSettings, low: float, high: float) -> tuple[Flag, ...]:
+    """Return what to bear in mind; what is said of power is for a test that looks once."""
+    flags = rate_flags(found.least_n, low, high) + data_flags(
+        found.rates,
+        found.power,
+        discordant=found.discordant,
+        clustered=found.clustering is not None,
+        calibrated=found.correction is not None and found.correction.lacking is None,
+    )
+    return tuple(flag for flag in flags if not (settings.sequential and flag in _OF_ONE_LOOK))
 
 
 def _slices(tally: Tally, settings: DiffSettings) -> tuple[SliceComparison, ...]:
@@ -202,6 +216,7 @@ def _slices(tally: Tally, settings: DiffSettings) -> tuple[SliceComparison, ...]
     differences = [_difference(cut.counts, cut.clusters, settings.alpha)[0] for cut in tally.slices]
     # Adjusted for multiple comparisons: of twenty slices one differs by chance at the 5 % level.
     discoveries = false_discovery([difference.p for difference in differences])
+    pooled = _pooled_slices(tally, settings) if settings.pool_slices else [None] * len(differences)
     return tuple(
         SliceComparison(
             cut.field,
@@ -211,9 +226,20 @@ def _slices(tally: Tally, settings: DiffSettings) -> tuple[SliceComparison, ...]
             difference,
             q,
             change_of(difference, alpha=settings.alpha, margin=settings.margin, q=q),
+            drawn,
         )
-        for cut, difference, q in zip(tally.slices, differences, discoveries, strict=True)
+        for cut, difference, q, drawn in zip(tally.slices, differences, discoveries, pooled, strict=True)
     )
+
+
+def _pooled_slices(tally: Tally, settings: DiffSettings) -> list[PooledDifference | None]:
+    """Return each slice's pooled difference: pooled with the slices of its field, which share no pairs with it."""
+    fields = dict.fromkeys(cut.field for cut in tally.slices)
+    found = {
+        field: iter(pooled_differences([cut for cut in tally.slices if cut.field == field], alpha=settings.alpha))
+        for field in fields
+    }
+    return [next(found[cut.field]) for cut in tally.slices]
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,7 +325,7 @@ def _alternative(
     # Each unknown pair is taken for a cluster of its own: which one it belongs to is not counted.
     lone = ((-1, unknown.baseline_only), (1, unknown.candidate_only), (0, unknown.both + unknown.neither))
     clusters = (*tally.clusters, *(ClusterSum(net, 1, n) for net, n in lone if n)) if tally.clusters else ()
-    difference, _ = _difference(counts, clusters, settings.alpha)
+    difference, _ = _tested(counts, clusters, settings)
     if people is not None:
         difference = _shifted(people.difference, unknown, settings.alpha)
         interval = difference.interval.low, difference.interval.high
@@ -373,7 +399,7 @@ def _of_pairs(tally: Tally, settings: DiffSettings) -> _Findings:
         told = ", ".join(f"{outcome} {before:,} and {after:,}" for outcome, before, after in found)
         what = "no pair was judged in both runs" + (f" (baseline and candidate: {told})" if told else "")
         raise EmptyInputError(what, hint="check that both runs ask the same questions and hold responses")
-    difference, effect = _difference(counts, tally.clusters, settings.alpha)
+    difference, effect = _tested(counts, tally.clusters, settings, evidence=tally.evidence)
     design = effect.design_effect if effect else 1.0
     power = power_of(
         counts.n,
@@ -423,7 +449,7 @@ def _of_runs(tally: Tally, settings: DiffSettings) -> _Findings:
     before, after = tally.unpaired_baseline, tally.unpaired_candidate
     if not (before[1] and after[1]):
         raise EmptyInputError("a run has no answered row", hint="check that both runs hold responses")
-    difference = unpaired_difference(after, before, alpha=settings.alpha)
+    difference = _adjusted(unpaired_difference(after, before, alpha=_level(settings)), settings)
     # Runs of different questions are treated as pairs whose sides know nothing of each other.
     p, q = smoothed_share(*before), smoothed_share(*after)
     power = power_of(
@@ -434,6 +460,33 @@ def _of_runs(tally: Tally, settings: DiffSettings) -> _Findings:
     )
     rates = wilson(*before, level=1 - settings.alpha), wilson(*after, level=1 - settings.alpha)
     return _Findings(rates, difference, difference.interval, min(before[1], after[1]), None, power, bounds)
+
+
+def _level(settings: DiffSettings) -> float:
+    """Return the alpha of one interval: its share, where several candidates have one (Bonferroni)."""
+    return settings.alpha if settings.family is None else settings.alpha / settings.family.count
+
+
+def _adjusted(difference: Difference, settings: DiffSettings) -> Difference:
+    """Return a difference with its p-value adjusted for the other candidates, and the interval in agreement with it."""
+    if settings.family is None:
+        return difference
+    p = min(1.0, difference.p * settings.family.factor)
+    # Holm's method proves at least what Bonferroni's intervals do; where it proves more, the interval ends just short of 0.
+    ends = difference.interval.low, difference.interval.high
+    low, high = agreeing_interval(ends, p=p, alpha=settings.alpha, delta=difference.value)
+    return replace(difference, p=p, interval=replace(difference.interval, low=low, high=high))
+
+
+def _tested(
+    counts: PairCounts, clusters: Sequence[ClusterSum], settings: DiffSettings, *, evidence: Evidence | None = None
+) -> tuple[Difference, ClusterEffect | None]:
+    """Return the difference as it is asked for: at one look or at any, alone or among several candidates."""
+    if settings.sequential:
+        highest = evidence.highest if evidence else paired_evidence(counts.baseline_only, counts.candidate_only)
+        return anytime_difference(counts, highest, alpha=settings.alpha), None
+    difference, effect = _difference(counts, clusters, _level(settings))
+    return _adjusted(difference, settings), effect
 
 
 def _difference(

@@ -227,6 +227,8 @@ def compare(  # noqa: PLR0913 — the library's main function: all but the runs 
     """
     if unpaired and (by or key or cluster):
         raise UsageError("runs without pairs have no slices, keys or clusters")
+    if settings is not None and settings.sequential:
+        raise UsageError("Spark does not keep rows in their order", hint="drop --sequential, or --engine spark")
     options, counting = reading_of(reading, columns), CountOptions(by, key, cluster)
     with open_spark((baseline, candidate), options, master) as engine:
         _, tally = tally_pair(
