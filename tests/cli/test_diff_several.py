@@ -20,6 +20,7 @@ RUNS = {
     "same": questions(200, range(6)),
     "other": questions(200, range(7)),
     "worse": questions(200, range(50)),
+    "unclear": questions(200, range(11)),
     "few": questions(20, range(2)),
 }
 
@@ -47,8 +48,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     [
         (["same.jsonl", "other.jsonl"], 0, "PASS"),
         (["same.jsonl", "worse.jsonl", "other.jsonl"], 1, "FAIL"),
-        (["same.jsonl", "few.jsonl"], 0, "UNDECIDED"),
-        (["same.jsonl", "few.jsonl", "--fail-inconclusive"], 3, "UNDECIDED"),
+        (["same.jsonl", "unclear.jsonl"], 0, "UNDECIDED"),
+        (["same.jsonl", "unclear.jsonl", "--fail-inconclusive"], 3, "UNDECIDED"),
         (["worse.jsonl", "few.jsonl", "--fail-inconclusive"], 1, "FAIL"),
         (["worse.jsonl", "same.jsonl", "--fail-on", "never"], 0, "FAIL"),
         (["same.jsonl", "other.jsonl", "--prove-no-increase", "5%"], 0, "PASS"),
