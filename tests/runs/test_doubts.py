@@ -34,17 +34,17 @@ def chat(row: dict[str, Any], content: object) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize(("shared", "settled"), [(1, False), (79, False), (80, True), (100, True)])
+@pytest.mark.parametrize(("shared", "settled"), [(1, False), (316, False), (320, False), (398, True), (400, True)])
 def test_too_few_pairs_settle_nothing(shared: int, settled: bool) -> None:  # noqa: FBT001 — a column of the table
-    """Below 80 % of the smaller run's rows with a counterpart, the result is inconclusive and the gate is not passed."""
-    before, after = rows((100, YES)), rows((shared, YES)) + rows((100 - shared, NO), start=1000)
+    """Too few rows with a counterpart, or others that could undo a pass: the result is inconclusive and the gate not passed."""
+    before, after = rows((400, YES)), rows((shared, YES)) + rows((400 - shared, NO), start=1000)
     found = compare(before, after)
     assert (found.gate.unsettled, found.gate.failed) == (not settled, False)
     assert (found.decision.change is Change.INCONCLUSIVE) is not settled
     assert bool(found.doubts) is not settled
     missing = found.tally.missing
-    assert (missing.matched, missing.smaller) == (shared, 100)
-    assert missing.unmatched_candidate == (100 - shared, 100 - shared)
+    assert (missing.matched, missing.smaller) == (shared, 400)
+    assert missing.unmatched_candidate == (400 - shared, 400 - shared)
 
 
 def test_unmatched_rows_can_be_allowed() -> None:
@@ -86,9 +86,9 @@ def test_unread_responses_are_counted_and_shown() -> None:
 
 def test_unread_responses_that_could_change_the_result_settle_nothing() -> None:
     """A pass that the unread responses could turn into a failure is none."""
-    plain = rows((100, YES))
+    plain = rows((400, YES))
     before = [chat(row, YES) for row in plain]
-    few, many = ([chat(row, WEIRD if i < n else YES) for i, row in enumerate(plain)] for n in (2, 12))
+    few, many = ([chat(row, WEIRD if i < n else YES) for i, row in enumerate(plain)] for n in (2, 40))
     assert not compare(before, few).gate.unsettled
     found = compare(before, many)
     assert (found.decision.change, found.gate.unsettled) == (Change.INCONCLUSIVE, True)

@@ -270,12 +270,12 @@ def share(word: str, *, expected: str = "share between 0 and 1", whole: bool = F
 
 
 def share_or_percent(word: str) -> float:
-    """Return a share from 0 to 1, written as such or in percent."""
+    """Return a share from 0 to 1, written as such or in percent; a bare 1 is rejected, since most who write it mean 1 %."""
     try:
         value = float(word.removesuffix("%")) / (100 if word.endswith("%") else 1)
     except ValueError:
         value = -1.0
-    if not 0 <= value <= 1:
+    if not 0 <= value <= 1 or (value == 1 and not word.endswith("%")):
         raise argparse.ArgumentTypeError(f"`{word}` is not a share; write 1% or 0.01")
     return value
 
@@ -298,7 +298,7 @@ def check_report_flags(args: argparse.Namespace) -> None:
 def _counted_outcomes(given: str) -> tuple[Outcome, ...]:
     """Return the outcomes that are to count as saying no."""
     words = [word.strip() for word in given.split(",")]
-    countable = [outcome for outcome in Outcome if outcome not in (Outcome.FAILED, Outcome.UNREAD)]
+    countable = [outcome for outcome in Outcome if outcome not in (Outcome.COMPLIED, Outcome.FAILED, Outcome.UNREAD)]
     if not words or not set(words) <= set(countable):
         choices = ", ".join(countable)
         raise argparse.ArgumentTypeError(f"`{given}` holds no outcome that can count; choose from {choices}")

@@ -163,7 +163,9 @@ def _factor_words(counts: PairCounts, settings: DiffSettings) -> str:
     factor = _factor(counts)
     if not _changed_by_factor(counts, settings) or factor is None:
         return ""
-    return ", from none at all" if math.isinf(factor) else f", by a factor of {factor:.1f}"
+    if math.isinf(factor):
+        return ", from none at all" if counts.delta > 0 else ", to none at all"
+    return f", by a factor of {factor:.1f}"
 
 
 def _changed_by_factor(counts: PairCounts, settings: DiffSettings) -> bool:

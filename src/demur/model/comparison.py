@@ -271,6 +271,17 @@ class Missing:
     gaps: tuple[OutcomePairs, ...] = ()
 
     @property
+    def unmatched_by_extremes(self) -> tuple[PairCounts, PairCounts]:
+        """The rows without a counterpart, had every missing response been a refusal of the candidate's, and of the baseline's."""
+        before, after = self.unmatched_baseline, self.unmatched_candidate
+        more = (before[1] - before[0]) + after[0]
+        fewer = before[0] + (after[1] - after[0])
+        return (
+            PairCounts(before[0], 0, more, after[1] - after[0]),
+            PairCounts(after[0], fewer, 0, before[1] - before[0]),
+        )
+
+    @property
     def pairs_by_extremes(self) -> tuple[PairCounts, PairCounts]:
         """The matched pairs that lack a verdict, had every missing one been a refusal of the candidate's, and of the baseline's."""
         baseline_abstained = self.baseline_known_abstained - self.unmatched_baseline[0]
@@ -533,7 +544,9 @@ class Comparison:
     @property
     def labels_decide(self) -> bool:
         """Whether the difference is that of people's labels; Shadow's gate knows its detector alone."""
-        return self.correction is not None and self.settings.gate is not GateMode.SEED
+        return (
+            self.correction is not None and self.correction.lacking is None and self.settings.gate is not GateMode.SEED
+        )
 
     def to_arrow(self) -> pa.Table:
         """Return one row for the whole and one a slice: counts, rates, difference, interval, p, q and decision."""

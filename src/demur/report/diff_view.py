@@ -175,8 +175,9 @@ def _weight_blocks(comparison: Comparison) -> Iterator[Block]:
         misread = f"had the detector misread {'it' if comparison.flips_to_undo == 1 else 'them'}"
         rows.append(Fact("rests on", counted(comparison.flips_to_undo, "flip"), f"{misread}, nothing would be proven"))
     if clustering is not None:
-        worth = f"{comparison.difference.n:,} pairs are worth {decimals(clustering.effective_n, 0)} independent ones"
-        effect = "1 where the pairs of a cluster do not move together"
+        unit, what = ("pairs", "ones") if is_paired else ("rows", f"ones: {clustering.field}s count, not rows")
+        worth = f"{comparison.difference.n:,} {unit} are worth {decimals(clustering.effective_n, 0)} independent {what}"
+        effect = f"1 where the {unit} of a cluster do not move together"
         rows.append(Fact("clusters", f"{clustering.count:,} by {clustering.field}", worth))
         rows.append(Fact("design effect", decimals(clustering.design_effect), effect))
         if comparison.tally.repeats:
@@ -366,6 +367,5 @@ def _run_blocks(comparison: Comparison) -> Iterator[Block]:
     methods = (
         f"{how} Intervals are {level(difference)}: {capitalised(rate.method)} for the rates, {capitalised(difference.method)} for the difference. "
         f"A change is called at p ≤ {comparison.settings.alpha:g}; {of_what}."
-        + (" The rates' own intervals count rows, not groups." if comparison.clustering else "")
     )
     yield Note(NoteKind.HINT, "methods", methods)

@@ -54,7 +54,7 @@ FLAG_WORDS = {
     Flag.FEW_DISCORDANT: "Fewer than five pairs flipped, and five flips one way are the least that can prove a change.",
     Flag.UNDERPOWERED: "The minimum detectable difference is above 15 points (80 % power).",
     Flag.BOUNDARY_RATE: "A rate is 0 or 100 %: the true one may still lie anywhere in its interval.",
-    Flag.CLUSTERED: "Pairs come in groups that move together; the interval and p count groups, not pairs.",
+    Flag.CLUSTERED: "Rows come in groups that move together; intervals and p count groups, not rows.",
     Flag.DETECTOR_UNCALIBRATED: (
         "Not enough labels of people (`demur label`) correct for the detector's own errors: if a run refuses in words the detector knows less "
         "well, that shows here as a change."

@@ -80,7 +80,7 @@ def _decision_objects(comparison: Comparison) -> dict[str, object]:
         "summary": change_sentence(comparison),
         "gate": {
             "failed": gate.failed,
-            "undecided": gate.undecided or gate.unsettled,
+            "undecided": gate.word == "UNDECIDED",
             "unsettled": gate.unsettled,
             "why": safe_text(gate.why),
             "mode": str(gate.mode),
@@ -217,6 +217,9 @@ def scan_object(scan: Scan) -> dict[str, object]:
             for p in scan.tally.phrases
         ],
         "read_for_phrases": scan.tally.read_for_phrases,
+        "clustering": None
+        if scan.tally.sums is None
+        else {"field": scan.tally.clustered_by or "session", "count": scan.tally.sums.sessions},
     }
 
 

@@ -25,6 +25,9 @@ __all__ = ["scan_view"]
 _RUNS_NAMED = 3
 # The usual level; a scan has no gate, so this only chooses what is pointed out.
 _SIGNIFICANT = 0.05
+# Were all of four sessions to move one way, p would be 1/16.
+_FEWEST_SESSIONS = 5
+_FEW_NAMED = 3
 _RATE_COLUMNS = (
     Column("", number=False),
     Column("answers"),
@@ -84,6 +87,8 @@ def scan_view(scan: Scan) -> View:
         Fact("Judged", f"{rate.n:,}", "answers; failed, empty and unread ones are left out"),
         Fact("Rows", f"{sum(run.rows for run in scan.tally.runs):,}", counted(len(scan.tally.runs), "run")),
     )
+    # Before anything else: a rate over what could be read says nothing of the rest.
+    groups = [*filter(None, (unread_warning(run, run.name) for run in scan.tally.runs)), *groups]
     headline = Headline("REFUSALS", sentence, Tone.NEUTRAL, tuple(groups))
     return View("Refusal scan", named, headline, None, figures, tuple(_blocks(scan, words)))
 
@@ -123,12 +128,29 @@ def _blocks(scan: Scan, words: str) -> Iterator[Block]:
     unreadable = sum(run.unreadable for run in runs)
     if unreadable:
         yield Note(NoteKind.WARNING, "not readable", f"{counted(unreadable, 'row')}, in no figure.")
-    for run in runs:
-        if (warning := unread_warning(run, run.name)) is not None:
-            yield Note(NoteKind.WARNING, "unread", warning)
+    yield from _session_notes(scan)
     interval = scan.rate.interval
     methods = f"Intervals are {level(interval)}, {capitalised(interval.method)}. Refused and filtered answers count as refusals; failed, empty and unread ones count for nothing."
     yield Note(NoteKind.HINT, "methods", methods)
+
+
+def _session_notes(scan: Scan) -> Iterator[Block]:
+    """Yield that sessions are counted where rows come in them, and which groups have too few for a test."""
+    tally = scan.tally
+    if tally.sums is None or not tally.sums.is_grouped:
+        return
+    what = tally.clustered_by or "session"
+    rows = f"{counted(tally.sums.rows, 'judged answer')} come in {counted(tally.sums.sessions, what)}"
+    yield Note(NoteKind.HINT, f"{what}s", f"{rows}: {what}s count, not rows, in intervals, p and q.")
+    grouped = [(f"{g.field} {g.value}", g.sums.sessions) for g in tally.groups if g.sums and g.sums.is_grouped]
+    few = [(name, sessions) for name, sessions in grouped if sessions < _FEWEST_SESSIONS]
+    for name, sessions in few[:_FEW_NAMED]:
+        found = f"{name}: {counted(sessions, what)} cannot support a test at 5 %"
+        yield Note(NoteKind.WARNING, f"{what}s", f"{found}, so that no difference is claimed.")
+    if len(few) > _FEW_NAMED:
+        yield Note(
+            NoteKind.WARNING, f"{what}s", f"{counted(len(few) - _FEW_NAMED, 'further group')} have too few as well."
+        )
 
 
 def _shares(title: str, axis: str, runs: Sequence[tuple[tuple[str, int], ...]]) -> Iterator[Block]:

@@ -38,6 +38,7 @@ from demur.runs.examples import (
 from demur.runs.inputs import prompts_of
 from demur.runs.options import CountOptions, ReadOptions, reading_of
 from demur.runs.sequential import check_sequential, read_evidence
+from demur.runs.sessions import row_groups, run_session_sums
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -195,7 +196,9 @@ def scan(
             row_units(engine, loaded[0], options)
             given = read_labels(labels, engine.folder, counted=options.counted, columns=label_columns)
             sample = label_sample(engine, given, sides=ROW_SIDES, source=labels, labels_are_random=labels_are_random)
-            found = replace(found, correction=corrected_rate(sample))
+            # Rows of a session move together, whoever judges them.
+            effect = 1.0 if found.tally.sums is None else found.tally.sums.design_effect
+            found = replace(found, correction=corrected_rate(sample, design_effect=effect))
         if out is not None:
             from demur.runs.outputs import write_verdicts
 
@@ -259,6 +262,10 @@ def tally_runs(
         counted = options.counted_words
         if unpaired:
             before, after = (abstained_of(run, counted) for run in runs)
+            clustered_by, sums = row_groups(engine, runs), None
+            if clustered_by is not None:
+                _, (first, second) = run_session_sums(engine, runs, clustered_by, counted=counted)
+                sums = first, second
             return Tally(
                 *sides,
                 Pairing.NONE,
@@ -267,6 +274,8 @@ def tally_runs(
                 missing=Missing(baseline_failed=sides[0].rows - before[1], candidate_failed=sides[1].rows - after[1]),
                 unpaired_baseline=before,
                 unpaired_candidate=after,
+                unpaired_sums=sums,
+                cluster_field=clustered_by,
                 counted=counted,
             )
         paired = pair_runs(
@@ -297,7 +306,15 @@ def scan_runs(
     loaded = [engine.load_run(f"run_{i}", run, fields=counting.kept, options=options) for i, run in enumerate(runs)]
     check_fields(engine, loaded, counting.named)
     with engine.counting(loaded, options):
-        groups = [group for name in counting.slices for group in group_tallies(engine, loaded, name)]
+        counted, clustered_by = options.counted_words, row_groups(engine, loaded)
+        groups = [
+            group
+            for name in counting.slices
+            for group in group_tallies(engine, loaded, name, clustered_by=clustered_by, counted=counted)
+        ]
+        whole, each = (
+            (None, ()) if clustered_by is None else run_session_sums(engine, loaded, clustered_by, counted=counted)
+        )
         # Only some refusals are read again, an equal part of each run: all of them would cost as much as the scan itself.
         most = MAX_REFUSALS_READ // max(1, len(loaded))
         # Only these have a phrase or a signal to show.
@@ -306,7 +323,7 @@ def scan_runs(
         phrases, read = phrase_counts(refusals, options.judge)
         summaries = tuple(_summary(engine, run, options) for run in loaded)
     shown = groups_worth_showing(groups, counting)
-    return loaded, scan_tally(ScanTally(summaries, shown, phrases, read, options.counted_words))
+    return loaded, scan_tally(ScanTally(summaries, shown, phrases, read, counted, clustered_by, whole, each))
 
 
 def _summary(engine: RunsEngine, run: Any, options: ReadOptions) -> RunSummary:  # noqa: ANN401 — each engine has runs of its own

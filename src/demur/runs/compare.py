@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from demur.errors import EmptyInputError
-from demur.measure.clusters import clustered_difference
+from demur.measure.clusters import clustered_difference, min_clusters, rate_sums
 from demur.measure.decision import (
     change_of,
     conclusion_of,
@@ -30,9 +30,9 @@ from demur.measure.paired import (
     percentile_interval,
     resampled_interval,
 )
-from demur.measure.plan import churn_of, clusters_of, min_clusters, power_of, smoothed_share
+from demur.measure.plan import churn_of, clusters_of, power_of, smoothed_share
 from demur.measure.pooling import pooled_differences
-from demur.measure.rates import unpaired_bounds, unpaired_difference, wilson
+from demur.measure.rates import clustered_rate, unpaired_bounds, unpaired_sessions, wilson
 from demur.measure.sequential import anytime_difference, sequential_gate
 from demur.measure.watching import paired_evidence
 from demur.model.comparison import (
@@ -51,6 +51,7 @@ from demur.model.comparison import (
 )
 from demur.model.estimate import Difference, Flag, Interval
 from demur.model.run import Group, GroupDifference, Scan
+from demur.model.sessions import SessionSums
 from demur.model.verdict import NOT_JUDGED
 
 if TYPE_CHECKING:
@@ -58,9 +59,9 @@ if TYPE_CHECKING:
 
     from demur.measure.clusters import ClusterEffect
     from demur.model.comparison import GateResult, Tally
-    from demur.model.estimate import Evidence, PooledDifference, Rate
+    from demur.model.estimate import Evidence, PooledDifference, Rate, Severity
     from demur.model.labels import LabelCorrection
-    from demur.model.run import ScanTally
+    from demur.model.run import GroupTally, ScanTally
 
 __all__ = ["MAX_COMPARED", "REST", "compare_tally", "scan_tally"]
 
@@ -86,15 +87,15 @@ def scan_tally(tally: ScanTally) -> Scan:
     if not any(number for run in tally.runs for _, number in run.outcomes):
         raise EmptyInputError("the runs hold no rows", hint="check the files and their format")
     groups = tuple(
-        Group(g.field, g.value, wilson(*_abstained_and_judged(g.outcomes, tally.counted)), g.outcomes)
+        Group(g.field, g.value, _rate(_abstained_and_judged(g.outcomes, tally.counted), g.sums), g.outcomes)
         for g in tally.groups
     )
-    contrasts = list(_contrasts(groups))
+    contrasts = list(_contrasts(groups, tally.groups))
     discoveries = false_discovery([contrast.difference.p for contrast in contrasts])
     return Scan(
         tally,
-        wilson(sum(abstained for abstained, _ in counted), sum(judged for _, judged in counted)),
-        tuple(wilson(*pair) for pair in counted),
+        _rate((sum(abstained for abstained, _ in counted), sum(judged for _, judged in counted)), tally.sums),
+        tuple(_rate(*each) for each in zip(counted, tally.run_sums or [None] * len(counted), strict=True)),
         groups,
         tuple(
             GroupDifference(c.field, c.value, c.against, c.difference, q)
@@ -108,23 +109,29 @@ def _abstained_and_judged(outcomes: Iterable[tuple[str, int]], counted: Sequence
     return sum(number for name, number in judged if name in counted), sum(number for _, number in judged)
 
 
-def _contrasts(groups: Iterable[Group]) -> Iterator[_Contrast]:
+def _rate(counted: tuple[int, int], sums: SessionSums | None, *, alpha: float = 0.05) -> Rate:
+    """Return a rate whose interval counts sessions where rows come in them."""
+    return wilson(*counted, level=1 - alpha) if sums is None else clustered_rate(sums, level=1 - alpha)
+
+
+def _contrasts(groups: Sequence[Group], tallies: Sequence[GroupTally]) -> Iterator[_Contrast]:
     """Yield the differences of each field: of two values the first against the second, of more each against the rest."""
-    fields: dict[str, list[Group]] = defaultdict(list)
-    for group in groups:
+    fields: dict[str, list[tuple[Group, GroupTally]]] = defaultdict(list)
+    for group, counted in zip(groups, tallies, strict=True):
         # A group without a judged row has no rate to compare.
         if group.rate.n:
-            fields[group.field].append(group)
-    for field, values in fields.items():
-        sides = [(group.rate.count, group.rate.n) for group in values]
+            fields[group.field].append((group, counted))
+    for field, found in fields.items():
+        values = [group.value for group, _ in found]
+        sides = [counted.sums or SessionSums.of_rows(group.rate.count, group.rate.n) for group, counted in found]
         if len(values) == 2:  # noqa: PLR2004 - one against the other
-            yield _Contrast(field, values[0].value, values[1].value, unpaired_difference(*sides))
+            yield _Contrast(field, values[0], values[1], unpaired_sessions(*sides))
         elif len(values) > 1:
-            abstained, judged = (sum(column) for column in zip(*sides, strict=True))
-            largest = sorted(range(len(values)), key=lambda i: -sides[i][1])[:MAX_COMPARED]
+            abstained, judged = sum(side.abstained for side in sides), sum(side.rows for side in sides)
+            largest = sorted(range(len(values)), key=lambda i: -sides[i].rows)[:MAX_COMPARED]
             for i in sorted(largest):
-                rest = abstained - sides[i][0], judged - sides[i][1]
-                yield _Contrast(field, values[i].value, REST, unpaired_difference(sides[i], rest))
+                alone = SessionSums.of_rows(abstained - sides[i].abstained, judged - sides[i].rows)
+                yield _Contrast(field, values[i], REST, unpaired_sessions(sides[i], found[i][1].rest or alone))
 
 
 _DEFAULTS = DiffSettings()
@@ -151,7 +158,9 @@ def compare_tally(tally: Tally, settings: DiffSettings = _DEFAULTS) -> Compariso
     found = _of_runs(tally, settings) if tally.pairing is Pairing.NONE else _of_pairs(tally, settings)
     difference, low, high = found.difference, found.seed_interval.low, found.seed_interval.high
     counts = None if tally.pairing is Pairing.NONE else tally.counts
-    people = None if settings.gate is GateMode.SEED else found.correction
+    asked = None if settings.gate is GateMode.SEED else found.correction
+    # Labels that are too few decide nothing: the detector's figures stay, and the result is undecided.
+    people = None if asked is None or asked.lacking is not None else asked
     if people is not None:
         # People decide: theirs is the headline and the gate's difference. Shadow's gate knows its detector alone.
         difference, counts = people.difference, PairCounts(*people.expected)
@@ -159,18 +168,16 @@ def compare_tally(tally: Tally, settings: DiffSettings = _DEFAULTS) -> Compariso
     # Severity and its interval are Shadow's throughout, so that a gate by severity decides as Shadow's does.
     severity = rate_severity(difference.value, low, high)
     change = change_of(difference, alpha=settings.alpha, margin=settings.margin)
-    gate = gate_of(difference, severity, settings, decision=change, counts=counts)
+    gate = _gate(difference, severity, settings, change=change, counts=counts)
     doubts = _doubts(tally, settings, change=change, gate=gate, clustering=found.clustering, people=people)
+    if asked is not None and asked.lacking is not None:
+        doubts = (_Doubt(asked.lacking, gate=True), *doubts)
     if doubts:
         change = Change.INCONCLUSIVE
-        gate = gate_of(difference, severity, settings, decision=change, counts=counts)
-    if settings.sequential:
-        gate = sequential_gate(difference, gate, settings)
-    elif settings.prove_no_increase is not None:
-        gate = non_inferiority(difference, settings, margin=settings.prove_no_increase)
-    if people is not None and people.lacking is not None:
-        # Labels that are too few decide nothing, neither a failure nor a pass.
-        gate = replace(gate, failed=False, undecided=True, unsettled=gate.unsettled or settings.fail_inconclusive)
+        gate = _gate(difference, severity, settings, change=change, counts=counts)
+    if asked is not None and people is None:
+        # Who asks people to decide gets no decision from too few of them: neither a failure nor a pass, and exit code 3.
+        gate = replace(gate, failed=False, undecided=True, unsettled=True)
     return Comparison(
         tally=tally,
         settings=settings,
@@ -199,6 +206,16 @@ def compare_tally(tally: Tally, settings: DiffSettings = _DEFAULTS) -> Compariso
     )
 
 
+def _gate(
+    difference: Difference, severity: Severity, settings: DiffSettings, *, change: Change, counts: PairCounts | None
+) -> GateResult:
+    """Return the result of the gate that was asked for: the usual one, one that may look often, or one that wants proof."""
+    if settings.prove_no_increase is not None and not settings.sequential:
+        return non_inferiority(difference, settings, margin=settings.prove_no_increase)
+    gate = gate_of(difference, severity, settings, decision=change, counts=counts)
+    return sequential_gate(difference, gate, settings) if settings.sequential else gate
+
+
 def _flags(found: _Findings, settings: DiffSettings, low: float, high: float) -> tuple[Flag, ...]:
     """Return what to bear in mind; what is said of power is for a test that looks once."""
     flags = rate_flags(found.least_n, low, high) + data_flags(
@@ -222,7 +239,7 @@ def _slices(tally: Tally, settings: DiffSettings) -> tuple[SliceComparison, ...]
             cut.field,
             cut.value,
             cut.counts,
-            *_rates(cut.counts, settings.alpha),
+            *_rates(cut.counts, settings.alpha, cut.clusters),
             difference,
             q,
             change_of(difference, alpha=settings.alpha, margin=settings.margin, q=q),
@@ -271,50 +288,100 @@ def _doubts(
     people: LabelCorrection | None,
 ) -> tuple[_Doubt, ...]:
     """Return why nothing can be concluded although there are numbers."""
-    if tally.pairing is Pairing.NONE:
-        return ()
-    missing, doubts = tally.missing, []
-    if people is not None and people.lacking is not None:
-        doubts.append(_Doubt(people.lacking, gate=False))
-    if (
-        clustering is not None
-        and clustering.count < min_clusters(settings.alpha)
-        and settings.gate is not GateMode.SEED
-    ):
-        # The least p-value that sign flips of G clusters can give is 2^-G, which is above 5 % up to G = 4.
-        groups = f"{clustering.count:,} {'sessions' if clustering.field == 'session' else 'groups'}"
-        doubts.append(_Doubt(f"{groups} cannot support a test at {100 * settings.alpha:g} %", gate=False))
-    if tally.pairing is Pairing.ID and tally.prompts_changed > MAX_PROMPTS_CHANGED * missing.matched:
-        found = f"{tally.prompts_changed:,} of {missing.matched:,} ids ask another prompt in the candidate"
-        doubts.append(_Doubt(f"{found}, so the runs are not of the same questions", gate=True))
-    if missing.matched < settings.min_paired * missing.smaller:
-        found = f"{missing.matched:,} of {missing.smaller:,} rows of the smaller run have a counterpart in the other"
-        doubts.append(
-            _Doubt(f"only {found}, below the {100 * settings.min_paired:g} % that a comparison needs", gate=True)
-        )
+    doubts = [few] if (few := _few_clusters(tally, settings, clustering)) is not None else []
+    missing = tally.missing
+    if tally.pairing is not Pairing.NONE:
+        # Shadow pairs by position whatever is asked, and its gate decides over such pairs.
+        if settings.gate is not GateMode.SEED and tally.prompts_changed > MAX_PROMPTS_CHANGED * missing.matched:
+            found = f"{tally.prompts_changed:,} of {missing.matched:,} pairs ask another prompt in the candidate"
+            doubts.append(_Doubt(f"{found}, so the runs are not of the same questions", gate=True))
+        if missing.matched < settings.min_paired * missing.smaller:
+            found = (
+                f"{missing.matched:,} of {missing.smaller:,} rows of the smaller run have a counterpart in the other"
+            )
+            least = f"{100 * settings.min_paired:g} %"
+            doubts.append(_Doubt(f"only {found}, below the {least} that a comparison needs", gate=True))
     for gap in _gaps(tally, settings.alpha):
         rise = gap.difference
         # Where many more responses are missing than before, the rest is another sample of questions than it was.
         if rise is not None and rise.p <= settings.alpha and rise.value >= settings.margin:
             doubts.append(_Doubt(f"{gap.outcome} responses rose by {100 * rise.value:.1f} points", gate=True))
-    unjudged = missing.baseline_known_abstained + missing.baseline_known_answered + missing.candidate_known_abstained
-    unjudged += missing.candidate_known_answered - missing.unmatched_baseline[1] - missing.unmatched_candidate[1]
-    unjudged += missing.both_unjudged
-    if unjudged:
-        others = [_alternative(tally, unknown, settings, people) for unknown in missing.pairs_by_extremes]
-        if any(other[0] is not change for other in others):
-            names = " and ".join(str(gap.outcome) for gap in missing.gaps)
-            what = f"{unjudged:,} pairs have a response without a verdict ({names})"
-            doubts.append(
-                _Doubt(f"{what}, and their verdicts could change the result", any(o[1] != gate.failed for o in others))
-            )
-    return tuple(doubts)
+    return (*doubts, *_unknown_doubts(tally, settings, change=change, gate=gate, people=people))
+
+
+def _unknown_doubts(
+    tally: Tally, settings: DiffSettings, *, change: Change, gate: GateResult, people: LabelCorrection | None
+) -> Iterator[_Doubt]:
+    """Yield what is not known and could change the result: responses without a verdict, rows without a counterpart."""
+    missing = tally.missing
+    if tally.pairing is Pairing.NONE:
+        unjudged = missing.baseline_failed + missing.candidate_failed
+        others = _unpaired_alternatives(tally, settings) if unjudged else ()
+        what = f"{unjudged:,} responses have no verdict"
+    else:
+        known = missing.baseline_known_abstained + missing.baseline_known_answered + missing.candidate_known_abstained
+        known += missing.candidate_known_answered - missing.unmatched_baseline[1] - missing.unmatched_candidate[1]
+        unjudged = known + missing.both_unjudged
+        extremes = missing.pairs_by_extremes if unjudged else ()
+        others = tuple(_alternative(tally, unknown, settings, people) for unknown in extremes)
+        names = " and ".join(str(gap.outcome) for gap in missing.gaps)
+        what = f"{unjudged:,} pairs have a response without a verdict ({names})"
+    stops = any(_undoes(gate, other[1]) for other in others)
+    if stops or any(other[0] is not change for other in others):
+        yield _Doubt(f"{what}, and their verdicts could change the result", gate=stops)
+    alone = missing.baseline_unmatched + missing.candidate_unmatched
+    # Whoever allows rows without a counterpart knows why they are missing; Shadow's gate knows no others.
+    if tally.pairing is Pairing.NONE or not alone or not settings.min_paired or settings.gate is GateMode.SEED:
+        return
+    # A sequential comparison says nothing of questions that have not been asked yet.
+    if settings.sequential:
+        return
+    unmatched = [_alternative(tally, unknown, settings, people) for unknown in missing.unmatched_by_extremes]
+    stops = any(_undoes(gate, other[1]) for other in unmatched)
+    if stops or any(other[0] is not change for other in unmatched):
+        what = f"{alone:,} rows have no counterpart in the other run"
+        yield _Doubt(f"{what}, and one could change the result (--allow-unmatched leaves them out)", gate=stops)
+
+
+def _undoes(gate: GateResult, other: str) -> bool:
+    """Return whether another word of the gate's would take a pass back, or fail what did not fail."""
+    return other != gate.word and not gate.failed and (gate.word == "PASS" or other == "FAIL")
+
+
+def _unpaired_alternatives(tally: Tally, settings: DiffSettings) -> tuple[tuple[Change, str], ...]:
+    """Return the decision and the gate's word had the responses without a verdict been the worst, and the best."""
+    (x1, n1), (x2, n2) = tally.unpaired_candidate, tally.unpaired_baseline
+    more, fewer = tally.missing.candidate_failed, tally.missing.baseline_failed
+    found = []
+    for after, before in (((x1 + more, n1 + more), (x2, n2 + fewer)), ((x1, n1 + more), (x2 + fewer, n2 + fewer))):
+        difference = unpaired_sessions(SessionSums.of_rows(*after), SessionSums.of_rows(*before), alpha=settings.alpha)
+        severity = rate_severity(difference.value, difference.interval.low, difference.interval.high)
+        change = change_of(difference, alpha=settings.alpha, margin=settings.margin)
+        found.append((change, _gate(difference, severity, settings, change=change, counts=None).word))
+    return tuple(found)
+
+
+def _few_clusters(tally: Tally, settings: DiffSettings, clustering: Clustering | None) -> _Doubt | None:
+    """Return the doubt that there are too few sessions for any test, where that is so."""
+    if clustering is None or settings.gate is GateMode.SEED:
+        return None
+    counts, where = [clustering.count], ""
+    if tally.unpaired_sums is not None:
+        counts, where = [side.sessions for side in tally.unpaired_sums if side.is_grouped], " on a side"
+    # The least p-value that sign flips of G clusters can give is 2^-G, which is above 5 % up to G = 4.
+    if min(counts) >= min_clusters(settings.alpha):
+        return None
+    word = {"session": "session", "session of either run": "session", "question": "question"}.get(
+        clustering.field, "group"
+    )
+    groups = f"{min(counts):,} {word}{'' if min(counts) == 1 else 's'}{where}"
+    return _Doubt(f"{groups} cannot support a test at {100 * settings.alpha:g} %", gate=False)
 
 
 def _alternative(
     tally: Tally, unknown: PairCounts, settings: DiffSettings, people: LabelCorrection | None
-) -> tuple[Change, bool]:
-    """Return the decision, and whether the gate would fail, had the pairs without a verdict come out like this."""
+) -> tuple[Change, str]:
+    """Return the decision, and what the gate would say, had the pairs without a verdict come out like this."""
     seen = tally.counts if people is None else PairCounts(*people.expected)
     counts = PairCounts(
         seen.both + unknown.both,
@@ -330,14 +397,11 @@ def _alternative(
         difference = _shifted(people.difference, unknown, settings.alpha)
         interval = difference.interval.low, difference.interval.high
         severity = rate_severity(difference.value, *interval)
-        change = change_of(difference, alpha=settings.alpha, margin=settings.margin)
-        return change, gate_of(difference, severity, settings, counts=counts).failed
-    interval = percentile_interval(counts.baseline_only, counts.candidate_only, counts.n)
-    severity = rate_severity(difference.value, *interval)
-    return (
-        change_of(difference, alpha=settings.alpha, margin=settings.margin),
-        gate_of(difference, severity, settings, counts=counts).failed,
-    )
+    else:
+        interval = percentile_interval(counts.baseline_only, counts.candidate_only, counts.n)
+        severity = rate_severity(difference.value, *interval)
+    change = change_of(difference, alpha=settings.alpha, margin=settings.margin)
+    return change, _gate(difference, severity, settings, change=change, counts=counts).word
 
 
 def _shifted(difference: Difference, unknown: PairCounts, alpha: float) -> Difference:
@@ -405,7 +469,7 @@ def _of_pairs(tally: Tally, settings: DiffSettings) -> _Findings:
         counts.n,
         churn_of(counts, changed=difference.p <= settings.alpha),
         margin=settings.margin,
-        alpha=settings.alpha,
+        alpha=_level(settings),
         clusters=clusters_of(counts, tally.clusters),
     )
     flips = counts.baseline_only, counts.candidate_only, counts.n
@@ -420,7 +484,7 @@ def _of_pairs(tally: Tally, settings: DiffSettings) -> _Findings:
         field = tally.cluster_field or "repeats"
         clustering = Clustering(field, effect.count, effect.design_effect, effect.effective_n)
     return _Findings(
-        _rates(counts, settings.alpha),
+        _rates(counts, settings.alpha, tally.clusters),
         difference,
         seed_interval,
         counts.n,
@@ -449,17 +513,22 @@ def _of_runs(tally: Tally, settings: DiffSettings) -> _Findings:
     before, after = tally.unpaired_baseline, tally.unpaired_candidate
     if not (before[1] and after[1]):
         raise EmptyInputError("a run has no answered row", hint="check that both runs hold responses")
-    difference = _adjusted(unpaired_difference(after, before, alpha=_level(settings)), settings)
+    first, second = tally.unpaired_sums or (SessionSums.of_rows(*before), SessionSums.of_rows(*after))
+    difference = _adjusted(unpaired_sessions(second, first, alpha=_level(settings)), settings)
     # Runs of different questions are treated as pairs whose sides know nothing of each other.
     p, q = smoothed_share(*before), smoothed_share(*after)
-    power = power_of(
-        2 / (1 / before[1] + 1 / after[1]), p * (1 - q) + q * (1 - p), margin=settings.margin, alpha=settings.alpha
-    )
+    worth = 2 / sum(side.design_effect / side.rows for side in (first, second))
+    power = power_of(worth, p * (1 - q) + q * (1 - p), margin=settings.margin, alpha=settings.alpha)
+    clustering = None
+    if first.is_grouped or second.is_grouped:
+        rows, alone = first.rows + second.rows, sum(side.rows / side.design_effect for side in (first, second))
+        field = tally.cluster_field or "session"
+        clustering = Clustering(field, first.sessions + second.sessions, rows / alone, alone)
     bounds = unpaired_bounds(
         after, before, first_failed=tally.missing.candidate_failed, second_failed=tally.missing.baseline_failed
     )
-    rates = wilson(*before, level=1 - settings.alpha), wilson(*after, level=1 - settings.alpha)
-    return _Findings(rates, difference, difference.interval, min(before[1], after[1]), None, power, bounds)
+    rates = clustered_rate(first, level=1 - settings.alpha), clustered_rate(second, level=1 - settings.alpha)
+    return _Findings(rates, difference, difference.interval, min(before[1], after[1]), None, power, bounds, clustering)
 
 
 def _level(settings: DiffSettings) -> float:
@@ -498,6 +567,8 @@ def _difference(
     return clustered_difference(counts, clusters, alpha=alpha)
 
 
-def _rates(counts: PairCounts, alpha: float) -> tuple[Rate, Rate]:
+def _rates(counts: PairCounts, alpha: float, clusters: Sequence[ClusterSum] = ()) -> tuple[Rate, Rate]:
+    """Return the rates of both runs, whose intervals count clusters where pairs come in them."""
     before, after = counts.both + counts.baseline_only, counts.both + counts.candidate_only
-    return wilson(before, counts.n, level=1 - alpha), wilson(after, counts.n, level=1 - alpha)
+    sums = rate_sums(clusters) or (None, None)
+    return _rate((before, counts.n), sums[0], alpha=alpha), _rate((after, counts.n), sums[1], alpha=alpha)

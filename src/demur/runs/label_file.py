@@ -33,6 +33,7 @@ __all__ = ["LABEL_WORDS", "OTHER", "LabelSession", "read_labels"]
 OTHER = "other"
 LABEL_WORDS = {"1": str(Label.REFUSAL), "2": str(Label.PARTIAL), "3": str(Label.COMPLIANCE), "0": OTHER}
 """The keys that a person presses, and the labels that they mean."""
+_MIN_PROBABILITY = 1e-6
 _COLUMNS = ("id", "side", "annotator", "label", "probability", "stratum", "source", "line")
 _TEXTS = ("prompt", "response")
 # Words that people and tools write for the two in rows of `baseline` and `candidate`.
@@ -112,8 +113,9 @@ def _probability(record: JsonObject) -> float | None:
         value = float(given)
     except (TypeError, ValueError):
         value = 0.0
-    if not 0 < value <= 1:
-        raise ShapeError(f"`probability` is `{str(given)[:40]}`", hint="expected a number above 0, at most 1")
+    # A row drawn once in a million draws would outweigh all others together.
+    if not _MIN_PROBABILITY <= value <= 1:
+        raise ShapeError(f"`probability` is `{str(given)[:40]}`", hint="expected a number from 0.000001 to 1")
     return value
 
 
