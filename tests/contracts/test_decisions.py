@@ -10,7 +10,7 @@ import pytest
 from tests.contracts.doc_pages import ROOT
 
 from demur.model.claim import Phase
-from demur.model.comparison import Change
+from demur.model.comparison import Change, Conclusion
 from demur.model.estimate import Severity
 from demur.model.verdict import Cause, Outcome, Reason
 
@@ -24,7 +24,7 @@ ARCHITECTURE, GLOSSARY = ROOT / "docs" / "architecture.md", ROOT / "docs" / "glo
 FOR_MAINTAINERS = [*DECISIONS, ARCHITECTURE, GLOSSARY, ROOT / "CONTRIBUTING.md"]
 PACKAGE = ROOT / "src" / "demur"
 CLOSED_SETS: dict[str, type[Enum]] = {"outcome": Outcome, "reason": Reason, "cause": Cause, "phase": Phase}
-CLOSED_SETS |= {"decision (of a diff)": Change, "severity": Severity}
+CLOSED_SETS |= {"conclusion": Conclusion, "change": Change, "severity": Severity}
 """The rows of the glossary that list all members of a set."""
 NAMED = re.compile(
     r"`((?:[\w.-]+/)+(?:[\w-]+\.\w+)?)`|`([\w-]+\.(?:py|md|toml|yml|yaml))`|\b((?:[a-z_]+/)+[a-z_]+\.py)\b"

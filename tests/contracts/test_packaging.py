@@ -163,7 +163,7 @@ def test_the_base_checks_scans_and_compares(bare: Path, runs: Path) -> None:
     assert scanned.returncode == 0, scanned.stderr
     compared = run(bare / "demur", "diff", "baseline.jsonl", "candidate.jsonl", "--html", "report.html", cwd=runs)
     assert compared.returncode == 1, compared.stderr
-    assert "INCREASED" in compared.stdout
+    assert "WORSE" in compared.stdout
     assert (runs / "report.html").read_text(encoding="utf-8").startswith("<!doctype html>")
 
 
