@@ -24,7 +24,7 @@ from demur.errors import UnreadableRowsError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from demur.runs.label import DrawnResponse
+    from demur.model.labels import DrawnResponse
     from demur.runs.label_file import LabelSession
 
 __all__ = ["add_parser"]

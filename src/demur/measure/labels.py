@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from dataclasses import dataclass, replace
+from itertools import combinations
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
@@ -30,9 +31,9 @@ from demur.model.labels import CorrectedRate, LabelCorrection, RateCorrection
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from demur.model.labels import LabelCell, LabelledUnit, LabelSample
+    from demur.model.labels import GivenLabel, LabelCell, LabelledUnit, LabelSample
 
-__all__ = ["MIN_LABELLED", "MIN_LABELLED_FLIPS", "agreement", "corrected_difference", "corrected_rate"]
+__all__ = ["MIN_LABELLED", "MIN_LABELLED_FLIPS", "agreement", "corrected_difference", "corrected_rate", "kappa_of"]
 
 MIN_LABELLED = 50
 """Labelled units below which nothing is decided: the score interval alone is then wider than 7 points either way."""
@@ -271,3 +272,17 @@ def _more_labels(
         return None
     factor = boundary(open_still, 1.0, most)
     return max(1, sum(group.labelled for group in grown(factor)) - labelled + 1)
+
+
+def kappa_of(labels: Iterable[GivenLabel]) -> float | None:
+    """Return the mean kappa of all pairs of annotators over the responses that both labelled; None where there are none."""
+    words: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
+    for label in labels:
+        words[label.id, label.side][label.annotator] = label.word
+    names = sorted({name for said in words.values() for name in said})
+    found = [
+        agreement((said[one], said[other]) for said in words.values() if one in said and other in said)
+        for one, other in combinations(names, 2)
+    ]
+    known = [kappa for kappa in found if kappa is not None]
+    return math.fsum(known) / len(known) if known else None

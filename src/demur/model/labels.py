@@ -7,19 +7,24 @@ the detector and were drawn with about the same probability; how many units a ce
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from demur.model.estimate import Difference, Interval
 
 __all__ = [
+    "PAIR_SIDES",
+    "ROW_SIDES",
     "CorrectedRate",
+    "DrawnResponse",
     "GivenLabel",
     "LabelCell",
     "LabelCorrection",
     "LabelSample",
     "LabelledUnit",
     "RateCorrection",
+    "Side",
 ]
 
 
@@ -125,3 +130,34 @@ class RateCorrection:
     found: int
     sample: LabelSample
     lacking: str | None = None
+
+
+class Side(StrEnum):
+    """Which response of a unit a label is of; a unit of one run has only a `response`."""
+
+    BASELINE = "baseline"
+    CANDIDATE = "candidate"
+    RESPONSE = "response"
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnResponse:
+    """One response to label: its unit and side, how it was drawn, where it stands, and the texts that are shown."""
+
+    id: str
+    side: Side
+    probability: float
+    stratum: str
+    source: str
+    line: int | None
+    prompt: str | None
+    response: str
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """What tells it from the other responses of the draw."""
+        return self.id, self.side
+
+
+PAIR_SIDES: tuple[Side, ...] = (Side.BASELINE, Side.CANDIDATE)
+ROW_SIDES: tuple[Side, ...] = (Side.RESPONSE,)

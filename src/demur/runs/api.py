@@ -158,7 +158,8 @@ def compare(  # noqa: PLR0913 — the library's main function: all but the runs 
 
 def _pair_labels(engine: Engine, labels: str, options: ReadOptions, *, labels_are_random: bool) -> LabelSample:
     """Return what people say of pairs in the engine, by a file of theirs."""
-    from demur.runs.label import PAIR_SIDES, label_sample, pair_units
+    from demur.model.labels import PAIR_SIDES
+    from demur.runs.label import label_sample, pair_units
     from demur.runs.label_file import read_labels
 
     pair_units(engine)
@@ -190,7 +191,8 @@ def scan(
         loaded, found = scan_runs(engine, runs, counting=CountOptions(by), options=options)
         if labels:
             from demur.measure.labels import corrected_rate
-            from demur.runs.label import ROW_SIDES, label_sample, row_units
+            from demur.model.labels import ROW_SIDES
+            from demur.runs.label import label_sample, row_units
             from demur.runs.label_file import read_labels
 
             row_units(engine, loaded[0], options)

@@ -30,7 +30,7 @@ from demur.io.sources import Kind, find_sources
 from demur.model.run import Traced
 from demur.runs.counting import JudgedRun, OutcomeCount
 from demur.runs.flat_tables import flat_table, register_judge
-from demur.runs.ingest import Ingest, exchanges_of, key_of_prompt
+from demur.runs.ingest import Ingest, exchanges_of, key_of_prompt, reader_for
 from demur.runs.inputs import read_requests, spool_rows
 from demur.runs.sql import DUCKDB
 
@@ -249,7 +249,7 @@ class Engine:
 
     def field_names(self, run: LoadedRun) -> tuple[str, ...]:
         """Return the fields that the first exchanges of a run have, in order of their names."""
-        found = islice(source_exchanges(run.sources[0], run.open_reader(), input_limits()), _ROWS_FOR_NAMES)
+        found = islice(source_exchanges(run.sources[0], reader_for(run), input_limits()), _ROWS_FOR_NAMES)
         return tuple(sorted({name for _, traced in found for name, _ in traced.fields}))
 
     def excerpts(self, run: LoadedRun, rowids: Sequence[int]) -> Mapping[int, Excerpt]:
@@ -262,13 +262,13 @@ class Engine:
             wanted.setdefault(source, []).append((rowid, line))
         found: dict[int, Excerpt] = {}
         for number, rows in wanted.items():
-            if run.sources[number].kind is Kind.LINES and stands_alone(run.open_reader()):
+            if run.sources[number].kind is Kind.LINES and stands_alone(reader_for(run)):
                 found |= self._excerpts_by_line(run, number, {rowid: line or 0 for rowid, line in rows})
             else:
                 # The exchanges of other sources are counted from the start, as they were when they were judged.
                 source = run.sources[number]
                 places = {rowid - run.starts[number]: rowid for rowid, _ in rows}
-                exchanges = islice(source_exchanges(source, run.open_reader(), input_limits()), max(places) + 1)
+                exchanges = islice(source_exchanges(source, reader_for(run), input_limits()), max(places) + 1)
                 for index, (line, traced) in enumerate(exchanges):
                     if index in places:
                         found[places[index]] = (source.name, line, traced)
@@ -277,7 +277,7 @@ class Engine:
     def _excerpts_by_line(self, run: LoadedRun, number: int, lines: Mapping[int, int]) -> dict[int, Excerpt]:
         """Return the rows of a file whose lines stand alone: only the wanted lines are decoded."""
         source, marks = run.sources[number], run.marks[number]
-        reader = run.open_reader()
+        reader = reader_for(run)
         rowids: dict[int, list[int]] = {}
         for rowid, at in lines.items():
             rowids.setdefault(at, []).append(rowid)

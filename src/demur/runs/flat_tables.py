@@ -17,6 +17,7 @@ from demur.formats.flat_rows import flat_layout
 from demur.io.sources import Kind, head_of
 from demur.model.columns import NO_COLUMNS
 from demur.runs.sql import DUCKDB, literal
+from demur.wire.flat import RESPONSE_FIELDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -36,6 +37,7 @@ JUDGED_COLUMNS = ("response", "prompt", "finish_reason", "error")
 # The prompt comes back as its hash: DuckDB keeps no text.
 _RESULT = "STRUCT(prompt BIGINT, outcome VARCHAR, score DOUBLE, reason VARCHAR, cause VARCHAR)"
 _VERDICT = DUCKDB.name("demur:verdict")
+_MAX_COLUMNS = 1000
 _NULL = "CAST(NULL AS STRING)"
 
 
@@ -144,7 +146,10 @@ def flat_table(source: Source, fields: tuple[str, ...], columns: Columns = NO_CO
         return None
     scalar = frozenset(name for name, cell in cells.items() if cell in (_Cell.TEXT, _Cell.WHOLE))
     layout = flat_layout(tuple(cells), fields, columns, scalar=scalar)
-    if layout is None or len(layout.stops) > 1:
+    if layout is None or len(layout.stops) > 1 or len(cells) > _MAX_COLUMNS:
+        return None
+    # Of several columns for the response a row's own is the first that holds something: the exact reader looks.
+    if columns.response_field is None and len(cells.keys() & set(RESPONSE_FIELDS)) > 1:
         return None
     texts = {layout.response, *layout.prompts, *layout.stops, *([layout.error] if layout.error else ())}
     allowed: list[tuple[tuple[str | None, ...] | set[str], tuple[_Cell, ...]]] = [

@@ -16,7 +16,8 @@ import msgspec
 from demur.detect.batch import BatchJudge, Row, classify_batch
 from demur.detect.check import classify
 from demur.errors import InputError, JsonError
-from demur.formats.flat_rows import flat_layout
+from demur.formats.flat_rows import flat_layout, is_plain
+from demur.formats.flat_rows import open_reader as flat_reader
 from demur.formats.mixed import reader_of
 from demur.io.files import json_object
 from demur.model.columns import NO_COLUMNS
@@ -31,14 +32,16 @@ if TYPE_CHECKING:
     from demur.formats.interface import TraceReader
     from demur.model.columns import Columns
     from demur.model.exchange import Response
+    from demur.runs.judged import JudgedRun
     from demur.wire.fields import JsonObject
 
-__all__ = ["Ingest", "Judged", "RowBuffer", "exchanges_of", "key_of_prompt"]
+__all__ = ["Ingest", "Judged", "RowBuffer", "exchanges_of", "key_of_prompt", "reader_for"]
 
 # Ends that say nothing about the content: only the text can tell.
 _ORDINARY = frozenset({None, Finish.STOP, Finish.LENGTH})
 # Enough that the cost of a batch is shared, and little enough that its texts fit into memory.
 _ROWS_AT_ONCE = 8192
+_NOT_PLAIN = r"^\s*(?:[\[{]|(?:null|NULL|NA|<NA>|NaN|nan|None)\s*$)"
 _LINES = msgspec.json.Decoder(dict[str, Any])
 
 # Line, id, prompt key, session, fields, the text to judge, and the verdict where structure already gave it.
@@ -112,11 +115,42 @@ class Ingest:
         """Return prompt key and verdict for each row of a table with the columns `response`, `prompt` and signals."""
         import pyarrow as pa
 
-        verdicts = classify_batch(batch, column="response", judge=self.judge)
+        verdicts = self._with_held(batch, classify_batch(batch, column="response", judge=self.judge))
         keys = [key_of_prompt(prompt) for prompt in batch.column("prompt").to_pylist()]
         return pa.StructArray.from_arrays(
             [pa.array(keys, pa.int64()), *verdicts.columns], names=["prompt", *verdicts.schema.names]
         )
+
+
+def reader_for(run: JudgedRun) -> TraceReader:
+    """Return a reader that gives the exchanges of a run's files as they were judged."""
+    return reader_of(run.format, named=run.named, columns=run.columns)
+
+    def _with_held(self, batch: pa.RecordBatch, verdicts: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the verdicts, those on cells that are no plain text as the exact reader gives them."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        # Asked in Arrow first: nearly every table has no such cell.
+        may_hold = pc.match_substring_regex(batch.column("response"), _NOT_PLAIN)
+        if not pc.any(may_hold).as_py():
+            return verdicts
+        rows = [tuple(row.values()) for row in verdicts.to_pylist()]
+        read = flat_reader()
+        for at, record in enumerate(batch.to_pylist()):
+            if not may_hold[at].as_py() or is_plain(record["response"]):
+                continue
+            for item in read.feed({name: value for name, value in record.items() if value is not None}):
+                if isinstance(item, Traced):
+                    found = classify(item.exchange.response, judge=self.judge.judge)
+                    rows[at] = (str(found.outcome), found.score, found.reason, found.cause)
+        columns = [
+            pa.array(
+                [None if value is None else str(value) if kind == pa.string() else value for value in column], kind
+            )
+            for column, kind in zip(zip(*rows, strict=True), verdicts.schema.types, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=verdicts.schema)
 
 
 def key_of_prompt(prompt: str | None) -> int | None:

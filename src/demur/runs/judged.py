@@ -9,14 +9,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from demur.errors import UnreadableRowsError
-from demur.formats.mixed import reader_of
 from demur.model.columns import NO_COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from demur.errors import InputError
-    from demur.formats.interface import TraceReader
     from demur.model.columns import Columns
     from demur.runs.sql import Dialect
 
@@ -53,10 +51,6 @@ class JudgedRun:
     """Whether the user named the format, so that it alone reads the rows."""
     columns: Columns = NO_COLUMNS
     """The columns that the user named."""
-
-    def open_reader(self) -> TraceReader:
-        """Return a reader that gives the exchanges of a file as they were judged."""
-        return reader_of(self.format, named=self.named, columns=self.columns)
 
     @property
     def rows(self) -> int:

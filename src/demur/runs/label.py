@@ -9,42 +9,28 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from dataclasses import dataclass
 from enum import StrEnum
-from itertools import combinations
 from typing import TYPE_CHECKING
 
 from demur.detect.check import classify_text
 from demur.errors import EmptyInputError, ShapeError, UsageError
 from demur.io.files import input_limits
-from demur.measure.labels import agreement
-from demur.model.labels import LabelCell, LabelledUnit, LabelSample
+from demur.measure.labels import kappa_of
+from demur.model.labels import PAIR_SIDES, ROW_SIDES, DrawnResponse, LabelCell, LabelledUnit, LabelSample, Side
 from demur.model.verdict import NOT_JUDGED
 from demur.runs.counting import pair_runs
 from demur.runs.engine import open_engine
 from demur.runs.inputs import prompts_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from demur.model.labels import GivenLabel
     from demur.runs.engine import Engine, LoadedRun
     from demur.runs.examples import Excerpt
     from demur.runs.options import ReadOptions
 
-__all__ = ["DrawnResponse", "Side", "Stratum", "allocate", "draw_responses", "label_sample", "pair_units", "row_units"]
-
-
-class Side(StrEnum):
-    """Which response of a unit a label is of; a unit of one run has only a `response`."""
-
-    BASELINE = "baseline"
-    CANDIDATE = "candidate"
-    RESPONSE = "response"
-
-
-PAIR_SIDES: tuple[Side, ...] = (Side.BASELINE, Side.CANDIDATE)
-ROW_SIDES: tuple[Side, ...] = (Side.RESPONSE,)
+__all__ = ["Stratum", "allocate", "draw_responses", "label_sample", "pair_units", "row_units"]
 
 
 class Stratum(StrEnum):
@@ -75,25 +61,6 @@ _SURE_FROM, _SURE_BELOW = 0.9, 0.1
 _UNSURE = f"BETWEEN {_SURE_BELOW} AND {_SURE_FROM}"
 _CRITICAL = 1.96
 _UNITS = "label_units"
-
-
-@dataclass(frozen=True, slots=True)
-class DrawnResponse:
-    """One response to label: its unit and side, how it was drawn, where it stands, and the texts that are shown."""
-
-    id: str
-    side: Side
-    probability: float
-    stratum: str
-    source: str
-    line: int | None
-    prompt: str | None
-    response: str
-
-    @property
-    def place(self) -> tuple[str, str]:
-        """What tells it from the other responses of the draw."""
-        return self.id, self.side
 
 
 def allocate(sizes: Sequence[int], n: int, strata: Sequence[Stratum] = _PAIR_STRATA) -> list[int]:
@@ -256,20 +223,6 @@ def label_sample(
         units.append(LabelledUnit(cell, tuple(value for value, _ in said if value is not None), weight))
     annotators = tuple(sorted({label.annotator for label in labels if label.annotator}))
     return LabelSample(cells, tuple(units), drawn, annotators, kappa_of(labels), undecided)
-
-
-def kappa_of(labels: Iterable[GivenLabel]) -> float | None:
-    """Return the mean kappa of all pairs of annotators over the responses that both labelled; None where there are none."""
-    words: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
-    for label in labels:
-        words[label.id, label.side][label.annotator] = label.word
-    names = sorted({name for said in words.values() for name in said})
-    found = [
-        agreement((said[one], said[other]) for said in words.values() if one in said and other in said)
-        for one, other in combinations(names, 2)
-    ]
-    known = [kappa for kappa in found if kappa is not None]
-    return math.fsum(known) / len(known) if known else None
 
 
 def _mean_of(labels: Sequence[GivenLabel]) -> tuple[float | None, bool]:

@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING
 from demur.errors import ShapeError, UsageError
 from demur.io.files import input_limits
 from demur.io.records import named_rows
+from demur.measure.labels import kappa_of
 from demur.model.columns import MISSING, NO_COLUMNS, column_at
 from demur.model.evaluation import Label
-from demur.model.labels import GivenLabel
+from demur.model.labels import GivenLabel, Side
 from demur.model.verdict import Outcome
-from demur.runs.label import Side, kappa_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from demur.model.columns import Columns
-    from demur.runs.label import DrawnResponse
+    from demur.model.labels import DrawnResponse
     from demur.wire.fields import JsonObject
 
 __all__ = ["LABEL_WORDS", "OTHER", "LabelSession", "read_labels"]

@@ -29,7 +29,7 @@ from demur.model.exchange import Choice, Exchange, Message, Request, Response, T
 from demur.model.run import Traced
 from demur.model.verdict import Outcome
 from demur.runs.engine import source_exchanges
-from demur.runs.ingest import exchanges_of
+from demur.runs.ingest import exchanges_of, reader_for
 from demur.runs.row_measures import MEASURE_FIELDS, measures_of, usage_of_row
 from demur.runs.sessions import cluster_column
 from demur.runs.sql import DUCKDB, literal
@@ -331,7 +331,7 @@ class StreamedPairs:
         """Yield what the work made of the exchanges of one side, some at a time, with the places of their pairs."""
         run = self.runs[side]
         reading = RowReading(run.format, work, self.prompts, named=run.named, columns=run.columns)
-        alone = stands_alone(run.open_reader())
+        alone = stands_alone(reader_for(run))
         for number, source in enumerate(run.sources):
             row, state = _SIDES[side]
             table = self.runs[side].table
@@ -383,7 +383,7 @@ def stream_pairs(
 def run_rows(run: LoadedRun, *, limits: InputLimits) -> Iterator[Traced]:
     """Yield every exchange of a run that was read, in the order of its files."""
     for source in run.sources:
-        yield from (traced for _, traced in source_exchanges(source, run.open_reader(), limits))
+        yield from (traced for _, traced in source_exchanges(source, reader_for(run), limits))
 
 
 def _text_bytes(source: Source) -> int:

@@ -23,7 +23,7 @@ from demur.io.records import read_records
 from demur.model.comparison import DiffSettings
 from demur.runs.api import FLIPS_SHOWN, check_runs, scan_runs, tally_pair
 from demur.runs.compare import compare_tally
-from demur.runs.ingest import Ingest, exchanges_of
+from demur.runs.ingest import Ingest, exchanges_of, reader_for
 from demur.runs.options import CountOptions, ReadOptions, reading_of
 from demur.runs.spark.rows import FILE, LINE, START, VALUE, RowPicker, check_local_files, file_key
 from demur.runs.spark.runs import load_run
@@ -154,7 +154,7 @@ class SparkEngine:
 
     def field_names(self, run: SparkRun) -> tuple[str, ...]:
         """Return the fields that the first exchanges of a run have, in order of their names."""
-        reader = run.open_reader()
+        reader = reader_for(run)
         records = (record for _, record in read_records(run.head, input_limits()))
         found = (traced for record in records for traced in exchanges_of(record, reader))
         return tuple(sorted({name for traced in found for name, _ in traced.fields}))
@@ -172,7 +172,7 @@ class SparkEngine:
             return {}
         found: dict[Place, Excerpt] = {}
         for file, start, line, record in _picked(run, wanted):
-            traced = list(exchanges_of(record, run.open_reader()))
+            traced = list(exchanges_of(record, reader_for(run)))
             for place in wanted.get((file, start), {}).get(line, ()):
                 if place[4] < len(traced):
                     shown = run.given.shown_line(run.marks[place[0], place[1]][1], line)
