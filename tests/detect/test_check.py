@@ -12,7 +12,6 @@ from tests.growth import assert_linear
 
 from demur import Cause, Outcome, Reason, TextStream, check
 from demur.detect.check import (
-    READ_CHARS,
     classify,
     classify_text,
     default_judge,
@@ -212,11 +211,15 @@ def test_time_is_linear(text: str) -> None:
     assert_linear(check, few, many, ratio=16)
 
 
-def test_only_the_head_of_a_book_is_read() -> None:
-    """What stands beyond the first hundred thousand characters changes nothing, so memory and time are bounded."""
-    head = "The sea was calm that day. " * 5000
-    assert check(head[:READ_CHARS] + NO) == check(head[:READ_CHARS])
-    assert check(head[: READ_CHARS - 1000] + NO) != check(head[:READ_CHARS])
+def test_the_head_and_the_end_of_a_book_are_read() -> None:
+    """Of a long text the first 80,000 and the last 20,000 characters are judged, so memory and time are bounded."""
+    book = "The sea was calm that day. " * 8000
+    assert check(book[:100_000] + NO + book).score == check(book).score
+    for text in (NO + " " + book, book + NO):
+        found = check(text)
+        assert found.score != check(book).score
+        spans = [finding.span for finding in found.findings if finding.span.end]
+        assert any("help" in text[span.start : span.end] for span in spans)
 
 
 def test_thresholds_leave_room_for_doubt() -> None:

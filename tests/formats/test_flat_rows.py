@@ -189,3 +189,10 @@ def test_a_label_that_says_nothing_is_counted_apart() -> None:
         list(reader.feed({"answr": "r", "human": 9}))
     with pytest.raises(ShapeError, match="label `attack` is of a prompt, not of a response; expected one of refusal"):
         full({"answr": "r", "human": "attack"}, Columns("answr", label_field="human"))
+
+
+@pytest.mark.parametrize("text", ['{"choices": []}', '\n [{"type": "text"}]', "NULL", "nan", " None ", "[REDACTED]"])
+def test_a_cell_that_is_no_plain_text_is_left_to_the_full_reader(text: str) -> None:
+    """JSON and the words for nothing leave the short way; a text that merely begins alike does not."""
+    assert plain_row({"response": text}, FIELDS) is None
+    assert plain_row({"response": f"Nothing but {text}"}, FIELDS) is not None

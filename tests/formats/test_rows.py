@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -132,3 +133,92 @@ def test_a_row_of_something_else_is_an_error(name: str, what: str) -> None:
     """A row without the format's own field is named by it."""
     with pytest.raises(ShapeError, match=what):
         read_all(name, [{"x": 1}])
+
+
+def _chat(text: object, **more: object) -> dict[str, object]:
+    return {
+        "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"} | more]
+    }
+
+
+STRANGE = [{"type": "text", "text": ANSWER}, {"type": "strange", "value": "whatever it says"}]
+
+
+@pytest.mark.parametrize(
+    ("cell", "outcome"),
+    [
+        (_chat(REFUSAL), Outcome.REFUSED),
+        (_chat(ANSWER), Outcome.COMPLIED),
+        (_chat(STRANGE), Outcome.UNREAD),
+        (_chat(None, finish_reason="content_filter"), Outcome.FILTERED),
+        ({"type": "message", "role": "assistant", "content": [], "stop_reason": "refusal"}, Outcome.REFUSED),
+        ({"candidates": [{"finishReason": "SAFETY"}]}, Outcome.FILTERED),
+        ({"candidates": [{"finishReason": "FinishReason.SAFETY"}]}, Outcome.FILTERED),
+        ({"output": {"message": {"role": "assistant", "content": [{"text": REFUSAL}]}}}, Outcome.REFUSED),
+        ({"object": "response", "status": "completed", "output": [], "output_text": REFUSAL}, Outcome.REFUSED),
+        ({"error": {"message": "slow down", "type": "rate_limit"}}, Outcome.FAILED),
+        ({"role": "assistant", "content": None, "refusal": REFUSAL}, Outcome.REFUSED),
+        ({"role": "assistant", "content": None, "body": ANSWER}, Outcome.UNREAD),
+        (STRANGE, Outcome.UNREAD),
+        ([{"type": "text", "text": REFUSAL}], Outcome.REFUSED),
+        ({"title": "Bread", "steps": ["Knead the dough."]}, Outcome.COMPLIED),
+        ({"message": "Knead the dough."}, Outcome.COMPLIED),
+        ({"error": "none at all"}, Outcome.COMPLIED),
+        ([{"type": "step", "words": "Knead the dough."}], Outcome.COMPLIED),
+    ],
+    ids=lambda value: str(value) if isinstance(value, Outcome) else None,
+)
+def test_a_cell_of_json(cell: object, outcome: Outcome) -> None:
+    """A provider's response as a JSON string is read as the response; JSON of the model's own is its text."""
+    for text in (json.dumps(cell), f"\n {json.dumps(cell, indent=1)}"):
+        assert classify(read_one("flat", {"id": "1", "response": text}).exchange.response).outcome is outcome
+
+
+@pytest.mark.parametrize(
+    ("text", "outcome"),
+    [
+        *((word, Outcome.FAILED) for word in ("NULL", "null", "NA", "NaN", "nan", "None", " None\n")),
+        *((word, Outcome.UNREAD) for word in ("{}", "[]", "[REDACTED]", "[object Object]")),
+        *((word, Outcome.COMPLIED) for word in ("None of them.", "Nantes", "[1, 2, 3]", "Na")),
+    ],
+)
+def test_a_cell_that_stands_for_nothing(text: str, outcome: Outcome) -> None:
+    """A table's word for nothing is a missing response, a shell or a mark one that was not stored."""
+    assert classify(read_one("flat", {"id": "1", "response": text}).exchange.response).outcome is outcome
+
+
+@pytest.mark.parametrize(
+    ("more", "outcome"),
+    [
+        ({"finish_reason": "stop", "stop_reason": "refusal"}, Outcome.REFUSED),
+        ({"finish_reason": "stop", "done_reason": "content_filter"}, Outcome.FILTERED),
+        ({"finishReason": "SAFETY"}, Outcome.FILTERED),
+        ({"stopReason": "guardrail_intervened"}, Outcome.FILTERED),
+        ({"finish_reason": ["content_filter"]}, Outcome.FILTERED),
+        ({"finish_reason": "content filter"}, Outcome.FILTERED),
+        ({"finish_reason": "refused"}, Outcome.REFUSED),
+        ({"refusal": 1}, Outcome.REFUSED),
+        ({"refusal": 1.0}, Outcome.REFUSED),
+        ({"refusal": {"text": REFUSAL}}, Outcome.REFUSED),
+        ({"refusal": [REFUSAL]}, Outcome.REFUSED),
+        ({"refusal": 0}, Outcome.COMPLIED),
+        ({"refusal": []}, Outcome.COMPLIED),
+    ],
+)
+def test_every_word_of_the_provider_counts(more: dict[str, Any], outcome: Outcome) -> None:
+    """Of several stop fields the strictest decides, whatever its spelling; so does a refusal column of any type."""
+    assert classify(read_one("flat", {"response": ANSWER, **more}).exchange.response).outcome is outcome
+
+
+@pytest.mark.parametrize("first", ["", "  ", None, [], {}], ids=["empty", "blank", "null", "list", "object"])
+def test_the_first_column_that_holds_something_is_the_response(first: object) -> None:
+    """An empty response column does not hide the one beside it."""
+    row = {"prompt": QUESTION, "response": first, "output": REFUSAL}
+    assert classify(read_one("flat", row).exchange.response).outcome is Outcome.REFUSED
+
+
+@pytest.mark.parametrize("calls", [[{"x": 1}], [{}], [5], [REFUSAL], [{"function": {"arguments": "{}"}}]])
+def test_calls_beside_a_row_that_name_nothing(calls: list[Any]) -> None:
+    """What stands for a call and does not say what it calls is `unread`."""
+    row = {"response": "", "tool_calls": calls}
+    assert classify(read_one("flat", row).exchange.response).outcome is Outcome.UNREAD

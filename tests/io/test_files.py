@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
 
-from demur.errors import UsageError
-from demur.io.files import InputLimits, input_limits
+from demur.errors import ShapeError, UsageError
+from demur.io.files import InputLimits, csv_rows, input_limits
 
 
 def test_unset_means_the_default() -> None:
@@ -23,3 +25,10 @@ def test_anything_else_is_refused(value: str) -> None:
     """A value that is no number of bytes is an error with the variable's name, never ignored."""
     with pytest.raises(UsageError, match=f"`DEMUR_MAX_LINE_BYTES` is `{value}`"):
         input_limits({"DEMUR_MAX_LINE_BYTES": value})
+
+
+def test_a_table_as_wide_as_a_book_is_refused() -> None:
+    """A header of more columns than any table of responses has is one clear error, at once."""
+    header = ",".join(f"c{i}" for i in range(100_000))
+    with pytest.raises(ShapeError, match="100000 columns, more than 10000"):
+        list(csv_rows(io.BytesIO(f"{header}\n".encode()), InputLimits()))

@@ -21,11 +21,14 @@ from demur.cli.output import JsonOutput, JudgedItem, TextOutput
 from demur.detect.check import check, classify_text
 from demur.detect.prompts.check import check_prompt, prompt_judge_of_pack
 from demur.errors import EmptyInputError, EncodingError, InputError, JsonError, ShapeError, UsageError
+from demur.formats.flat_rows import open_reader as flat_reader
+from demur.formats.flat_rows import sniffs as reads_columns
 from demur.io.files import BOM, bounded_document, input_limits, is_json, json_object, json_rows, open_source, unreadable
 from demur.model.exchange import Exchange
+from demur.model.run import Traced
 from demur.model.verdict import Outcome
 from demur.wire.fields import parse_json, parse_utf8, plain
-from demur.wire.shapes import read_asked, read_exchange, read_stream
+from demur.wire.shapes import read_asked, read_exchange, read_stream, shape_of_response
 from demur.wire.sse import Decoder
 
 if TYPE_CHECKING:
@@ -63,7 +66,14 @@ class _Kind(Enum):
     STREAM = auto()
 
 
-def read_items(name: str, limits: InputLimits, *, read: BodyReader = read_exchange) -> Iterator[Item]:
+def _read_row(record: dict[str, Any]) -> Exchange:
+    """Return the exchange in a row, read as `demur scan` reads it where it is a row of plain columns."""
+    if shape_of_response(record) is None and reads_columns(record):
+        return next(item.exchange for item in flat_reader().feed(record) if isinstance(item, Traced))
+    return read_exchange(record)
+
+
+def read_items(name: str, limits: InputLimits, *, read: BodyReader = _read_row) -> Iterator[Item]:
     """Yield what a file holds, or standard input where `name` is `-`; `read` takes each JSON object."""
     source = "<stdin>" if name == "-" else name
     try:
@@ -299,7 +309,7 @@ def _words(given: str) -> frozenset[str]:
 
 
 def _items(args: argparse.Namespace) -> Iterator[Item]:
-    read = read_asked if args.prompt else read_exchange
+    read = read_asked if args.prompt else _read_row
     for given in args.input:
         if not args.text and given and (given == "-" or _names_a_file(given)):
             yield from read_items(given, input_limits(), read=read)

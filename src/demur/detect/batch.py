@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from demur.detect.check import BLANK_CHARS, READ_CHARS, LearnedJudge, check, default_judge, judge_text
+from demur.detect.check import BLANK_CHARS, LearnedJudge, check, default_judge, judge_text
 from demur.detect.refusal.columns import read_columns
 from demur.detect.refusal.detector import bands, reason_of, sigmoid
 from demur.detect.refusal.passage import take_passage
 from demur.errors import UsageError
 from demur.model.verdict import Cause, Outcome, Reason
 from demur.text.column import view_column
+from demur.text.excerpt import excerpt_of
 from demur.text.language import uncovered_language
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["TEXT_COLUMNS", "BatchJudge", "Row", "classify_batch", "judge_texts"]
 
 TEXT_COLUMNS = ("response", "output", "completion", "answer", "text")
-_SIGNAL_COLUMNS = ("error", "refusal", "finish_reason", "stop_reason")
+_SIGNAL_COLUMNS = ("error", "refusal", "finish_reason", "stop_reason", "done_reason", "finishReason", "stopReason")
 _SAYS_MORE = frozenset({"error", "refusal"})
 # Ends that leave the verdict to the text; nearly all rows of a log have one of these.
 _ORDINARY = frozenset({"stop", "end_turn", "length", "max_tokens", "tool_calls", "tool_use", "stop_sequence"})
@@ -50,6 +51,7 @@ def judge_texts(texts: Sequence[str], *, detector: RefusalDetector | None = None
     """Return the verdict on each text, without the evidence."""
     detector = detector or default_judge().detector
     floor = detector.floor
+    texts = [excerpt_of(text).text for text in texts]
     rows: list[Row] = [(floor.outcome, floor.score, floor.reason, floor.cause)] * len(texts)
     # Plain ASCII apart from the rest: it is folded and searched faster, and nearly all of most columns is.
     for plain in (True, False):
@@ -142,7 +144,7 @@ def _judge_into(rows: list[Row], chosen: Sequence[int], texts: Sequence[str], *,
     uncovered: list[int] = []
     for start in range(0, len(chosen), _SCREENED_AT_ONCE):
         some = chosen[start : start + _SCREENED_AT_ONCE]
-        column = view_column([texts[i][:READ_CHARS] for i in some])
+        column = view_column([texts[i] for i in some])
         for row in np.flatnonzero(column.ends - column.starts < BLANK_CHARS).tolist():
             if not column.text(row).strip():
                 rows[some[row]] = _EMPTY

@@ -15,8 +15,9 @@ from demur.detect.phrase_lists import MatchMode, Target, builtin_pack, find_subs
 from demur.detect.refusal.detector import RefusalDetector, Thresholds
 from demur.detect.refusal.pack import load_refusal_pack
 from demur.errors import PackError, ShapeError, UsageError
-from demur.model.exchange import Exchange, OpaquePart, Response, SignalKind, ToolCallPart
-from demur.model.verdict import NOT_JUDGED, Cause, Outcome, Reason, Verdict
+from demur.model.exchange import Exchange, OpaquePart, Response, SignalKind, TextPart, ToolCallPart
+from demur.model.verdict import NOT_JUDGED, Cause, Outcome, Reason, Span, Verdict
+from demur.text.excerpt import excerpt_of
 from demur.text.language import uncovered_language
 from demur.text.normalise import view, view_of
 from demur.wire.fields import plain
@@ -26,10 +27,10 @@ if TYPE_CHECKING:
     from demur.detect.phrase_lists import Pack
     from demur.model.exchange import Choice, Signal
     from demur.model.verdict import PromptVerdict
+    from demur.text.excerpt import Excerpt
 
 __all__ = [
     "BLANK_CHARS",
-    "READ_CHARS",
     "LearnedJudge",
     "PackJudge",
     "PromptJudge",
@@ -94,7 +95,7 @@ def verdict_by_signals(response: Response, choice: Choice | None) -> Verdict | N
         return Verdict(Outcome.REFUSED, 1.0, Reason.SAFETY, Cause.PROVIDER_REFUSAL, signals=signals)
     if response.error is not None or (blocking and SignalKind.ERROR in blocking):
         return Verdict(Outcome.FAILED, 0.0, None, Cause.PROVIDER_ERROR, signals=signals)
-    if choice is not None and choice.text.strip():
+    if choice is not None and _said(choice).strip():
         return None
     return _without_text(response, choice, signals)
 
@@ -103,16 +104,24 @@ def _without_text(response: Response, choice: Choice | None, signals: tuple[Sign
     """Return the verdict on a response that has no text."""
     parts = () if choice is None else choice.parts
     # What could not be read comes before a tool call beside it: the words that decline may be in it.
-    for part in parts:
-        if isinstance(part, OpaquePart) and not (part.is_output or part.is_silent):
-            cause, detail = _unread_cause(part)
-            return Verdict(Outcome.UNREAD, 0.0, None, cause, signals=signals, detail=detail)
+    unread = None if choice is None else _unread(choice, signals)
+    if unread is not None:
+        return unread
     # A tool call or a picture is what was asked for, even without words.
     if any(isinstance(part, ToolCallPart) or (isinstance(part, OpaquePart) and part.is_output) for part in parts):
         return Verdict(Outcome.COMPLIED, 0.0, signals=signals)
     if not response.complete:
         return Verdict(Outcome.FAILED, 0.0, None, Cause.PROVIDER_ERROR, signals=signals)
     return Verdict(Outcome.EMPTY, 0.0, signals=signals)
+
+
+def _unread(choice: Choice, signals: tuple[Signal, ...]) -> Verdict | None:
+    """Return the verdict on a choice of which a part could not be read, None where all of it was."""
+    for part in choice.parts:
+        if isinstance(part, OpaquePart) and not (part.is_output or part.is_silent):
+            cause, detail = _unread_cause(part)
+            return Verdict(Outcome.UNREAD, 0.0, None, cause, signals=signals, detail=detail)
+    return None
 
 
 _UNREAD = "unread."
@@ -122,12 +131,10 @@ _UNREAD_DETAILS = {Cause.NOT_TEXT: "its content is not text", Cause.NOT_STORED: 
 def _unread_cause(part: OpaquePart) -> tuple[Cause, str]:
     """Return why a part could not be read, and the sentence that says so."""
     if part.kind.startswith(_UNREAD):
-        cause = Cause(part.kind.removeprefix(_UNREAD))
-        return cause, _UNREAD_DETAILS[cause]
+        for cause, detail in _UNREAD_DETAILS.items():
+            if part.kind == _UNREAD + cause:
+                return cause, detail
     return Cause.UNKNOWN_PART, f"a part of the unknown type `{part.kind}`"
-
-
-READ_CHARS = 100_000  # how much of a response is judged: a model that has written a book first has not declined
 
 
 BLANK_CHARS = 64  # a shorter view may be blank: any number of invisible characters folds to nothing
@@ -175,7 +182,8 @@ class LearnedJudge:
 
     def judge(self, text: str) -> Verdict:
         """Return the verdict on a text."""
-        text = text[:READ_CHARS]
+        excerpt = excerpt_of(text)
+        text = excerpt.text
         seen = view(text)
         if len(seen) < BLANK_CHARS and not seen.strip():
             return Verdict(Outcome.EMPTY, 0.0)
@@ -185,7 +193,7 @@ class LearnedJudge:
         # No phrase that declines is no answer in a language whose phrases are not known; a refusal that was found is one.
         language = uncovered_language(text) if found.outcome is Outcome.COMPLIED else None
         if language is None:
-            return found
+            return found if excerpt.start == excerpt.left_out == 0 else _moved(found, excerpt)
         detail = f"written in {language}, which the detector does not cover"
         return Verdict(Outcome.UNREAD, 0.0, None, Cause.LANGUAGE, detail=detail)
 
@@ -280,7 +288,7 @@ def _classify_choice(response: Response, choice: Choice | None, judge: TextJudge
     structural = verdict_by_signals(response, choice)
     if choice is None:
         return structural or judge_text("", judge), ""
-    text = choice.text
+    text = _said(choice)
     shown = text or choice.refusal
     # A pack's stop reasons stand in for signals, but a provider's own filter or refusal says more precisely what happened.
     settled = structural is not None and (structural.abstained or structural.cause is Cause.PERSON)
@@ -289,12 +297,37 @@ def _classify_choice(response: Response, choice: Choice | None, judge: TextJudge
         return Verdict(Outcome.FILTERED, 1.0, Reason.OTHER, Cause.PROVIDER_FILTER, signals=signals), shown
     if structural is None:
         read, signals = judge_text(text, judge), signals_of(response, choice)
+        # A refusal that was found is one, whatever else is there; that there is none, only the whole can tell.
+        if read.outcome in (Outcome.COMPLIED, Outcome.EMPTY) and (unread := _unread(choice, signals)) is not None:
+            return unread, shown
         return (read if read.signals == signals else replace(read, signals=signals)), shown
     if structural.cause is Cause.PROVIDER_REFUSAL:
         # The provider says that it refused, and only its words say why.
         read = judge.judge(choice.refusal or text)
         return replace(structural, reason=read.reason or structural.reason), shown
     return structural, shown
+
+
+def _said(choice: Choice) -> str:
+    """Return the words of a choice, with those that its recordings and documents carry, one part a line."""
+    if all(isinstance(part, TextPart) for part in choice.parts):
+        return choice.text
+    said = (
+        part.text if isinstance(part, TextPart) else part.words if isinstance(part, OpaquePart) else None
+        for part in choice.parts
+    )
+    return "\n".join(text for text in said if text is not None)
+
+
+def _moved(verdict: Verdict, excerpt: Excerpt) -> Verdict:
+    """Return the verdict on an excerpt with its spans where they stand in the whole text."""
+    findings = tuple(
+        replace(found, span=Span(excerpt.offset(found.span.start), excerpt.offset(found.span.end)))
+        if found.span.end
+        else found
+        for found in verdict.findings
+    )
+    return replace(verdict, findings=findings)
 
 
 _CARRIED = 400  # characters kept for the next look: longer than any phrase, with room for what folding drops

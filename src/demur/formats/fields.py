@@ -11,7 +11,16 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from demur.errors import ShapeError
-from demur.model.exchange import Message, RefusalPart, Request, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
+from demur.model.exchange import (
+    NAMELESS_CALL,
+    Message,
+    RefusalPart,
+    Request,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolResultPart,
+)
 from demur.wire.fields import Field, decode, opaque
 
 if TYPE_CHECKING:
@@ -231,7 +240,11 @@ def message_of(message: JsonObject) -> Message:
     refusal, role = body.get("refusal"), role_of(message)
     parts = list(parts_of(content))
     parts += [RefusalPart(refusal)] if isinstance(refusal, str) and refusal else []
-    parts += [_read_call(call) for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
+    audio = body.get("audio")
+    parts += [opaque(Field(audio), "audio")] if isinstance(audio, dict) and audio and role == "assistant" else []
+    if calls:
+        held = calls if isinstance(calls, list) else [calls]
+        parts += [_read_call(call) if isinstance(call, dict) else opaque(Field(call), NAMELESS_CALL) for call in held]
     if role == "tool":
         label = _first_text(body, "tool_call_id") or ""
         parts = [ToolResultPart(label, part.text) if isinstance(part, TextPart) else part for part in parts]
@@ -343,12 +356,13 @@ def _is_call(item: JsonObject) -> bool:
     return kind in _CALLS or any(isinstance(item.get(name), dict) for name in _CALL_HOLDERS)
 
 
-def _read_call(item: JsonObject) -> ToolCallPart:
+def _read_call(item: JsonObject) -> Part:
     inner = next((item[name] for name in _CALL_HOLDERS if isinstance(item.get(name), dict)), item)
     given: object = next((inner[key] for key in ("arguments", "input", "args") if inner.get(key) is not None), {})
     label = _first_text(item, "id", "tool_call_id", "toolCallId", "call_id") or _first_text(inner, "toolUseId") or ""
     arguments = given if isinstance(given, str) else Field(given).json().decode()
-    return ToolCallPart(label, _first_text(inner, "name", "toolName") or "", arguments)
+    name = _first_text(inner, "name", "toolName") or _first_text(item, "name", "toolName")
+    return ToolCallPart(label, name, arguments) if name else opaque(Field(item), NAMELESS_CALL)
 
 
 def _first_text(item: JsonObject, *names: str) -> str | None:

@@ -25,14 +25,24 @@ from demur.formats.fields import (
     unwrapped_json,
 )
 from demur.formats.interface import stateless
-from demur.formats.responses import response_in, response_of_parts
+from demur.formats.responses import not_stored, response_in, response_in_text, response_of_parts
 from demur.model.columns import MISSING, NO_COLUMNS, column_at
 from demur.model.evaluation import Label
 from demur.model.exchange import Choice, OpaquePart, Response, Signal, SignalKind, ToolCallPart
 from demur.model.run import Skipped, Traced
 from demur.model.verdict import Outcome
 from demur.wire.fields import encode
-from demur.wire.flat import ID_FIELDS, PROMPT_FIELDS, RESPONSE_FIELDS, SESSION_FIELDS, read_flat, reads_flat
+from demur.wire.flat import (
+    ID_FIELDS,
+    MISSING_WORDS,
+    PROMPT_FIELDS,
+    RESPONSE_FIELDS,
+    SESSION_FIELDS,
+    STOP_FIELDS,
+    read_flat,
+    reads_flat,
+    response_column,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,7 +52,7 @@ if TYPE_CHECKING:
     from demur.model.columns import Columns
     from demur.wire.fields import JsonObject
 
-__all__ = ["NAME", "FlatLayout", "PlainRow", "flat_layout", "open_named_reader", "open_reader", "sniffs"]
+__all__ = ["NAME", "FlatLayout", "PlainRow", "flat_layout", "is_plain", "open_named_reader", "open_reader", "sniffs"]
 
 NAME = "flat"
 _ROLES = {
@@ -59,7 +69,7 @@ _TRUE = frozenset({"true", "1", "1.0", "yes", "y"})
 _FALSE = frozenset({"0", "0.0", "no", "n"})
 """What a CSV writes for a truth value; a text in `refusal` that is none of them is the refusal itself."""
 # Columns that can change what the response is judged to be, or whether it is a response at all.
-_SAYS_MORE = frozenset({"refusal", "is_refusal", "messages", "done_reason", "tool_calls"})
+_SAYS_MORE = frozenset({"refusal", "is_refusal", "messages", "tool_calls", *STOP_FIELDS}) - frozenset(_STOPS)
 # `session` and `thread_id` are fields too, since people also group by them.
 _NO_LABELS = frozenset({*PROMPT_FIELDS, *RESPONSE_FIELDS, *ID_FIELDS, "session_id", "conversation_id"})
 _SKIP = _NO_LABELS | {"messages"}
@@ -77,7 +87,7 @@ def sniffs(record: JsonObject) -> bool:
 
 
 def _read_columns(record: JsonObject) -> Iterator[Traced | Skipped]:
-    column = next((name for name in RESPONSE_FIELDS if name in record), None)
+    column = response_column(record)
     if column is None and record.get("error"):
         # Some logs leave the response out of a row that failed.
         record = {**record, "response": None}
@@ -87,7 +97,7 @@ def _read_columns(record: JsonObject) -> Iterator[Traced | Skipped]:
     # A false `refusal` says nothing: the text is still judged.
     read = read_flat({name: value for name, value in record.items() if name != "refusal" or not _says(value, _FALSE)})
     response, request = read.response, read.request
-    if column is not None and held is not None and not isinstance(held, str):
+    if column is not None and held is not None and not (isinstance(held, str) and is_plain(held)):
         response = _held_response(held, column, response)
     response = _with_calls(response, record.get("tool_calls"))
     if flags := tuple(_refusal_flags(record)):
@@ -164,10 +174,28 @@ def _label_in(record: JsonObject, columns: Columns) -> tuple[Signal | None, str 
     return Signal(SignalKind.LABEL, name, str(value)[:MAX_LABEL_CHARS], category=str(_OUTCOMES[label])), word
 
 
-def _held_response(held: object, column: str, said: Response | None) -> Response:
-    """Return the response in a column that holds no text, with what the row says beside it."""
-    # A number may be an answer, or a score, a token, an index: nobody has said.
-    read = response_in(held, path=column) if isinstance(held, dict | list) else None
+def is_plain(text: str) -> bool:
+    """Return whether a cell is the text that it holds, and no JSON of a response, nor a word for nothing."""
+    start = text if not text[:1].isspace() else text.strip()
+    return start[:1] not in _MARKS or (start[:1] in _WORD_MARKS and text.strip() not in MISSING_WORDS)
+
+
+_WORD_MARKS = frozenset(word[0] for word in MISSING_WORDS)
+_MARKS = frozenset({"{", "["}) | _WORD_MARKS
+_NOT_STORED = frozenset({"{}", "[]", "[object Object]", "[REDACTED]", "[redacted]"})
+"""What is written in place of a text: the shell of an object, or a mark that it was taken out."""
+
+
+def _held_response(held: object, column: str, said: Response | None) -> Response | None:
+    """Return the response in a column that holds no plain text, with what the row says beside it."""
+    if isinstance(held, str):
+        text = held.strip()
+        read = not_stored() if text in _NOT_STORED else response_in_text(text, path=column)
+        if read is None:
+            return said
+    else:
+        # A number may be an answer, or a score, a token, an index: nobody has said.
+        read = response_in(held, path=column) if isinstance(held, dict | list) else None
     response = read or response_of_parts((OpaquePart("unread.not_text", encode(held)),))
     beside = said or Response("")
     return replace(response, model=response.model or beside.model, signals=response.signals + beside.signals)
@@ -217,7 +245,7 @@ class FlatLayout:
     def row(self, record: JsonObject) -> PlainRow | None:
         """Return what a record with these columns says, None where only the full reader can tell."""
         text = record[self.response]
-        if type(text) is not str or not text or text.isspace():
+        if type(text) is not str or not text or text.isspace() or not is_plain(text):
             return None
         prompt = record[self.prompts[0]] if self.prompts else None
         if self.prompts and type(prompt) is not str:

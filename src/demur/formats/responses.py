@@ -11,11 +11,22 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from demur.errors import ShapeError
-from demur.formats.fields import message_of, object_at, text_at, unwrapped_json
-from demur.model.exchange import Choice, Finish, OpaquePart, RefusalPart, Response, Shape, Signal, SignalKind, TextPart
+from demur.formats.fields import message_of, object_at, role_of, text_at, unwrapped_json
+from demur.model.exchange import (
+    Choice,
+    Finish,
+    OpaquePart,
+    RefusalPart,
+    Response,
+    Shape,
+    Signal,
+    SignalKind,
+    TextPart,
+    ThinkingPart,
+)
 from demur.model.run import Skipped
 from demur.wire.blocks import FILTER_WORDS, error_text, is_block
-from demur.wire.fields import encode
+from demur.wire.fields import encode, unread_beside
 from demur.wire.shapes import CODECS, shape_of_response
 
 if TYPE_CHECKING:
@@ -34,6 +45,7 @@ __all__ = [
     "parts_and_stop",
     "read_each",
     "response_in",
+    "response_in_text",
     "response_of_choices",
     "response_of_parts",
     "response_of_text",
@@ -45,7 +57,7 @@ _FINISHES = {
     "model_context_window_exceeded": Finish.LENGTH,
     **dict.fromkeys(("tool", "tool_use", "tool_call", "tool_calls", "function_call"), Finish.TOOL),
     **dict.fromkeys((word.replace("-", "_") for word in FILTER_WORDS), Finish.CONTENT_FILTER),
-    "refusal": Finish.REFUSAL,
+    **dict.fromkeys(("refusal", "refused"), Finish.REFUSAL),
     "error": Finish.ERROR,
 }
 _STOPS = {
@@ -55,12 +67,34 @@ _STOPS = {
 }
 NOT_STORED = OpaquePart("unread.not_stored", b"{}")
 """What stands for an answer that was given and that the tool did not keep."""
+_READ_MESSAGE = frozenset(
+    {
+        *("content", "role", "parts", "kwargs", "tool_calls", "refusal", "value", "text", "from", "name", "id", "type"),
+        *("additional_kwargs", "response_metadata", "usage_metadata", "usage", "annotations", "model", "lc", "example"),
+        *("reasoning_content", "reasoning", "thinking", "reasoning_details", "thinking_blocks", "metadata", "error"),
+        *("provider_specific_fields", "invalid_tool_calls", "finish_reason", "stop_reason", "timestamp", "createdAt"),
+        *("error_message", "errorMessage", "usageMetadata", "groundingMetadata", "grounding_metadata", "audio"),
+        *(
+            "safetyRatings",
+            "safety_ratings",
+            "citationMetadata",
+            "citation_metadata",
+            "finish_message",
+            "finishMessage",
+        ),
+    }
+)
+"""What a message has beside its words, and thoughts, which nobody judges."""
 _MESSAGE_KEYS = frozenset({"content", "role", "parts", "kwargs", "tool_calls", "refusal"})
 _WRAPPERS = ("message", "messages", "output", "response", "completion", "answer", "text", "result")
 """Where frameworks put the answer in an object of their own, in the order asked."""
 _GEMINI_KEYS = frozenset({"candidates", "promptFeedback", "prompt_feedback", "error"})
 _STRUCTURED = ("parsed", "structured_response")
 """Where LangChain and OpenAI's client put an answer that was asked for as an object: its JSON is what the model wrote."""
+_PART_KINDS = frozenset(
+    {"text", "output_text", "refusal", "thinking", "redacted_thinking", "tool_use", "tool_call", "image_url"}
+)
+"""The types of part by which a list in JSON is known to be an answer's, and not a list that a model wrote."""
 _MAX_WRAPPERS = 4
 _MAX_KIND_CHARS = 40
 _STOP_NAMES = ("finish_reason", "stop_reason", "finishReason", "stopReason")
@@ -83,6 +117,50 @@ def response_in(output: object, *, model: str = "", stop: object = None, path: s
     beside = response_of_parts((), stop=stop)
     first = replace(read.choices[0], finish=beside.choices[0].finish, finish_raw=beside.choices[0].finish_raw)
     return replace(read, choices=(first, *read.choices[1:]), signals=read.signals + beside.signals)
+
+
+def response_in_text(text: str, *, path: str = "output") -> Response | None:
+    """Return the answer in a text that is a provider's response, a message or its parts as JSON; None where the text is the model's own."""
+    value = unwrapped_json(text)
+    if isinstance(value, dict) and (_is_body(value) or _is_answer(value)):
+        return _read_output(value, path, 0)
+    if not isinstance(value, list) or not value or not all(isinstance(item, dict) for item in value):
+        return None
+    # A model may have written JSON of its own: only what has the marks of an answer is one.
+    answers = all(isinstance(item.get("message"), dict) or _is_answer(item) for item in value)
+    return _read_output(value, path, 0) if answers or _are_parts(value) else None
+
+
+def _is_body(value: JsonObject) -> bool:
+    """Return whether an object has what only a provider's response has."""
+    error = value.get("error")
+    if isinstance(error, dict):
+        return isinstance(error.get("message"), str) and not error.keys().isdisjoint({"type", "code", "status"})
+    if shape_of_response(value) is None:
+        return False
+    held = [value.get(name) for name in ("choices", "candidates")]
+    output = value.get("output")
+    return (
+        any(isinstance(items, list) and all(isinstance(item, dict) for item in items) for items in held)
+        or value.get("type") == "message"
+        or value.get("object") == "response"
+        or isinstance(value.get("promptFeedback"), dict)
+        or (isinstance(output, list) and all(isinstance(item, dict) for item in output))
+        or (isinstance(output, dict) and isinstance(output.get("message"), dict))
+        or isinstance(value.get("message"), dict)
+    )
+
+
+def _is_answer(value: JsonObject) -> bool:
+    """Return whether an object is a message of the assistant, or LangChain's spelling of one."""
+    if isinstance(value.get("kwargs"), dict) and "lc" in value:
+        return True
+    return role_of(value) == "assistant" and not _MESSAGE_KEYS.isdisjoint(value.keys() - {"role"})
+
+
+def _are_parts(value: list[Any]) -> bool:
+    kinds = [item.get("type") for item in value]
+    return all(isinstance(kind, str) for kind in kinds) and not _PART_KINDS.isdisjoint(kinds)
 
 
 def response_of_parts(
@@ -137,7 +215,7 @@ def finish_of(stop: object) -> Finish | None:
     if not isinstance(stop, str) or not stop.strip():
         return None
     # `FinishReason.SAFETY` is how an SDK's enum prints.
-    word = stop.strip().lower().rpartition(".")[2].replace("-", "_")
+    word = stop.strip().lower().rpartition(".")[2].replace("-", "_").replace(" ", "_")
     return _FINISHES.get(word, Finish.UNKNOWN)
 
 
@@ -223,5 +301,8 @@ def parts_and_stop(message: JsonObject) -> tuple[tuple[Part, ...], str | None]:
     parts = message_of({**body, "role": "assistant"}).parts
     # LangChain moves the provider's refusal and stop word into objects of its own.
     refusal = text_at(object_at(body, "additional_kwargs"), "refusal")
+    if not any(not isinstance(part, ThinkingPart) for part in parts) and not refusal:
+        beside = unread_beside(body, _READ_MESSAGE)
+        parts += () if beside is None else (beside,)
     stop = text_at(body, *_STOP_NAMES) or text_at(object_at(body, "response_metadata"), *_STOP_NAMES)
     return ((*parts, RefusalPart(refusal)) if refusal else parts), stop

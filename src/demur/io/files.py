@@ -9,6 +9,7 @@ import csv
 import os
 import re
 import sys
+from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,6 +46,8 @@ _SKIP_BYTES = 1 << 20
 # `surrogateescape` (PEP 383) makes these of bytes that are no UTF-8; valid UTF-8 never decodes to them.
 _NOT_UTF8 = re.compile("[\udc80-\udcff]")
 _MIB = 1024 * 1024
+# No table of responses is as wide; every row of one that were would cost as much as a book.
+_MAX_COLUMNS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,11 +188,7 @@ def csv_rows(
     try:
         for row in rows:
             if not header:
-                header = [name.strip() for name in row]
-                twice = sorted({name for name in header if header.count(name) > 1})
-                if twice:
-                    hint = "give every column a name of its own"
-                    raise ShapeError(f"two columns are called `{twice[0]}`", line=1, hint=hint)
+                header = _csv_header(row)
             elif row and len(row) != len(header):
                 hint = "quote cells with commas in them"
                 yield line, ShapeError(f"{len(row)} cells where the header has {len(header)}", hint=hint)
@@ -201,6 +200,18 @@ def csv_rows(
     except csv.Error as exc:
         hint = "close the quotation marks of the cell, and double those inside it"
         raise InputError(f"not CSV ({exc})", line=line, hint=hint) from exc
+
+
+def _csv_header(row: list[str]) -> list[str]:
+    if len(row) > _MAX_COLUMNS:
+        hint = "keep one row for each response"
+        raise ShapeError(f"{len(row)} columns, more than {_MAX_COLUMNS}", line=1, hint=hint)
+    header = [name.strip() for name in row]
+    twice = sorted(name for name, count in Counter(header).items() if count > 1)
+    if twice:
+        hint = "give every column a name of its own"
+        raise ShapeError(f"two columns are called `{twice[0]}`", line=1, hint=hint)
+    return header
 
 
 def _csv_lines(stream: _Readable, limits: InputLimits) -> Iterator[str]:

@@ -7,12 +7,14 @@ an error.
 
 from __future__ import annotations
 
+from base64 import b64decode
 from dataclasses import dataclass
 from enum import StrEnum
 
 import msgspec
 
 __all__ = [
+    "NAMELESS_CALL",
     "Channel",
     "Choice",
     "Delta",
@@ -33,6 +35,7 @@ __all__ = [
     "ToolCallPart",
     "ToolResultPart",
     "Usage",
+    "kind_of_input",
 ]
 
 
@@ -111,12 +114,25 @@ class OpaquePart(msgspec.Struct, frozen=True, gc=False):
     def is_output(self) -> bool:
         """Whether this kind is known to be what was asked for (a picture, a file, a hosted tool's work), though it has no text."""
         # OpenAI's codec keeps `tool_call.` for calls of another type than `function`, and `item.` for items beside messages.
-        return self.kind.startswith("tool_call.") or self.kind.removeprefix("item.") in _OUTPUT_KINDS
+        if self.kind.startswith("tool_call."):
+            return self.kind != NAMELESS_CALL
+        return self.kind.removeprefix("item.") in _OUTPUT_KINDS
 
     @property
     def is_silent(self) -> bool:
         """Whether this kind is known to say nothing to the reader: a note beside a text, or thoughts that are not shown."""
         return self.kind.startswith("text.") or self.kind in _SILENT_KINDS
+
+    @property
+    def words(self) -> str | None:
+        """The words that a recording or a document carries beside its data, None where it has none."""
+        if self.kind not in _WORDED_KINDS:
+            return None
+        try:
+            body = msgspec.json.decode(self.body)
+        except (msgspec.DecodeError, RecursionError):
+            return None
+        return _words_in(body)
 
 
 # Kinds of content that providers document and that carry no words of the model: without text beside them they are an answer. A
@@ -151,7 +167,58 @@ _OUTPUT_KINDS = frozenset(
 )
 
 
-_SILENT_KINDS = frozenset({"redacted_thinking", "reasoningContent", "cachePoint", "item.compaction", "compaction"})
+_SILENT_KINDS = frozenset(
+    {
+        *("redacted_thinking", "reasoningContent", "cachePoint", "item.compaction", "compaction"),
+        "item.message",  # OpenAI's codec announces a message by it
+        # What the AI SDK marks steps with, and the sources of a text
+        *("step-start", "step-finish", "source", "source-url", "source-document", "citation"),
+    }
+)
+NAMELESS_CALL = "tool_call.nameless"
+"""A call that does not say what it calls: nobody knows whether it does what was asked."""
+_OURS = ("text.", "tool_call.", "item.", "unread.", "part.")
+_OUR_KINDS = frozenset({"structured", "compaction", "cachePoint", "reasoningContent"})
+
+
+def kind_of_input(name: str) -> str:
+    """Return the kind of a part that calls itself so; a name that has a meaning here is kept apart from it."""
+    # What an input calls itself never decides that it is silent, or an answer.
+    return f"part.{name}" if name.startswith(_OURS) or name in _OUR_KINDS else name
+
+
+_WORDED_KINDS = frozenset(
+    {
+        *("audio", "output_audio", "input_audio", "video", "file", "document", "structured"),
+        *("inlineData", "inline_data", "searchResult", "image", "output_image"),
+    }
+)
+_WORD_FIELDS = ("transcript", "text", "caption", "alt")
+_HOLDERS = ("audio", "input_audio", "output_audio", "document", "file", "inlineData", "inline_data", "source")
+
+
+def _words_in(body: object) -> str | None:
+    """Return the first words in a media part: a transcript, a text, or plain text as data."""
+    if not isinstance(body, dict):
+        return None
+    said = next((body[name] for name in _WORD_FIELDS if isinstance(body.get(name), str) and body[name]), None)
+    if said is not None:
+        return str(said)
+    data = body.get("data")
+    mime = body.get("mimeType") or body.get("mime_type") or body.get("media_type")
+    if isinstance(data, str) and isinstance(mime, str) and mime.startswith("text/"):
+        # Anthropic's text source holds the text itself, Gemini's inline data its base64.
+        return data if body.get("type") == "text" else _decoded(data)
+    if isinstance(data, str) and body.get("type") == "text":
+        return data
+    return next((words for name in _HOLDERS if (words := _words_in(body.get(name)))), None)
+
+
+def _decoded(data: str) -> str:
+    try:
+        return b64decode(data, validate=True).decode("utf-8", "replace")
+    except ValueError:
+        return data
 
 
 Part = TextPart | RefusalPart | ThinkingPart | ToolCallPart | ToolResultPart | OpaquePart

@@ -121,11 +121,6 @@ class Ingest:
             [pa.array(keys, pa.int64()), *verdicts.columns], names=["prompt", *verdicts.schema.names]
         )
 
-
-def reader_for(run: JudgedRun) -> TraceReader:
-    """Return a reader that gives the exchanges of a run's files as they were judged."""
-    return reader_of(run.format, named=run.named, columns=run.columns)
-
     def _with_held(self, batch: pa.RecordBatch, verdicts: pa.RecordBatch) -> pa.RecordBatch:
         """Return the verdicts, those on cells that are no plain text as the exact reader gives them."""
         import pyarrow as pa
@@ -151,6 +146,11 @@ def reader_for(run: JudgedRun) -> TraceReader:
             for column, kind in zip(zip(*rows, strict=True), verdicts.schema.types, strict=True)
         ]
         return pa.RecordBatch.from_arrays(columns, schema=verdicts.schema)
+
+
+def reader_for(run: JudgedRun) -> TraceReader:
+    """Return a reader that gives the exchanges of a run's files as they were judged."""
+    return reader_of(run.format, named=run.named, columns=run.columns)
 
 
 def key_of_prompt(prompt: str | None) -> int | None:

@@ -31,7 +31,7 @@ from demur.model.exchange import (
     ToolResultPart,
     Usage,
 )
-from demur.wire.blocks import says_block
+from demur.wire.blocks import finish_of_word, says_block
 from demur.wire.fields import (
     Field,
     arguments_of,
@@ -152,15 +152,18 @@ def read_response(body: JsonObject, *, status: int = 200) -> Response:
             status=status,
         )
     raw = top.text_at("stop_reason")
+    finish = (_WORDS.get(raw) or finish_of_word(raw)) if raw else None
     signals: tuple[Signal, ...] = ()
-    if raw == "refusal":
+    if raw is not None and finish is Finish.CONTENT_FILTER:
+        signals = (Signal(SignalKind.FILTER_STOP, "stop_reason", raw, choice=0),)
+    elif raw is not None and finish is Finish.REFUSAL:
         # Why a classifier stopped the model is in `stop_details`; older responses have none.
         details = top.get("stop_details") or Field({})
         category, why = details.text_at("category"), details.text_at("explanation")
         signals = (Signal(SignalKind.REFUSAL_STOP, "stop_reason", raw, choice=0, category=category, detail=why),)
     return Response(
         model=top.text_at("model") or "",
-        choices=(Choice(0, _parts(top.need("content")), _WORDS.get(raw, Finish.UNKNOWN) if raw else None, raw),),
+        choices=(Choice(0, _parts(top.need("content")), finish, raw),),
         signals=signals,
         usage=usage_of(top.get("usage"), asked="input_tokens", answered="output_tokens"),
         id=top.text_at("id") or None,
@@ -321,6 +324,8 @@ def _read_block(block: Field) -> Part:
             else:
                 text = "\n".join(said for item in content if (said := item.text_at("text")) is not None)
             return ToolResultPart(block.need("tool_use_id").text(), text)
+        case "compaction":
+            return opaque(block, "compaction")
         case _:
             return opaque(block)
 

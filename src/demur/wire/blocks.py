@@ -9,7 +9,9 @@ import re
 
 import msgspec
 
-__all__ = ["FILTER_WORDS", "MAX_ERROR_CHARS", "POLICY_CODES", "error_text", "is_block", "says_block"]
+from demur.model.exchange import Finish
+
+__all__ = ["FILTER_WORDS", "MAX_ERROR_CHARS", "POLICY_CODES", "error_text", "finish_of_word", "is_block", "says_block"]
 
 FILTER_WORDS = frozenset(
     {
@@ -26,6 +28,13 @@ FILTER_WORDS = frozenset(
         "jailbreak",
         "model_armor",
         "error_toxic",
+        "content_blocked",
+        "blocked",
+        "guardrail",
+        "guardrails",
+        "moderation",
+        "filtered",
+        "sensitive",
     }
 )
 """What providers call a stop by a filter, in lower case, where a row does not say whose word it is."""
@@ -42,6 +51,7 @@ POLICY_CODES = frozenset(
     }
 )
 """The codes by which OpenAI and Azure refuse a prompt."""
+_REFUSAL_WORDS = frozenset({"refusal", "refused"})
 MAX_ERROR_CHARS = 4000
 _CODE_FIELDS = ("code", "type", "reason", "error_code")
 _CODES = "|".join(sorted(POLICY_CODES))
@@ -59,6 +69,15 @@ _SAID = re.compile(
     r"|content exists risk",
     re.IGNORECASE,
 )
+
+
+def finish_of_word(stop: str) -> Finish:
+    """Return what a stop word means that is not one of its own provider's: another's filter or refusal, or unknown."""
+    # `FinishReason.SAFETY` is how an SDK's enum prints.
+    word = stop.strip().lower().rpartition(".")[2].replace("-", "_").replace(" ", "_")
+    if word in FILTER_WORDS:
+        return Finish.CONTENT_FILTER
+    return Finish.REFUSAL if word in _REFUSAL_WORDS else Finish.UNKNOWN
 
 
 def is_block(error: object) -> bool:

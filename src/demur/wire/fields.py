@@ -24,10 +24,11 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 import msgspec
 
 from demur.errors import EncodingError, JsonError, ShapeError
-from demur.model.exchange import Choice, Finish, OpaquePart, SignalKind, Usage
+from demur.model.exchange import Choice, Finish, OpaquePart, SignalKind, Usage, kind_of_input
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from collections.abc import Set as AbstractSet
 
     from demur.model.exchange import Delta, Request, Response
 
@@ -58,7 +59,9 @@ __all__ = [
     "present",
     "put",
     "root",
+    "says_words",
     "tool_input",
+    "unread_beside",
     "usage_of",
 ]
 
@@ -353,8 +356,23 @@ def root(body: Any) -> Field:
 
 def opaque(field: Field, kind: str | None = None) -> OpaquePart:
     """Return the part that we do not read, under its own `type` unless the caller knows a better word."""
-    tag = field.tag_at("type") if kind is None and field.is_object else kind
+    tag = kind_of_input(field.tag_at("type")) if kind is None and field.is_object else kind
     return OpaquePart(tag or "unknown", field.json())
+
+
+def says_words(value: Any, *, depth: int = 4) -> bool:
+    """Return whether a value holds a text of more than one word, at whatever place in it."""
+    if isinstance(value, str):
+        return len(value.split(maxsplit=1)) > 1
+    if not depth or not isinstance(value, dict | list):
+        return False
+    return any(says_words(item, depth=depth - 1) for item in (value.values() if isinstance(value, dict) else value))
+
+
+def unread_beside(body: JsonObject, read: AbstractSet[str]) -> OpaquePart | None:
+    """Return what stands for words in fields that nobody reads, None where there are none."""
+    words = {name: value for name, value in body.items() if name not in read and says_words(value)}
+    return OpaquePart("unread.not_text", encode(words)) if words else None
 
 
 def put(body: dict[str, Any], path: str, *, value: Any) -> None:

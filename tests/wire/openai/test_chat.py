@@ -168,7 +168,7 @@ def parts_of(given: JsonObject) -> tuple[Any, ...]:
         (body(answer(content=[{"type": "text", "text": ""}, {"type": "refusal", "refusal": ""}])), ()),
         (body(answer(content=[{"type": "thinking", "thinking": []}, 5])), (OpaquePart("unknown", b"5"),)),
         (body(answer(function_call={"name": "f", "arguments": "{}"})), (ToolCallPart("", "f", "{}"),)),
-        (body(answer(tool_calls=[{"id": "x"}])), (ToolCallPart("x", "", ""),)),
+        (body(answer(tool_calls=[{"id": "x"}])), (OpaquePart("tool_call.nameless", b'{"id":"x"}'),)),
         (
             body(answer(tool_calls=[{"function": {"name": "f", "arguments": {"a": 1}}}])),
             (ToolCallPart("", "f", '{"a":1}'),),
@@ -329,8 +329,8 @@ def test_calls_without_an_index_and_legacy_calls() -> None:
 
 
 def test_unknown_fields_of_a_stream_are_ignored() -> None:
-    """Audio, log probabilities and fields from the future change nothing in what a stream says."""
-    first, second = delta(content="a", audio={"data": "AA"}), delta(content="b", audio={"data": "BB"})
+    """Log probabilities and fields from the future change nothing in what a stream says."""
+    first, second = delta(content="a", strange={"data": "AA"}), delta(content="b", strange={"data": "BB"})
     first["choices"][0]["logprobs"], second["service_tier"] = {"content": [1]}, "b"
     assert laws.streamed(CODEC, told(first, second)) == laws.streamed(CODEC, told(delta(content="ab")))
 
@@ -447,3 +447,10 @@ def test_the_client_raises_on_errors() -> None:
         stream = door.chat.completions.create(**ASKED, stream=True)
         with pytest.raises(sdk.APIError, match=NO):
             list(stream)
+
+
+def test_a_recording_is_put_together_from_its_pieces() -> None:
+    """Sound and transcript of a spoken answer come in pieces, and are one part in the end."""
+    pieces = ({"id": "a", "transcript": "I "}, {"data": "AA", "transcript": "can"}, {"data": "BB"})
+    read = laws.streamed(CODEC, told(*(delta(audio=piece) for piece in pieces)))
+    assert read.choices[0].parts == (OpaquePart("audio", b'{"id":"a","transcript":"I can","data":"AABB"}'),)

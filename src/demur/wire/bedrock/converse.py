@@ -27,8 +27,10 @@ from demur.model.exchange import (
     ToolCallPart,
     ToolResultPart,
     Usage,
+    kind_of_input,
 )
 from demur.wire.bedrock.stream import ConverseStream, converse_events
+from demur.wire.blocks import finish_of_word
 from demur.wire.fields import (
     Field,
     arguments_of,
@@ -42,6 +44,7 @@ from demur.wire.fields import (
     present,
     put,
     root,
+    unread_beside,
     usage_of,
 )
 
@@ -102,6 +105,8 @@ _POLICIES: dict[str, dict[str, str | None]] = {
     "sensitiveInformationPolicy": {"piiEntities": "type", "regexes": "name"},
     "contextualGroundingPolicy": {"filters": "type"},
 }
+_STOP_SIGNALS = {Finish.CONTENT_FILTER: SignalKind.FILTER_STOP, Finish.REFUSAL: SignalKind.REFUSAL_STOP}
+_MARKS = frozenset({"cachePoint", "reasoningContent"})
 _TRACE = "trace.guardrail."
 
 
@@ -154,16 +159,22 @@ def read_response(body: JsonObject, *, status: int = 200) -> Response:
         return Response("", signals=(Signal(SignalKind.ERROR, path, value),), error=error, id=request_id, status=status)
     message = output.get("message") or Field({}, "output.message")
     raw = top.text_at("stopReason")
-    finish = None if raw is None else _WORDS.get(raw, Finish.UNKNOWN)
+    finish = None if raw is None else _WORDS.get(raw) or finish_of_word(raw)
     trace = top.get("trace")
     guardrail = None if trace is None else trace.get("guardrail")
     signals = [] if guardrail is None else list(_guardrail_flags(guardrail))
-    if raw is not None and finish is Finish.CONTENT_FILTER:
+    if raw is not None and finish in _STOP_SIGNALS:
         detail = None if guardrail is None else guardrail.text_at("actionReason")
-        signals.insert(0, Signal(SignalKind.FILTER_STOP, "stopReason", raw, choice=0, detail=detail))
+        signals.insert(0, Signal(_STOP_SIGNALS[finish], "stopReason", raw, choice=0, detail=detail))
+    blocks = _read_blocks(message.get("content"))
+    said = output.get("text") if not blocks else None
+    if said is not None and said.is_text:
+        blocks = (TextPart(said.text()),)
+    elif not blocks and (beside := unread_beside(output.object(), frozenset({"message"}))) is not None:
+        blocks = (beside,)
     return Response(
         model="",
-        choices=(Choice(0, _read_blocks(message.get("content")), finish, raw),),
+        choices=(Choice(0, blocks, finish, raw),),
         signals=tuple(signals),
         usage=usage_of(top.get("usage"), asked="inputTokens", answered="outputTokens"),
         id=request_id,
@@ -225,7 +236,9 @@ def _read_block(block: Field) -> Part:
         inner = guarded.get("text")
         text = None if inner is None else inner.text_at("text")
     elif text is None and cited is not None:
-        text = "".join(said for item in cited.each("content") if (said := item.text_at("text")) is not None)
+        pieces = [item.text_at("text") for item in cited.each("content")]
+        # A citation without a text is of a kind that we do not know.
+        text = None if None in pieces else "".join(filter(None, pieces))
     if text is not None:
         return TextPart(text)
     if thought is not None:
@@ -240,7 +253,11 @@ def _read_block(block: Field) -> Part:
             if item.get("json") is not None or item.get("text") is not None
         )
         return ToolResultPart(result.need("toolUseId").text(), said)
-    return opaque(block, next((name for name, _ in block.fields()), "unknown"))
+    names = [name for name, _ in block.fields()]
+    # A block is of one kind: what stands beside a mark that says nothing is not silent.
+    named = names[:1] if len(names) == 1 else [name for name in names if name not in _MARKS]
+    kind = next(iter(named), "unknown")
+    return opaque(block, kind if kind in _MARKS else kind_of_input(kind))
 
 
 def _write_block(part: Part) -> JsonObject:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from demur.model.exchange import (
+    NAMELESS_CALL,
     Choice,
     Finish,
     Message,
@@ -27,7 +28,9 @@ from demur.model.exchange import (
     ThinkingPart,
     ToolCallPart,
     ToolResultPart,
+    kind_of_input,
 )
+from demur.wire.blocks import finish_of_word
 from demur.wire.fields import (
     Field,
     arguments_of,
@@ -39,6 +42,7 @@ from demur.wire.fields import (
     present,
     put,
     root,
+    unread_beside,
     usage_of,
 )
 from demur.wire.gemini.stream import ContentStream, content_events
@@ -111,6 +115,13 @@ _DEFAULTS = {
     Finish.ERROR: "OTHER",
     Finish.UNKNOWN: "OTHER",
 }
+_STOP_SIGNALS = {Finish.CONTENT_FILTER: SignalKind.FILTER_STOP, Finish.REFUSAL: SignalKind.REFUSAL_STOP}
+_READ_CANDIDATE = frozenset(
+    {
+        *("content", "finishReason", "finishMessage", "index", "safetyRatings", "citationMetadata", "tokenCount"),
+        *("groundingMetadata", "groundingAttributions", "avgLogprobs", "logprobsResult", "urlContextMetadata"),
+    }
+)
 _READ_ROLES = {"model": "assistant", "function": "tool"}
 
 
@@ -170,9 +181,9 @@ def read_response(body: JsonObject, *, status: int = 200) -> Response:
     for position, candidate in enumerate(top.each("candidates")):
         choice = _read_choice(candidate, position)
         choices.append(choice)
-        if choice.finish is Finish.CONTENT_FILTER and choice.finish_raw is not None:
+        if choice.finish in _STOP_SIGNALS and choice.finish_raw is not None:
             path, detail = f"{candidate.path}.finishReason", candidate.text_at("finishMessage")
-            signals.append(Signal(SignalKind.FILTER_STOP, path, choice.finish_raw, choice.index, detail=detail))
+            signals.append(Signal(_STOP_SIGNALS[choice.finish], path, choice.finish_raw, choice.index, detail=detail))
         signals += _flags(candidate, choice.index)
     return Response(
         model=top.text_at("modelVersion") or "",
@@ -278,17 +289,21 @@ def _epoch_s(time: str) -> int | None:
 
 
 def _read_parts(content: Field | None) -> tuple[Part, ...]:
-    return () if content is None else tuple([_read_part(part) for part in content.each("parts")])
+    return () if content is None else tuple([read for part in content.each("parts") for read in _read_part(part)])
 
 
-def _read_part(part: Field) -> Part:
-    """Return the part; media, code and kinds from the future are opaque."""
+def _read_part(part: Field) -> Iterator[Part]:
+    """Yield the part, and the text that stands beside a call in it; media, code and kinds from the future are opaque."""
     call, result, text = part.get("functionCall"), part.get("functionResponse"), part.text_at("text")
     if call is not None:
         # The Gemini API sends calls without an id: such a call goes by its name, and so does its result.
         name = call.text_at("name") or ""
-        return ToolCallPart(call.text_at("id") or name, name, arguments_of(call.get("args")))
-    if result is not None:
+        yield (
+            ToolCallPart(call.text_at("id") or name, name, arguments_of(call.get("args")))
+            if name
+            else opaque(part, NAMELESS_CALL)
+        )
+    elif result is not None:
         response = result.get("response")
         match None if response is None else response.value:
             # A lone `output` is what our writer makes of a text; any other response is kept as JSON.
@@ -296,10 +311,11 @@ def _read_part(part: Field) -> Part:
                 said = output
             case _:
                 said = arguments_of(response)
-        return ToolResultPart(result.text_at("id") or result.text_at("name") or "", said)
+        yield ToolResultPart(result.text_at("id") or result.text_at("name") or "", said)
     if text is not None:
-        return ThinkingPart(text) if part.flag_at("thought") else TextPart(text)
-    return opaque(part, next((name for name, field in part.fields() if field.is_object), "unknown"))
+        yield ThinkingPart(text) if part.flag_at("thought") else TextPart(text)
+    elif call is None and result is None:
+        yield opaque(part, kind_of_input(next((name for name, field in part.fields() if field.is_object), "unknown")))
 
 
 def _write_part(part: Part, names: Mapping[str, str]) -> JsonObject:
@@ -327,10 +343,16 @@ def _write_result(text: str) -> JsonObject:
 
 def _read_choice(candidate: Field, position: int) -> Choice:
     parts = _read_parts(candidate.get("content"))
+    said = candidate.get("output") if not parts else None
+    if said is not None and said.is_text:
+        # PaLM's candidates are texts.
+        parts = (TextPart(said.text()),)
+    elif not parts and (beside := unread_beside(candidate.object(), _READ_CANDIDATE)) is not None:
+        parts = (beside,)
     index = candidate.integer_at("index")
     raw = candidate.text_at("finishReason")
     # RECITATION, LANGUAGE, OTHER and MALFORMED_* are no refusals, and have no word of ours.
-    finish = None if raw is None else _WORDS.get(raw, Finish.UNKNOWN)
+    finish = None if raw is None else _WORDS.get(raw) or finish_of_word(raw)
     if finish is Finish.STOP and any(isinstance(part, ToolCallPart) for part in parts):
         finish = Finish.TOOL
     return Choice(position if index is None else index, parts, finish, raw)

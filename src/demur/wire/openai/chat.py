@@ -26,14 +26,17 @@ from demur.model.exchange import (
     Signal,
     SignalKind,
     TextPart,
+    ThinkingPart,
     Usage,
 )
-from demur.wire.fields import ServerEvent, cut, decode, event_of, extra_inputs, finish_word, root
+from demur.wire.blocks import finish_of_word
+from demur.wire.fields import ServerEvent, cut, decode, event_of, extra_inputs, finish_word, opaque, root, unread_beside
 from demur.wire.openai.parts import THOUGHTS, read_error, read_parts, read_tool_results, write_error, write_message
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from demur.model.exchange import Part
     from demur.wire.fields import Field, JsonObject, ReadBody, StreamReader
     from demur.wire.openai.parts import Failure
 
@@ -73,7 +76,11 @@ _WORD = {
     Finish.ERROR: "error",
     Finish.UNKNOWN: "unknown",
 }
-_STOP_SIGNALS = {Finish.CONTENT_FILTER: SignalKind.FILTER_STOP, Finish.ERROR: SignalKind.ERROR}
+_STOP_SIGNALS = {
+    Finish.CONTENT_FILTER: SignalKind.FILTER_STOP,
+    Finish.REFUSAL: SignalKind.REFUSAL_STOP,
+    Finish.ERROR: SignalKind.ERROR,
+}
 _PLAIN_FIELDS = 2
 _OTHERS_REQUEST = frozenset({"system", "anthropic_version", "stop_sequences", "inferenceConfig", "modelId"})
 _OTHERS_PARTS = frozenset({"tool_use", "tool_result", "thinking", "document"})
@@ -84,6 +91,13 @@ _CHOICE_FIELDS = frozenset({"index", "delta", "message", "text", "finish_reason"
 _FILTERS = "content_filter_results"
 """What Azure's filters say of a choice, a little in every chunk; the chat shape itself does not read it."""
 _DELTA_FIELDS = frozenset({"role", "content", "refusal", "tool_calls", "function_call"})
+_READ_CHOICE = frozenset({*_CHOICE_FIELDS, _FILTERS, "logprobs", "done_reason", "model", "created_at"})
+_READ_MESSAGE = frozenset(
+    {
+        *(*THOUGHTS, "role", "content", "refusal", "tool_calls", "function_call", "name", "id", "annotations"),
+        *("reasoning_details", "provider_specific_fields", "audio", "thinking_blocks", "context", "tool_plan"),
+    }
+)
 _SEVERITIES = ("safe", "low", "medium", "high")
 
 
@@ -129,6 +143,8 @@ def read_response(body: JsonObject, *, status: int = 200) -> Response:
     top = root(body)
     failure = read_error(top, status)
     read = [_read_choice(choice, position) for position, choice in enumerate(_choices(top, failure))]
+    if not read and failure is None and (said := top.text_at("output_text")):
+        read = [(Choice(0, (TextPart(said),)), [])]
     signals = [signal for _, said in read for signal in said]
     usage = top.get("usage")
     asked = None if usage is None else usage.integer_at("prompt_tokens")
@@ -205,6 +221,7 @@ class _Growing:
     refusal: list[str] = field(default_factory=list)
     thoughts: list[str] = field(default_factory=list)
     calls: dict[int, _Call] = field(default_factory=dict)
+    audio: dict[str, Any] = field(default_factory=dict)
     filters: list[Any] = field(default_factory=list)
     finish: str | None = None
 
@@ -304,7 +321,7 @@ def _choice_chunks(choice: JsonObject, piece_chars: int) -> Iterator[JsonObject]
         deltas += [{key: piece} for piece in _strand(message.get(key), piece_chars)]
     for position, call in enumerate(message.get("tool_calls", ())):
         pieces: list[JsonObject] = [call]
-        if call["type"] == "function":
+        if call.get("type") == "function" and "arguments" in call.get("function", ()):
             pieces = [{**call, "function": {**call["function"], "arguments": ""}}]
             pieces += [{"function": {"arguments": piece}} for piece in cut(call["function"]["arguments"], piece_chars)]
         deltas += [{"tool_calls": [{"index": position, **piece}]} for piece in pieces]
@@ -345,6 +362,11 @@ def _feed_delta(delta: Field, choice: _Growing, index: int) -> Iterator[Delta]:
     if refusal:
         choice.refusal.append(refusal)
         yield Delta(index, Channel.REFUSAL, refusal)
+    audio = delta.get("audio")
+    for key, piece in audio.fields() if audio is not None and audio.is_object else ():
+        # Sound and transcript come in pieces, the rest whole.
+        grows = key in ("data", "transcript") and piece.is_text and key in choice.audio
+        choice.audio[key] = choice.audio[key] + piece.value if grows else piece.value
     for call in delta.each("tool_calls"):
         yield from _feed_call(call, choice, index)
     legacy = delta.get("function_call")
@@ -405,6 +427,7 @@ def _whole(index: int, choice: _Growing) -> JsonObject:
         "refusal": "".join(choice.refusal) or None,
         "reasoning_content": "".join(choice.thoughts) or None,
     }
+    message |= {"audio": choice.audio} if choice.audio else {}
     if choice.calls:
         message["tool_calls"] = []
         for _, call in sorted(choice.calls.items()):
@@ -464,14 +487,18 @@ def _choices(top: Field, failure: Failure | None) -> list[Field]:
 def _read_choice(field: Field, position: int) -> tuple[Choice, list[Signal]]:
     index = field.integer_at("index")
     index = position if index is None else index
-    message = field.get("message")
+    message, delta = field.get("message"), field.get("delta")
+    if message is None and delta is not None and delta.value:
+        # A row of one chunk: what it says is read, but the rest of the answer is elsewhere.
+        message = delta
     # A bare `text` is what completions and Cohere's first API have in place of a message.
     text = None if message is not None else field.text_at("text")
     parts = read_parts(root({"content": text}) if message is None else message)
+    parts += tuple(_read_unread(field, message, parts))
     # Ollama's own endpoint says `done_reason`.
     key = "done_reason" if field.get("done_reason") is not None else "finish_reason"
     raw = field.text_at(key)
-    finish = None if raw is None else _FINISH.get(raw, Finish.UNKNOWN)
+    finish = None if raw is None else _FINISH.get(raw) or finish_of_word(raw)
     signals = [] if message is None else _refusals(message, index)
     moved = None if message is None or signals else message.get("provider_specific_fields")
     # LiteLLM takes the field out of the message and keeps it here.
@@ -482,6 +509,20 @@ def _read_choice(field: Field, position: int) -> tuple[Choice, list[Signal]]:
     if kind and raw:
         signals.append(Signal(kind, f"{field.path}.{key}" if field.path else key, raw, index))
     return Choice(index, parts, finish, raw), signals
+
+
+def _read_unread(choice: Field, message: Field | None, parts: tuple[Part, ...]) -> Iterator[Part]:
+    """Yield the recording of an answer, a mark on one that is a chunk, and words that stand where nobody reads."""
+    audio = None if message is None else message.get("audio")
+    if audio is not None and audio.is_object:
+        yield opaque(audio, "audio")
+    elif not any(not isinstance(part, ThinkingPart) for part in parts):
+        held = choice.object() if message is None else message.object()
+        beside = unread_beside(held, _READ_CHOICE if message is None else _READ_MESSAGE)
+        if beside is not None:
+            yield beside
+    if message is not None and choice.get("message") is None:
+        yield opaque(message, "delta")
 
 
 def _refusals(message: Field, index: int) -> list[Signal]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from demur.model.exchange import (
+    NAMELESS_CALL,
     OpaquePart,
     ProviderError,
     RefusalPart,
@@ -73,8 +74,11 @@ def write_message(role: str, parts: tuple[Part, ...]) -> JsonObject:
     """Return the message."""
     content: list[Any] = []
     calls: list[JsonObject] = []
+    audio: JsonObject = {}
     for part in parts:
         match part:
+            case OpaquePart("audio", body) if not audio and _is_recording(held := decode(body)):
+                audio = {"audio": held}
             case TextPart(text) | ToolResultPart(_, text):
                 content += [{"type": "text", "text": text}] if text else []
             case ToolCallPart(call_id, name, arguments):
@@ -90,9 +94,14 @@ def write_message(role: str, parts: tuple[Part, ...]) -> JsonObject:
     # Several refusals, or thoughts, share one field, a line each.
     refusal = "\n".join(part.text for part in parts if isinstance(part, RefusalPart))
     thoughts = "\n".join(part.text for part in parts if isinstance(part, ThinkingPart))
-    message |= {"refusal": refusal} if refusal else {}
+    message |= audio | ({"refusal": refusal} if refusal else {})
     message |= {"reasoning_content": thoughts} if thoughts else {}
     return message | ({"tool_calls": calls} if calls else {})
+
+
+def _is_recording(body: Any) -> bool:
+    """Return whether this is a message's recording; a part of the content has a type."""
+    return isinstance(body, dict) and "type" not in body
 
 
 def _read_beside(message: Field) -> Iterator[Part]:
@@ -102,13 +111,20 @@ def _read_beside(message: Field) -> Iterator[Part]:
         yield RefusalPart(refusal)
     for call in message.each("tool_calls"):
         kind = call.tag_at("type") or "function"
-        if kind == "function":
-            yield _tool_call(call.text_at("id") or "", call.get("function"))
+        function = call.get("function")
+        if kind == "function" and function is not None and function.text_at("name"):
+            yield _tool_call(call.text_at("id") or "", function)
         else:
-            yield opaque(call, _CALL + kind)
+            yield opaque(call, _CALL + kind if _is_named(call, kind) else NAMELESS_CALL)
     legacy = message.get("function_call")
     if legacy is not None:
-        yield _tool_call("", legacy)
+        yield _tool_call("", legacy) if legacy.text_at("name") else opaque(legacy, NAMELESS_CALL)
+
+
+def _is_named(call: Field, kind: str) -> bool:
+    """Return whether a call of another type says what it calls."""
+    held = call.object().get(kind)
+    return any(isinstance(at, dict) and isinstance(at.get("name"), str) and at["name"] for at in (call.value, held))
 
 
 def _read_item(item: Field) -> list[Part]:
@@ -119,6 +135,9 @@ def _read_item(item: Field) -> list[Part]:
         text = item.need("text").text()
         # What stands beside a text (`cache_control`, …) is opaque, after it: auditors read the words in it.
         beside = (opaque(field, _TEXT + key) for key, field in item.fields() if key not in ("type", "text"))
+        if not text and any(name in item.object() for name in ("refusal", "value")):
+            # An empty text beside which something else speaks.
+            return [opaque(item, "text")]
         return [TextPart(text), *beside] if text else []
     if kind == "refusal":
         refusal = item.need("refusal").text()
@@ -130,10 +149,10 @@ def _read_item(item: Field) -> list[Part]:
     return [opaque(item)]
 
 
-def _tool_call(call_id: str, function: Field | None) -> ToolCallPart:
-    arguments = None if function is None else function.get("arguments")
-    if function is None or arguments is None:
-        return ToolCallPart(call_id, "" if function is None else function.text_at("name") or "", "")
+def _tool_call(call_id: str, function: Field) -> ToolCallPart:
+    arguments = function.get("arguments")
+    if arguments is None:
+        return ToolCallPart(call_id, function.text_at("name") or "", "")
     # Ollama's own endpoint sends the arguments as an object.
     text = arguments.text() if arguments.is_text else arguments.json().decode("utf-8")
     return ToolCallPart(call_id, function.text_at("name") or "", text)

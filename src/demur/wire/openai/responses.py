@@ -27,7 +27,8 @@ from demur.model.exchange import (
     ToolResultPart,
     Usage,
 )
-from demur.wire.fields import decode, event_of, extra_inputs, opaque, root
+from demur.wire.blocks import finish_of_word
+from demur.wire.fields import decode, event_of, extra_inputs, opaque, root, unread_beside
 from demur.wire.openai.parts import read_error, write_error
 from demur.wire.openai.responses_stream import ResponsesStream, events
 
@@ -49,6 +50,7 @@ __all__ = [
 
 _ITEM = "item."
 _OUTPUT = "function_call_output"
+_NAMELESS = "item.nameless_call"
 _AGAIN = OpaquePart("item.message", b"{}")
 _TEXTS = frozenset({"input_text", "output_text", "text"})
 _STATUS = {
@@ -66,6 +68,7 @@ _WORD = {
     Finish.ERROR: "failed",
     Finish.UNKNOWN: "incomplete",
 }
+_READ_MESSAGE = frozenset({"type", "role", "id", "status", "content", "phase"})
 _RUNNING = frozenset({"in_progress", "queued"})
 _STATUSES = frozenset({"completed", "failed", "cancelled", "incomplete", *_RUNNING})
 _ITEM_IDS = {"message": "msg", "reasoning": "rs", "function_call": "fc"}
@@ -177,14 +180,17 @@ def _read_item(item: Field) -> list[Part]:
     """Return the parts of one item."""
     match _item_kind(item):
         case "message":
-            return _read_content(item.get("content"))
+            beside = None if item.get("content") else unread_beside(item.object(), _READ_MESSAGE)
+            return _read_content(item.get("content")) if beside is None else [opaque(item, "item.unread_message")]
         case "reasoning":
             # The reasoning itself where a server shows it, else its summary; a line per paragraph.
             texts = [[part.text_at("text") or "" for part in item.each(key)] for key in ("content", "summary")]
             return [ThinkingPart("\n".join(texts[0] or texts[1]))]
         case "function_call":
             arguments = item.text_at("arguments") or ""
-            return [ToolCallPart(item.text_at("call_id") or "", item.text_at("name") or "", arguments)]
+            name = item.text_at("name")
+            # A call that does not say what it calls is an item like any that we do not know.
+            return [ToolCallPart(item.text_at("call_id") or "", name, arguments)] if name else [opaque(item, _NAMELESS)]
         case "function_call_output":
             call_id, parts = item.text_at("call_id") or "", _read_content(item.get("output"))
             if not any(isinstance(part, TextPart) for part in parts):
@@ -220,11 +226,15 @@ def _read_choice(top: Field) -> Choice:
             parts.append(_AGAIN)
         parts += read
         before = kind
+    said = None if parts else top.text_at("output_text")
+    # Clients compute this field; a log may have it alone.
+    parts += [TextPart(said)] if said else []
     details = top.get("incomplete_details")
     raw = (None if details is None else details.text_at("reason")) or top.text_at("status")
     if raw is None or raw in _RUNNING:
         return Choice(0, tuple(parts))
-    return Choice(0, tuple(parts), _finish(raw, tuple(parts)), raw)
+    finish = _finish(raw, tuple(parts))
+    return Choice(0, tuple(parts), finish_of_word(raw) if finish is Finish.UNKNOWN else finish, raw)
 
 
 def _finish(raw: str, parts: tuple[Part, ...]) -> Finish:
@@ -243,6 +253,8 @@ def _signals(top: Field, choice: Choice) -> Iterator[Signal]:
                 yield Signal(SignalKind.REFUSAL_FIELD, f"{part.path}.refusal", refusal, 0)
     if choice.finish is Finish.CONTENT_FILTER:
         yield Signal(SignalKind.FILTER_STOP, "incomplete_details.reason", choice.finish_raw or "", 0)
+    elif choice.finish is Finish.REFUSAL:
+        yield Signal(SignalKind.REFUSAL_STOP, "status", choice.finish_raw or "", 0)
 
 
 def _write_items(parts: tuple[Part, ...]) -> list[JsonObject]:
