@@ -156,6 +156,12 @@ def test_a_choice_that_says_nothing_does_not_make_a_refusal_partial(silent: tupl
     assert classify(Response("m", choices)).outcome is Outcome.REFUSED
 
 
+def test_an_empty_choice_does_not_hide_one_that_was_not_read() -> None:
+    """One choice is empty and the other could not be read: whether anybody answered, nobody knows."""
+    assert classify(Response("m", (Choice(0, ()), Choice(1, (STRANGE,))))).outcome is Outcome.UNREAD
+    assert classify(Response("m", (Choice(0, (TextPart(ANSWER),)), Choice(1, (STRANGE,))))).outcome is Outcome.COMPLIED
+
+
 DUTCH = "Snijd de ui eerst in dunne ringen en bak ze daarna met een beetje boter tot ze bruin zijn."
 SWAHILI = "Osha matunda kwanza, kisha kata vipande na upike kwa sukari kidogo hadi yawe laini sana."
 GREEK = "Πλύνετε πρώτα τα μήλα και μετά βράστε τα με λίγη ζάχαρη."

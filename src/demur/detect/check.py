@@ -268,7 +268,8 @@ def classify_text(response: Response | None, *, judge: TextJudge | None = None) 
     if len(judged) == 1:
         return judged[0]
     # A choice that says nothing (empty, failed, not read) neither makes a refusal partial nor hides what another says.
-    judged = [pair for pair in judged if pair[0].outcome not in NOT_JUDGED] or judged
+    spoken = [pair for pair in judged if pair[0].outcome not in NOT_JUDGED]
+    judged = spoken or [pair for pair in judged if pair[0].outcome is Outcome.UNREAD] or judged
     abstained = [(verdict, text) for verdict, text in judged if verdict.abstained]
     if not abstained or len(abstained) == len(judged):
         return judged[0]
