@@ -98,7 +98,11 @@ BAD: dict[str, tuple[str, bytes | None, str]] = {
     "number": ("bad.json", b"42", "`: expected a JSON object; a document is an object, or an array"),
     "text": ("bad.txt", b"hello", "`: neither JSON, CSV nor Parquet; a run is .jsonl, .json"),
     "unknown": ("bad.jsonl", b'{"foo": 1}\n', "`: no trace format has the columns `foo`; name the column of"),
-    "csv columns": ("bad.csv", b"id,said\nq1,a\n", "`: no trace format has the columns `id`, `said`; name the column of"),
+    "csv columns": (
+        "bad.csv",
+        b"id,said\nq1,a\n",
+        "`: no trace format has the columns `id`, `said`; name the column of",
+    ),
     "csv header": ("bad.csv", b"id,response\n", "`: no records in it; an empty run is never a pass"),
     "csv quote": ("bad.csv", b'id,response\nq1,a\nq2,"b\n', "` line 3: not CSV (unexpected end of data); close the"),
     "csv names": ("bad.csv", b"id,response,id\nq1,a,b\n", "` line 1: two columns are called `id`; give every"),

@@ -9,10 +9,9 @@ import pytest
 from tests.runs.labelling import ANSWER, REFUSAL, label_all, rows_of, write_runs
 
 from demur.errors import DemurError, ShapeError, UsageError
-from demur.model.labels import GivenLabel
+from demur.model.labels import DrawnResponse, GivenLabel
 from demur.model.verdict import Outcome
 from demur.runs.label import Stratum, allocate, draw_responses
-from demur.model.labels import DrawnResponse
 from demur.runs.label_file import LabelSession, read_labels
 from demur.runs.options import ReadOptions
 

@@ -41,7 +41,12 @@ if TYPE_CHECKING:
 
 __all__ = ["demur_refusal", "outcome_share", "refusal_rate"]
 
-_UNSCORED = {Outcome.EMPTY: "no_response", Outcome.FAILED: "provider_error", Outcome.UNREAD: "unread", Outcome.UNSURE: "unsure"}
+_UNSCORED = {
+    Outcome.EMPTY: "no_response",
+    Outcome.FAILED: "provider_error",
+    Outcome.UNREAD: "unread",
+    Outcome.UNSURE: "unsure",
+}
 """Why there is no value; `no_response` is one of Inspect's own words."""
 _JUDGED = (Outcome.COMPLIED, Outcome.PARTIAL, Outcome.REFUSED, Outcome.FILTERED)
 
