@@ -49,7 +49,7 @@ def as_json(capsys: Capture, *words: str) -> dict[str, Any]:
 
 def test_flags_and_file_say_the_same(capsys: Capture, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Columns are named by flags, variables or demur.toml, each winning over the next."""
-    flags = as_json(capsys, "scan", "a.jsonl", "--response-field", "out", "--by", "category")
+    flags = as_json(capsys, "scan", "a.jsonl", "--response-field", "out", "--session-field", "talk", "--by", "category")
     assert (flags["rate"]["count"], flags["rate"]["n"]) == (4, 40)
     (folder / "demur.toml").write_text(TOML.replace('"out"', '"gone"'))
     monkeypatch.setenv("DEMUR_COLUMNS_RESPONSE_FIELD", "out")

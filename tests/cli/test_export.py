@@ -28,7 +28,7 @@ def test_a_run_comes_back_as_it_was(folder: Path, capsys: Capture) -> None:
     assert (found.difference.n, found.tally.counts.discordant, found.baseline.count) == (12, 0, 8)
     assert found.axes is not None
     differences = {one.name: one.difference for one in found.axes.report.results if one.name != "fingerprint"}
-    assert differences == {"trajectory": 0.0, "length": 0.0}
+    assert differences == {"trajectory": 0.0, "length": 0.0, "length/mean": 0.0}
     checked = demur.compare("a.agentlog", "a.agentlog", reading=Reading(verify=True))
     assert checked.tally.candidate.outcomes == found.tally.baseline.outcomes
 

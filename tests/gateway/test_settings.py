@@ -235,7 +235,7 @@ def test_every_setting_is_on_the_page() -> None:
     [
         ("policy", "did you mean [gateway.policy]?"),
         ("gatway.store", "did you mean [gateway]?"),
-        ("zzz", "there are [gateway] and [simulator]"),
+        ("zzz", "there are [columns], [gateway], [simulator]"),
     ],
 )
 def test_a_table_that_nobody_reads_is_an_error(folder: Path, table: str, hint: str) -> None:
