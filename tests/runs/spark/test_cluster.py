@@ -199,7 +199,7 @@ def test_mixed_schemas_are_refused(tmp_path: Path) -> None:
     """Columns of two types, a table without answers, and lines of two formats are refused with the file's name."""
     for name, second, said in (
         ("types", {"id": 7, "prompt": "p", "response": YES}, "its files have mixed schemas"),
-        ("names", {"id": "q", "prompt": "p", "output": YES}, "no column `response`, which other files of the run have"),
+        ("names", {"id": "q", "prompt": "p", "note": YES}, "no column `response`, which other files of the run have"),
     ):
         (tmp_path / name).mkdir()
         pq.write_table(pa.Table.from_pylist(questions(3, ())), tmp_path / name / "1.parquet")
