@@ -57,7 +57,7 @@ def test_bad_rows_are_named_or_left_out(capsys: Capture, folder: Path) -> None:
     ("args", "says"),
     [
         (["gone.jsonl"], "`gone.jsonl`: no such file or directory"),
-        (["-", "-"], "standard input stands twice"),
+        (["-", "-"], "standard input is named twice"),
         (["a.jsonl", "--by", "modle"], "no row has a field `modle`; did you mean `model`?"),
         (["a.jsonl", "--out", "a.jsonl"], "`a.jsonl` cannot be written: it is an input"),
         (["a.jsonl", "--out", "no/v.parquet"], "`no/v.parquet` cannot be written: its folder is not there"),

@@ -222,7 +222,7 @@ def test_bad_lines_are_named_and_counted(capsys: Capture, folder: Path) -> None:
         (("quiet.jsonl", "--expect", "5%", "--every", "0"), "no time"),
         (("quiet.jsonl", "--expect", "5%", "--alpha", "2"), "between 0 and 1"),
         (("-", "--expect", "5%", "--state", "s"), "a pipe cannot"),
-        (("-", "--baseline", "-"), "stands twice"),
+        (("-", "--baseline", "-"), "named twice"),
         (("text.txt", "--expect", "5%", "--once"), "no JSON lines"),
         (("odd.jsonl", "--expect", "5%", "--once"), "no trace format"),
         (("quiet.jsonl", "--expect", "5%", "--format", "none"), "unknown trace format"),

@@ -87,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
     engine_of_flags(args)
     # Both would be the same rows, counted twice.
     if args.runs.count("-") > 1:
-        raise UsageError("standard input stands twice", hint="name it once")
+        raise UsageError("standard input is named twice", hint="name it once")
     check_report_flags(args)
     check_outputs(
         (args.json, args.markdown, args.html, args.out), [*args.runs, *args.requests, *filter(None, [args.labels])]

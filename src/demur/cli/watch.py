@@ -123,7 +123,7 @@ def run(args: argparse.Namespace) -> int:
     if args.log == "-" and args.state:
         raise UsageError("a pipe cannot be read on where the last call stopped", hint="name a file, or drop --state")
     if args.log == "-" and args.baseline == "-":
-        raise UsageError("standard input stands twice", hint="name it once")
+        raise UsageError("standard input is named twice", hint="name it once")
     if args.step is not None:
         print("demur: `--step` is no longer needed and is ignored: changes of any size are looked for", file=sys.stderr)
     if not args.every > 0:

@@ -310,7 +310,7 @@ def _classify_choice(response: Response, choice: Choice | None, judge: TextJudge
 
 
 def _said(choice: Choice) -> str:
-    """Return the words of a choice, with those that its recordings and documents carry, one part a line."""
+    """Return the words of a choice, with those that its recordings and documents carry, one part per line."""
     if all(isinstance(part, TextPart) for part in choice.parts):
         return choice.text
     said = (

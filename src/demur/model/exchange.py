@@ -322,7 +322,7 @@ class Choice(msgspec.Struct, frozen=True):
 
     @property
     def refusal(self) -> str:
-        """What the provider's own refusal field says, one part a line."""
+        """What the provider's own refusal field says, one part per line."""
         return "\n".join([part.text for part in self.parts if isinstance(part, RefusalPart)])
 
 
